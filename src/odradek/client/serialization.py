@@ -1,7 +1,7 @@
-"""Functions between values and the bytes of keys and values.
+"""Serializers and deserializers of keys and values.
 
-Any function does; those of Kafka's own serializers are here by name, in the same bytes.
-None stays None: it is a missing key or a tombstone.
+Any function can be one; those of Kafka's clients are here by name and give the same bytes. None
+stays None: it is a missing key or a tombstone.
 """
 
 import json
@@ -48,7 +48,7 @@ def deserializer_named(name: str) -> Deserializer | None:
 
 
 def _pair(name: str, suffix: str) -> tuple[Serializer | None, Deserializer | None]:
-    """By our name or by Kafka's class name: `string`, `org...StringSerializer`."""
+    """Finds a pair by our name or by Kafka's class name: `string`, `org...StringSerializer`."""
     short = name.removeprefix(_JAVA_PREFIX).removesuffix(suffix).lower()
     pair = _PAIRS.get("bytes" if short in {"bytearray", "bytebuffer"} else short)
     if pair is None:

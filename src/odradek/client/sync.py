@@ -6,7 +6,7 @@
         producer.send("clicks", b"value").result()      # a concurrent.futures.Future
 
 Each client runs the asyncio one on a loop of its own, in a thread of its own. Calls may come
-from any thread. Every method not written out here is the asyncio client's, waited for.
+from any thread. A method that is not written out here calls that of the asyncio client and waits.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._finish)
 
     def abandon(self) -> None:
-        """The waiting thread was interrupted: ends the work, and gives back what it took."""
+        """The waiting thread was interrupted: cancels the work, and gives back its result."""
         self._is_abandoned = True
         if self._task is None:
             # The thread was interrupted before it could ask for the start.
@@ -84,9 +84,9 @@ class _Call(Generic[T]):
 class LoopThread:
     """An event loop that runs in a thread until it is stopped.
 
-    A call that is interrupted (Ctrl-C, or a signal handler that raises) does not go on behind the
-    caller's back: its coroutine is cancelled, and what it returned in the same moment is given
-    back. No call waits for ever on a loop that was stopped.
+    If a call is interrupted (Ctrl-C, or a signal handler that raises), its coroutine is cancelled,
+    and a result that it returned at the same moment is given back. No call waits for ever on a loop
+    that was stopped.
     """
 
     def __init__(self, name: str) -> None:
@@ -125,7 +125,7 @@ class LoopThread:
             raise
 
     def _submit(self, function: Callable[[], None]) -> bool:
-        """Has the loop call a function; False if the loop has been stopped."""
+        """Makes the loop call a function; returns False if the loop has been stopped."""
         with self._lock:
             if self._is_stopping:
                 return False
@@ -133,11 +133,11 @@ class LoopThread:
             return True
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "Begun[T]":
-        """Starts something and does not wait for it."""
+        """Starts a coroutine and does not wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def stop(self) -> None:
-        """Cancels what is under way and ends the thread; calls that wait raise ClientClosed."""
+        """Cancels all calls and ends the thread; calls that wait raise ClientClosed."""
         with self._lock:
             if self._is_stopping:
                 return
@@ -203,7 +203,7 @@ class Producer(_SyncClient[AsyncProducer]):
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> "concurrent.futures.Future[RecordMetadata]":
-        """Puts a record on its way; `result()` of what it returns waits for the delivery.
+        """Sends a record; `result()` of the returned future waits for the delivery.
 
         `on_delivery` is called in the client's thread.
         """
@@ -302,7 +302,7 @@ async def _made(make: Callable[[], C]) -> C:
 async def _finished(
     function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """Calls on the client's loop and waits for what comes, of whichever kind it is."""
+    """Calls a function on the client's loop and waits for its result, awaitable or not."""
     result = function(*arguments, **options)
     if isinstance(result, AsyncIterator):
         return [item async for item in result]

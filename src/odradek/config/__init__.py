@@ -1,11 +1,11 @@
 """One declaration per setting: from it follow parsing, DescribeConfigs and the reference page.
 
-`setting` is the declaration and `values` the parsers, one per kind; `topic_settings` and the other
-`*_settings` modules declare the settings of brokers and topics, `broker_settings` layers them;
-`program_settings` holds those of clients and services. `describe` shows and alters settings,
+`setting` is the declaration, `kinds` its kinds and `values` their parsers. `topic_settings` and the
+other `*_settings` modules declare the settings of brokers and topics, `broker_settings` layers
+them; `program_settings` holds those of clients and services. `describe` shows and alters settings,
 `properties` reads files, `spelling` finds the name that was probably meant.
 
-The names below are imported when they are first used: a client needs `setting` and `values` alone,
+The names below are imported when they are first used: a client needs `kinds` and `values` alone,
 and the declarations of brokers would make its start 20 ms longer.
 """
 

@@ -29,7 +29,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Layers:
-    """The texts that were set, by who set them."""
+    """The texts that were set, by layer."""
 
     __slots__ = ("dynamic_broker", "dynamic_default", "static")
 
@@ -55,7 +55,7 @@ class BrokerSettings(
 ):
     layers: Layers
     topic_defaults: TopicSettings
-    # Lines for the operator: names nobody knows, and stored values that could not be used.
+    # Lines for the operator: unknown names, and stored values that could not be used.
     warnings: tuple[str, ...]
     # Kafka's settings that were set to something else than their default and change nothing
     # here, each with the reason.
@@ -94,7 +94,7 @@ class BrokerSettings(
         return cls(Layers(static=dict(properties)))
 
     def with_id(self, node_id: int) -> "BrokerSettings":
-        """The same settings for a broker that was given its id."""
+        """Returns the same settings for a broker that has got its id from the store."""
         named = {"node.id", *BrokerSettings.node_id.also}
         kept = {name: text for name, text in self.layers.static.items() if name not in named}
         static = {**kept, "node.id": str(node_id)}
@@ -105,17 +105,17 @@ class BrokerSettings(
     def with_dynamic(
         self, cluster_default: Mapping[str, str], this_broker: Mapping[str, str]
     ) -> "BrokerSettings":
-        """The same static settings under what the metadata store holds now."""
+        """Returns the same static settings with the dynamic ones that the store holds now."""
         layers = Layers(self.layers.static, dict(cluster_default), dict(this_broker))
         return BrokerSettings(layers)
 
     @property
     def idle_sentence(self) -> str | None:
-        """One line for the operator about settings that change nothing here, if any were set."""
+        """Returns a line for the operator about settings without effect, if any were set."""
         return sentence(self.without_effect) if self.without_effect else None
 
     def topic(self, overrides: Mapping[str, str] = _NOTHING) -> TopicSettings:
-        """The settings of a topic. Topics with the same overrides get the same object."""
+        """Returns the settings of a topic. Topics with the same overrides get the same object."""
         key = tuple(sorted(overrides.items()))
         settings = self._topics.get(key)
         if settings is None:
@@ -128,10 +128,10 @@ class BrokerSettings(
 
     @property
     def application_log_directory(self) -> str | None:
-        """Where the broker's own logs go; None if it writes no files.
+        """The directory of the broker's application logs; None if it writes no files.
 
-        Unless set, among the data: Kafka passes over files there, but not over a directory that is
-        no partition, and a log directory should stay one that Kafka can be given.
+        The default is the first data directory, not a directory inside it: Kafka ignores files
+        there, but not a directory that is not a partition, and Kafka should be able to start on it.
         """
         if self.odradek_logs_directory == NO_FILES:
             return None
@@ -151,14 +151,14 @@ class BrokerSettings(
         return self.listeners[0].name
 
     def security_protocol(self, listener_name: str) -> str:
-        """The protocol a listener name stands for; PLAINTEXT and its like stand for themselves."""
+        """Returns the security protocol of a listener; PLAINTEXT, SSL and so on name themselves."""
         return self.listener_security_protocol_map[listener_name]
 
 
 BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
 _SPELLER: Final = Speller([*BROKER_DECLARED, *UNDECLARED])
 
-# Other names of a setting, as broker.id is of node.id.
+# Other names of a setting: broker.id is another name of node.id.
 _ALIASES: Final = {
     other: setting for setting in BrokerSettings.declared.values() for other in setting.also
 }
@@ -172,8 +172,8 @@ def check_broker_overrides(
     overrides: Mapping[str, str | None], current: BrokerSettings, *, per_broker: bool
 ) -> None:
     """Raises `InvalidSetting` if these cannot be all the dynamic settings of one broker
-    (`per_broker`) or of the cluster. Unknown names pass, as they do in Kafka: they may be a
-    plugin's."""
+    (`per_broker`) or of the cluster. Unknown names are accepted, as in Kafka: a plugin may use
+    them."""
     for name, text in overrides.items():
         setting = broker_setting(name)
         if setting is None:
@@ -196,7 +196,7 @@ def check_broker_overrides(
 
 
 def _alias(static: Mapping[str, str]) -> Mapping[str, str]:
-    """The properties with every setting under its first name."""
+    """Returns the properties with every setting under its main name."""
     if not any(name in static for name in _ALIASES):
         return static
     renamed = dict(static)
@@ -212,7 +212,7 @@ def _alias(static: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The names that change nothing here and are not just set to their default, with reasons."""
+    """Returns the settings without effect that are not set to their default, with reasons."""
     found = []
     for name, text in sorted(given.items()):
         setting = BROKER_DECLARED.get(name)
@@ -223,7 +223,7 @@ def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str]:
-    """Stored values that still parse: one bad value must not keep a broker from starting."""
+    """Returns the stored values that can be parsed: a broker must start in spite of the others."""
     usable = {}
     for name, text in dynamic.items():
         setting = BROKER_DECLARED.get(name)
@@ -256,7 +256,7 @@ def _check_together(settings: BrokerSettings) -> None:
         if least > most:
             raise InvalidSetting(shortest.name, least, f"it is more than {longest.name}, {most}")
     if not settings.topic_defaults.retention_ms:
-        # As in Kafka a topic may say so, the default of all topics not.
+        # As in Kafka, a single topic may have this value, but not the default of all topics.
         layers = settings.layers
         given = merge(layers.static, layers.dynamic_default, layers.dynamic_broker)
         name = next(
@@ -270,7 +270,7 @@ def _check_together(settings: BrokerSettings) -> None:
 
 
 def _check_inter_broker_protocol(settings: BrokerSettings) -> None:
-    """As in Kafka: a protocol between brokers needs a listener that speaks it."""
+    """Checks, as Kafka does, that a listener has the protocol that brokers use between them."""
     name = BrokerSettings.security_inter_broker_protocol.name
     if name not in settings.layers.static:
         return

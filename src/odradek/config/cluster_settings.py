@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from odradek.config.kinds import boolean, integer, long, string
 from odradek.config.setting import (
     MAX_LONG,
     Importance,
@@ -9,10 +10,6 @@ from odradek.config.setting import (
     Scope,
     Setting,
     Settings,
-    boolean,
-    integer,
-    long,
-    string,
     without_effect,
 )
 from odradek.config.values import InvalidValue

@@ -1,7 +1,7 @@
-"""Settings of one consumer group, where they differ from what its broker gives to all.
+"""Settings of one consumer group, where they differ from those that the broker gives to all.
 
-The broker says within which limits a group may be set. An override that the limits no longer
-allow stays in force: whoever narrows them later means those who come later.
+The broker's settings limit the values of a group. If a limit is narrowed later, an override that
+is outside stays in force: the new limit applies to new overrides.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.config.describe import Description, Source, SynonymDescription
-from odradek.config.setting import InvalidSetting, Setting, Settings, integer
+from odradek.config.kinds import integer
+from odradek.config.setting import InvalidSetting, Setting, Settings
 from odradek.config.spelling import Speller
 
 
@@ -35,8 +36,11 @@ class ConsumerGroupSettings(NamedTuple):
 
     @classmethod
     def of(cls, broker: GroupSettings, overrides: Mapping[str, str]) -> "ConsumerGroupSettings":
-        """What is in force for a group with these overrides; none of them if one is no number,
-        which only somebody who writes to the store by hand can bring about."""
+        """Returns the settings of a group with these overrides.
+
+        No override is used if one is not a number, which can only happen if the store was edited by
+        hand.
+        """
         ours = cls(
             broker.group_consumer_session_timeout_ms, broker.group_consumer_heartbeat_interval_ms
         )
@@ -90,7 +94,7 @@ def check_group_overrides(overrides: Mapping[str, str], broker: GroupSettings) -
 def describe_group(
     broker: GroupSettings, overrides: Mapping[str, str], names: Iterable[str] | None = None
 ) -> list[Description]:
-    """The settings of a group, all of them or those named. A group need not exist to have some."""
+    """Returns all settings of a group, or those named; the group need not exist."""
     whole = ConsumerGroupSettings.of(broker, overrides)
     wanted = set(GROUP_DECLARED if names is None else names)
     described = []

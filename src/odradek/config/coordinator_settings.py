@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from odradek.config.kinds import boolean, integer, long, names, string
 from odradek.config.setting import (
     MAX_INT,
     Importance,
@@ -9,11 +10,6 @@ from odradek.config.setting import (
     Scope,
     Setting,
     Settings,
-    boolean,
-    integer,
-    long,
-    names,
-    string,
     without_effect,
 )
 from odradek.config.values import InvalidValue, in_a_line, parse_list

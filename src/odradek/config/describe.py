@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers and what AlterConfigs changes: settings as text, with sources."""
+"""Answers to DescribeConfigs and changes by AlterConfigs: settings as text, with sources."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -16,7 +16,7 @@ from odradek.config.values import parse_list
 
 
 class Source(IntEnum):
-    """Who set a value, with the numbers the protocol gives them."""
+    """Where a value was set, with the numbers of the protocol."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -49,12 +49,12 @@ class Description(NamedTuple):
 def describe_topic(
     settings: BrokerSettings, overrides: Mapping[str, str], names: Iterable[str] | None = None
 ) -> list[Description]:
-    """The settings of a topic with these overrides, all of them or those named."""
+    """Returns the settings of a topic with these overrides: all of them, or those named."""
     topic = settings.topic(overrides)
-    wanted = None if names is None else set(names)
+    wanted_names = None if names is None else set(names)
     described = []
     for setting in TopicSettings.declared.values():
-        if wanted is not None and setting.name not in wanted:
+        if wanted_names is not None and setting.name not in wanted_names:
             continue
         value = setting.text(getattr(topic, setting.attribute))
         synonyms = _synonyms(settings, tuple(synonym.name for synonym in setting.synonyms))
@@ -67,26 +67,27 @@ def describe_topic(
 def describe_broker(
     settings: BrokerSettings, names: Iterable[str] | None = None
 ) -> list[Description]:
-    """The settings of a broker, unknown ones that were set included (with hidden values)."""
+    """Returns the settings of a broker, with hidden values also unknown ones that were set."""
     known = {**BROKER_DECLARED, **dict.fromkeys(_set_names(settings))}
     for setting in BROKER_DECLARED.values():
         known.update(dict.fromkeys(setting.also, setting))
-    wanted = known if names is None else set(names)
+    wanted_names = known if names is None else set(names)
     return [
         _describe_broker_setting(settings, name, broker_setting(name))
         for name in known
-        if name in wanted
+        if name in wanted_names
     ]
 
 
 def describe_cluster_default(
     settings: BrokerSettings, names: Iterable[str] | None = None
 ) -> list[Description]:
-    """Only what was set dynamically for the whole cluster: what an empty broker name asks for."""
-    wanted = None if names is None else set(names)
+    """Returns the settings that were set dynamically for the whole cluster, which a request with an
+    empty broker name asks for."""
+    wanted_names = None if names is None else set(names)
     described = []
     for name, text in settings.layers.dynamic_default.items():
-        if wanted is not None and name not in wanted:
+        if wanted_names is not None and name not in wanted_names:
             continue
         setting = broker_setting(name)
         shown = None if setting is None or setting.is_sensitive else text
@@ -111,7 +112,7 @@ def _describe_broker_setting(
     return _description(setting, name, value, synonyms, read_only=read_only)
 
 
-# log.retention.ms, .minutes and .hours say the same thing: each shows all three as synonyms.
+# log.retention.ms, .minutes and .hours are one setting: each shows all three as synonyms.
 _SAME_VALUE = {
     synonym.name: tuple(other.name for other in setting.synonyms)
     for setting in TopicSettings.declared.values()
@@ -120,7 +121,7 @@ _SAME_VALUE = {
 
 
 def _synonyms(settings: BrokerSettings, names: tuple[str, ...]) -> tuple[SynonymDescription, ...]:
-    """Everything that was set under these names, and their defaults, the winner first."""
+    """Returns what was set under these names, and their defaults; the first one is in force."""
     layers = settings.layers
     found = []
     for source, layer in (
@@ -140,7 +141,7 @@ def _synonyms(settings: BrokerSettings, names: tuple[str, ...]) -> tuple[Synonym
 
 
 def _shown(name: str, text: str) -> str | None:
-    """A value that may be shown. An unknown setting may be a password: it may not."""
+    """Returns a value if it may be shown: an unknown setting may be a password, so it is not."""
     setting = broker_setting(name)
     if setting is None or setting.is_sensitive:
         return None
@@ -190,8 +191,11 @@ def alter(
     operations: Iterable[tuple[str, AlterOperation, str | None]],
     declared: Mapping[str, Setting[object]],
 ) -> dict[str, str]:
-    """`current` after the operations. `declared` is `TopicSettings.declared` or
-    `BROKER_DECLARED`; values themselves are checked afterwards, all together."""
+    """Returns `current` after the operations.
+
+    `declared` is `TopicSettings.declared` or `BROKER_DECLARED`. The values are checked afterwards,
+    all together.
+    """
     altered = dict(current)
     for name, operation, text in operations:
         if operation is AlterOperation.DELETE:

@@ -1,4 +1,4 @@
-"""Listeners: `NAME://host:port`, as `listeners` and `advertised.listeners` write them."""
+"""Parses listeners, `NAME://host:port`, and the maps from listener names and addresses."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar

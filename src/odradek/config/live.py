@@ -1,4 +1,4 @@
-"""The settings in force: the file's, under what the metadata store holds now."""
+"""The settings in force: those of the file, overridden by those in the metadata store."""
 
 import logging
 from collections.abc import Mapping
@@ -10,17 +10,20 @@ logger = logging.getLogger("odradek.server")
 
 
 class LiveSettings:
-    """Replaced as a whole when the store says so; whoever keeps a part of it reads it again."""
+    """Holds the current `BrokerSettings`, which are replaced as a whole when the store changes.
 
-    __slots__ = ("_told", "broker")
+    A component that keeps a single value must read it again after a change.
+    """
+
+    __slots__ = ("_logged_problems", "broker")
 
     def __init__(self, broker: BrokerSettings) -> None:
         self.broker = broker
-        # What the operator was told about a topic's settings, by topic.
-        self._told: dict[str, tuple[str, ...]] = {}
+        # The problems of each topic's settings that are in the log already.
+        self._logged_problems: dict[str, tuple[str, ...]] = {}
 
     def update(self, cluster_default: Mapping[str, str], this_broker: Mapping[str, str]) -> bool:
-        """Puts the stored settings in force; False if they were so already."""
+        """Puts the stored settings in force; returns False if they have not changed."""
         layers = self.broker.layers
         if cluster_default == layers.dynamic_default and this_broker == layers.dynamic_broker:
             return False
@@ -31,14 +34,16 @@ class LiveSettings:
         return self.broker.topic(overrides)
 
     def put_in_force(self, name: str, overrides: Mapping[str, str]) -> TopicSettings:
-        """The settings of this topic, for its logs. Says once in the log what of them has no effect
-        or cannot be used; until it changes, it is not said again."""
+        """Returns the settings of a topic, for its partitions.
+
+        Overrides without effect or with unusable values are logged once, until they change.
+        """
         settings = self.broker.topic(overrides)
         if settings.problems:
-            if self._told.get(name) != settings.problems:
-                self._told[name] = settings.problems
+            if self._logged_problems.get(name) != settings.problems:
+                self._logged_problems[name] = settings.problems
                 for problem in settings.problems:
                     logger.warning("topic %s: %s", name, problem)
-        elif self._told:
-            self._told.pop(name, None)
+        elif self._logged_problems:
+            self._logged_problems.pop(name, None)
         return settings

@@ -1,6 +1,7 @@
-"""Settings of the application's own logs: what the broker says, not what clients write."""
+"""Settings of the application logs: files with the messages of the broker, not with records."""
 
-from odradek.config.setting import Importance, Settings, integer, string
+from odradek.config.kinds import integer, string
+from odradek.config.setting import Importance, Settings
 
 NO_FILES = "none"
 

@@ -1,5 +1,6 @@
 """Settings of listeners, connections and requests."""
 
+from odradek.config.kinds import integer, long, string
 from odradek.config.listeners import (
     SECURITY_PROTOCOLS,
     Listener,
@@ -9,15 +10,7 @@ from odradek.config.listeners import (
     parse_address_limits,
     parse_protocol_map,
 )
-from odradek.config.setting import (
-    MAX_INT,
-    Importance,
-    Scope,
-    Settings,
-    integer,
-    long,
-    string,
-)
+from odradek.config.setting import MAX_INT, Importance, Scope, Settings
 
 
 class NetworkSettings(Settings):

@@ -1,9 +1,9 @@
 """The reference page of settings, written from the declarations.
 
 `python -m odradek.config.reference docs/reference/settings.md` writes it, without a path it
-prints it; a test checks that the page in the repository is current. Every setting stands in one
-table: with those that are obeyed, with those without effect, or with those that are refused. The
-lines about refusals come from the code that refuses.
+prints it; a test checks that the page in the repository is current. Every setting is in one table:
+settings that are obeyed, settings without effect, or settings that are refused. The lines about
+refusals come from the code that refuses.
 """
 
 import sys

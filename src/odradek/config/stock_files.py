@@ -1,7 +1,8 @@
-"""What files written for Apache Kafka mean here, where their settings do not stand for themselves.
+"""How properties files that were written for Apache Kafka are interpreted.
 
-`BrokerSettings` calls `interpret` once all values are parsed. A stock file must not surprise
-anybody silently, so each rule below obeys, or refuses with `InvalidSetting`, or adds a warning:
+`BrokerSettings` calls `interpret` when all values are parsed. A setting that does not mean the same
+here must not be ignored in silence, so each rule below obeys it, refuses it with `InvalidSetting`,
+or adds a warning:
 
 1. `zookeeper.connect` chooses the ZooKeeper store, as it does in Kafka up to 3.9.
 2. `broker.id=-1`, and no id at all on ZooKeeper, ask for an id from the store
@@ -10,7 +11,7 @@ anybody silently, so each rule below obeys, or refuses with `InvalidSetting`, or
 4. A broker that belongs to a KRaft quorum of other processes is refused, unless a metadata store
    was chosen: it would start as a cluster of its own.
 5. `log.dirs` wins over `log.dir`; if both are set and differ, a warning says so.
-6. A setting of which only a part is obeyed is warned about. As in Kafka, classic groups cannot be
+6. A setting that is obeyed in part only gives a warning. As in Kafka, classic groups cannot be
    switched off.
 7. Protection that would be missing (access rules on ZooKeeper's nodes, TLS to ZooKeeper, secrets
    from a provider) is refused.
@@ -39,7 +40,7 @@ _REFUSED_IF_TRUE: Final = {
 
 
 class Refusal(NamedTuple):
-    """A setting of Kafka that this broker does not start with, or does not make a topic with.
+    """A setting of Kafka with which this broker does not start, or does not create a topic.
 
     `example` has a value that is refused: the reference shows the line that a user sees for it.
     """
@@ -85,20 +86,20 @@ REFUSALS: Final = (
 
 
 def interpret(values: dict[str, object], given: Mapping[str, str], warnings: list[str]) -> None:
-    """Changes `values` (by attribute) to what the texts in `given` (by name) mean together."""
+    """Changes `values`, by attribute, by the rules above; `given` are the texts that were set."""
     _refuse_missing_protection(given)
     _choose_store(values, given, warnings)
     _choose_id(values, given)
     _leave_out_controller_listeners(values, given)
     _refuse_quorum(values, given)
-    _warn_of_halves(values, warnings)
+    _warn_of_partly_obeyed(values, warnings)
     log_dir, log_dirs = given.get("log.dir"), given.get("log.dirs")
     if log_dir is not None and log_dirs is not None and log_dir.strip() != log_dirs.strip():
         warnings.append(f"log.dir={log_dir} is ignored: log.dirs={log_dirs} wins")
 
 
-def _warn_of_halves(values: dict[str, object], warnings: list[str]) -> None:
-    """Settings of which only a part is obeyed."""
+def _warn_of_partly_obeyed(values: dict[str, object], warnings: list[str]) -> None:
+    """Warns of settings of which only a part is obeyed."""
     threads = values["log_cleaner_threads"]
     assert isinstance(threads, int)
     if threads > 1:

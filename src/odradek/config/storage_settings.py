@@ -6,18 +6,9 @@ setting they belong to, in `topic_settings`.
 
 import sys
 
-from odradek.config.setting import (
-    Importance,
-    Scope,
-    Settings,
-    boolean,
-    decimal,
-    integer,
-    long,
-    string,
-    without_effect,
-)
-from odradek.config.setting import names as name_list
+from odradek.config.kinds import boolean, decimal, integer, long, string
+from odradek.config.kinds import names as name_list
+from odradek.config.setting import Importance, Scope, Settings, without_effect
 
 
 class StorageSettings(Settings):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Self
 
+from odradek.config.kinds import boolean, decimal, integer, long, names, string
 from odradek.config.setting import (
     MAX_LONG,
     Importance,
@@ -18,14 +19,8 @@ from odradek.config.setting import (
     Setting,
     Settings,
     Synonym,
-    boolean,
-    decimal,
     hours,
-    integer,
-    long,
     minutes,
-    names,
-    string,
     without_effect,
 )
 from odradek.config.spelling import Speller
@@ -51,7 +46,7 @@ def _synonym(name: str) -> tuple[Synonym, ...]:
 
 
 class TopicSettings(Settings):
-    """What one topic is set to. Equal overrides on one broker share one object."""
+    """The settings of one topic. Topics with equal overrides share one object."""
 
     cleanup_policy = names(
         "cleanup.policy",
@@ -266,7 +261,7 @@ class TopicSettings(Settings):
         "segment.bytes",
         1 << 30,
         "The size at which a new segment begins.",
-        # Kafka 4 asks for a megabyte; small segments are what tests and old tools use.
+        # The minimum of Kafka 4 is a megabyte; tests and old tools use smaller segments.
         at_least=14,
         importance=Importance.HIGH,
         synonyms=_synonym("log.segment.bytes"),
@@ -316,7 +311,7 @@ class TopicSettings(Settings):
 
     @classmethod
     def from_broker(cls, properties: Mapping[str, str]) -> Self:
-        """The defaults that a broker's properties give to its topics."""
+        """Returns the defaults that a broker's properties give to its topics."""
         values: dict[str, object] = {}
         for setting in cls.declared.values():
             for synonym in setting.synonyms:
@@ -326,9 +321,11 @@ class TopicSettings(Settings):
         return cls(values)
 
     def with_overrides(self, overrides: Mapping[str, str]) -> "TopicSettings":
-        """These settings under a topic's own. What cannot be used is left out and reported
-        in `problems`: it was stored, so refusing it now would help nobody. What has no effect here
-        is reported there too."""
+        """Returns these settings with the overrides of a topic.
+
+        An override that cannot be used is left out, because it is stored already; `problems` names
+        it, as it names overrides without effect.
+        """
         values = dict(self.__dict__)
         problems = []
         for name, text in overrides.items():
@@ -395,7 +392,10 @@ def _from_broker(synonym: Synonym, text: str) -> object:
 
 
 def _broker_settings_of(setting: Setting[object]) -> dict[str, Setting[object]]:
-    """The broker's side of a topic setting: only the first synonym changes while running."""
+    """Returns the broker settings that give a topic setting its default.
+
+    Only the first of them can be changed while the broker runs.
+    """
     made: dict[str, Setting[object]] = {}
     last = setting.synonyms[-1] if setting.synonyms else None
     for synonym in setting.synonyms:

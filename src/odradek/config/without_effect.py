@@ -1,9 +1,9 @@
-"""Kafka's settings that are known here and change nothing, each with the reason.
+"""Settings of Kafka that are known here and have no effect, each with the reason.
 
 There are two kinds. A setting that is declared with `setting.without_effect` is described by
 DescribeConfigs like any other. The settings in this file have no declaration: they are accepted,
-so that a file written for Kafka works. `reason` answers for both kinds, and `sentence` is what
-the broker says once, at start, about those that were set to something else than their default.
+so that a file written for Kafka works. `reason` answers for both kinds. `sentence` is the line that
+the broker logs once, at start, about settings with another value than their default.
 
 A setting that gets an effect is removed from here and gets a declaration of its own.
 """
@@ -13,8 +13,8 @@ from typing import Final
 
 from odradek.config.setting import Setting
 
-# Names that share a reason. `name=value` gives Kafka's default: a file that says just that, as
-# the files that Kafka ships do, asks for nothing and is not worth a line.
+# Names by reason. `name=value` gives Kafka's default: a file that sets just that, as the files that
+# Kafka ships do, is not mentioned in the log.
 _REASONS: Final = {
     "a broker is one process on one event loop": """
         num.network.threads=3 num.io.threads=8 background.threads=10
@@ -110,7 +110,7 @@ PREFIXES: Final[Mapping[str, str]] = _PREFIXES
 
 
 def reason(name: str, setting: Setting[object] | None = None) -> str | None:
-    """Why setting `name` changes nothing; None if it does, or if nobody knows the name.
+    """Returns why a setting has no effect; None if it has, or if the name is unknown.
 
     `setting` is its declaration, where it has one.
     """
@@ -125,7 +125,7 @@ def reason(name: str, setting: Setting[object] | None = None) -> str | None:
 
 
 def is_default(name: str, text: str, setting: Setting[object] | None = None) -> bool:
-    """Whether `text` asks for nothing else than what Kafka does without it."""
+    """Returns whether `text` is Kafka's default of the setting."""
     if setting is not None:
         return setting.parse(text) == setting.default
     default = UNDECLARED.get(name, (None, ""))[0]
@@ -133,7 +133,7 @@ def is_default(name: str, text: str, setting: Setting[object] | None = None) -> 
 
 
 def sentence(reasons: Iterable[tuple[str, str]]) -> str:
-    """One line about (name, reason) pairs, with the names of a reason together."""
+    """Returns one line about (name, reason) pairs, grouped by reason."""
     together: dict[str, list[str]] = {}
     for name, why in reasons:
         together.setdefault(why, []).append(name)

@@ -1,8 +1,8 @@
-"""The vocabulary of access rules: what is protected, from whom, and how rules are looked for.
+"""Access rules (ACLs): resources, operations, principals, and the filters that find rules.
 
-An ACL is an entry (who, from where, may or may not do what) on a resource pattern (one resource,
-all of a kind, or all that begin alike). The numbers are the protocol's; the titles are what
-Kafka writes into its store and shows in its tools.
+An ACL is an entry (which principal, from which host, may or may not do what) on a resource pattern:
+one resource, all resources of a type, or all whose names begin with a prefix. The numbers are those
+of the protocol; the titles are those that Kafka stores and that its tools show.
 """
 
 from enum import IntEnum
@@ -17,9 +17,9 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class _Code(IntEnum):
-    """A number of the protocol; whatever this version does not know is `UNKNOWN`."""
+    """A number of the protocol; a number that is not known here is `UNKNOWN`."""
 
-    # An enum's own is written in Python, and rules are looked up by these all the time.
+    # The hash of an enum is written in Python, and rules are looked up by these for every request.
     __hash__ = int.__hash__
 
     @classmethod
@@ -32,9 +32,12 @@ class _Code(IntEnum):
 
     @classmethod
     def from_title(cls, title: str) -> Self:
-        """`UNKNOWN` if nothing is called so; case and underscores do not count."""
-        wanted = title.replace("_", "").lower()
-        return next((member for member in cls if member.title.lower() == wanted), cls(0))
+        """Returns the member with this title, in any case and with or without underscores.
+
+        It is `UNKNOWN` if there is none.
+        """
+        plain_title = title.replace("_", "").lower()
+        return next((member for member in cls if member.title.lower() == plain_title), cls(0))
 
 
 class ResourceType(_Code):
@@ -49,7 +52,7 @@ class ResourceType(_Code):
 
 
 class PatternType(_Code):
-    """`ANY` and `MATCH` are for filters alone: either type, or whatever applies to a name."""
+    """`ANY` and `MATCH` are for filters only: any type, or all patterns that match a name."""
 
     UNKNOWN = 0
     ANY = 1
@@ -105,7 +108,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What ACLs are looked for by; None and `ANY` leave open."""
+    """Finds ACLs; None and `ANY` match everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None

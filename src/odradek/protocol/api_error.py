@@ -1,15 +1,15 @@
 """The exception by which server code answers a request with an error code.
 
-Handlers, partitions and coordinators raise it; whoever builds the response catches it and puts
-its code, and its message where the response has room for one, into the answer. Clients raise
-`protocol.errors.KafkaError` instead, which they make from the code they received.
+Handlers, partitions and coordinators raise it. The code that builds the response catches it and
+puts the error code into the response, and the message if the response has a field for it. Clients
+raise `protocol.errors.KafkaError` instead, which they make from the code that they received.
 """
 
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 
-# A message may quote what it was asked, which may be longer than any answer can be.
+# A message may quote the request, which may be longer than a response can be.
 _MAX_MESSAGE_LENGTH: Final = 1_000
 
 

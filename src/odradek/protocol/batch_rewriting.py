@@ -1,7 +1,7 @@
-"""Batches of which compaction keeps a part: the same offsets, fewer records.
+"""Rewrites batches for compaction: the same offsets with fewer records.
 
-A batch keeps its base offset, the span of its offsets, its producer and its sequences, whatever
-is left inside: so offsets and order stay as they were, and nobody forgets where a producer was.
+A batch keeps its base offset, its last offset, its producer and its sequence numbers, also if it
+has no records left. So offsets and order do not change, and producer state can be rebuilt.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from odradek.protocol.records import (
 def with_records(
     header: BatchHeader, records: Sequence[bytes], delete_horizon_ms: int | None = None
 ) -> bytes:
-    """The batch with these of its records alone, as bytes with their lengths in front.
+    """Returns the batch with only these records, which are bytes that begin with their length.
 
-    With a delete horizon, when tombstones and markers may go, the base timestamp says it, and the
-    records count their time from there.
+    A delete horizon, the time at which tombstones and markers may be removed, becomes the base
+    timestamp, and the timestamps of the records are relative to it.
     """
     base_ms, attributes = header.base_timestamp, header.attributes
     max_timestamp = header.max_timestamp
@@ -42,7 +42,7 @@ def with_records(
 
 
 def without_records(header: BatchHeader) -> bytes:
-    """The batch with nothing in it: kept for its offsets, its producer and its sequences."""
+    """Returns the batch without records; it keeps offsets, producer and sequence numbers."""
     emptied = header._replace(
         attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG),
         base_timestamp=NO_TIMESTAMP,

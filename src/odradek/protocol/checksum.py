@@ -1,8 +1,8 @@
 """CRC-32C, the checksum of record batches, from the native `crc32c` package.
 
-That package reads its own version when it is imported, through a module that takes twenty
-milliseconds to load: a twentieth of what a broker may take to start. So the extension inside
-it is loaded without it where that is possible.
+When that package is imported, it reads its own version with a module that takes twenty milliseconds
+to load, a twentieth of the time in which a broker starts. So the extension inside the package is
+loaded directly where that is possible.
 """
 
 from collections.abc import Callable

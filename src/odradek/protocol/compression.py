@@ -1,9 +1,9 @@
 """Compression of the records inside a batch: gzip, snappy, lz4 and zstd.
 
-`compress` writes what the Java client writes, so that every client, old ones too, reads it.
-`decompress` takes what any client writes, and can be fooled by none: the result goes into a
-buffer that starts near the size the data suggests, grows to the caller's `max_bytes` at most,
-and becomes the result without being copied. `docs/decisions/0003-compression.md` has figures.
+`compress` writes what the Java client writes, so that every client can read it, old ones too.
+`decompress` reads what any client writes and is safe against decompression bombs: its buffer starts
+near the size that the data suggest, grows to the caller's `max_bytes` at most, and becomes the
+result without a copy. `docs/decisions/0003-compression.md` has figures.
 
 The compressors are native code from `cramjam`, loaded when a batch is first opened; a broker
 whose topics keep the producer's codec never does.
@@ -26,8 +26,8 @@ Buffer = bytes | bytearray | memoryview
 
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 
-# What Kafka uses when nothing else is asked for. Of lz4's two compressors Java takes the
-# fast one at this very level, and the thorough one at every other.
+# Kafka's default levels. Of lz4's two compressors Java uses the fast one at exactly this level,
+# and the thorough one at every other.
 _GZIP_LEVEL = 6
 _LZ4_FAST_LEVEL = 9
 _ZSTD_LEVEL = 3
@@ -65,7 +65,7 @@ class MalformedCompression(MalformedMessage):
 
 
 class DecompressedTooLarge(MalformedCompression):
-    """The data would grow beyond the limit its reader set."""
+    """The decompressed data would exceed the limit of the reader."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"the data decompress to more than {max_bytes} bytes")
@@ -93,7 +93,8 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """The original bytes; `DecompressedTooLarge` before more than `max_bytes` are held."""
+    """Returns the original bytes; raises `DecompressedTooLarge` before it holds more than
+    `max_bytes`."""
     if codec == Codec.NONE:
         if len(data) > max_bytes:
             raise DecompressedTooLarge(max_bytes)
@@ -121,7 +122,7 @@ def _decompress_growing(
         raise DecompressedTooLarge(max_bytes)
     capacity = max(_FIRST_CAPACITY_BYTES, _EXPECTED_RATIO * len(data))
     if declared_size is not None and declared_size <= capacity * _GROWTH:
-        # A larger claim is not believed until the data have shown that they grow so much.
+        # A larger claimed size is not allocated before the data have really grown so much.
         capacity = declared_size
     capacity = min(capacity, max_bytes)
     while True:

@@ -1,8 +1,8 @@
-"""Control records: what brokers write into logs for each other and clients skip.
+"""Control records: records that brokers write for their own use and that consumers skip.
 
-A control batch carries one record, whose key says its type. Of the types only the markers
-that end a transaction stand in ordinary partitions; the others belong to Kafka's own quorum
-and are known by name, for tools that meet them.
+A control batch has one record, whose key is its type. In ordinary partitions the only types are the
+markers that end a transaction; the others belong to Kafka's KRaft quorum and have names here for
+tools that show them.
 """
 
 import struct

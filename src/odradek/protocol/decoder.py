@@ -7,11 +7,11 @@ without their constructor, since every field is assigned anyway.
 Generated code keeps these invariants: `position` never goes back, nothing is sliced beyond
 `end`, and an array is not begun unless its claimed length fits the bytes that remain and the
 `allowance` of elements that the message may have in all.
-What still escapes as IndexError, struct.error or UnicodeDecodeError is turned into
-`MalformedMessage` by `Message.decode`.
+`Message.decode` turns IndexError, struct.error and UnicodeDecodeError of generated code into
+`MalformedMessage`.
 
-A stepwise decoder is the same code as a generator, which yields before each element of an array:
-whoever decodes a request with tens of thousands of them can do other things in between.
+A stepwise decoder is the same code as a generator, which yields before each element of an array, so
+that a broker can do other work while it decodes a request with tens of thousands of elements.
 """
 
 import struct
@@ -30,7 +30,7 @@ from odradek.protocol.layout import (
 )
 from odradek.protocol.types import Buffer
 from odradek.protocol.wire import (
-    LONGEST_STRING_BYTES,
+    MAX_STRING_BYTES,
     ArrayPackers,
     read_unsigned_varint,
     refuse_elements,
@@ -160,7 +160,7 @@ class _DecoderSource:
         return message
 
     def defaults(self, layout: StructType, message: str) -> None:
-        """Sets what this version does not have, or has only if a tag brings it."""
+        """Sets the fields that this version does not have, or has as tagged fields only."""
         shared: dict[str, list[str]] = {}
         for field in layout.fields:
             if self.version in field.versions and self.version not in field.tagged:
@@ -221,7 +221,7 @@ class _DecoderSource:
             return
         self.fixed("b", "n")
         self.flush()
-        # Kafka says that there is none with -1, or with 0 in a tagged field.
+        # In Kafka, -1 means null, and in a tagged field 0 does.
         least = 1 if self.version in field.tagged else 0
         self.line(f"if n < {least}: {target} = None")
         with self.block("else:"):
@@ -229,7 +229,7 @@ class _DecoderSource:
 
     @contextmanager
     def length(self, name: str, kind: str, target: str, *, nullable: bool) -> Iterator[None]:
-        """Reads a length into `n`; the body is for what is not null."""
+        """Reads a length into `n`; the body of the `with` decodes a value that is not null."""
         if self.flexible:
             self.fixed("B", "n")
             self.flush()
@@ -249,7 +249,7 @@ class _DecoderSource:
 
     def slice(self, name: str, kind: str, target: str) -> None:
         self.line("stop = position + n")
-        too_long = f" or n > {LONGEST_STRING_BYTES}" if kind == "string" else ""
+        too_long = f" or n > {MAX_STRING_BYTES}" if kind == "string" else ""
         self.line(f"if stop > end{too_long}: refuse_length('{name}')")
         expression = {
             "string": "str(buffer[position:stop], 'utf-8')",

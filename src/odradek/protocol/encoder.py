@@ -4,10 +4,10 @@ The mirror of `decoder`: nested structs are inlined, and fields of a fixed size,
 length and the empty tag section that follow them, become one `pack`. Small pieces gather
 in `out`; records are never copied, they become a part of their own between joined pieces.
 
-A stepwise encoder is the same code as a generator, which yields before each element of an array:
-whoever encodes a response with tens of thousands of them can do other things in between. It joins
-its pieces as it goes, into parts of some ten kilobytes: to join half a million at the end took as
-long as eighty milliseconds.
+A stepwise encoder is the same code as a generator, which yields before each element of an array, so
+that a broker can do other work while it encodes a response with tens of thousands of elements. It
+joins its pieces as it goes, into parts of some ten kilobytes: to join half a million pieces at the
+end took eighty milliseconds.
 """
 
 import struct
@@ -31,7 +31,7 @@ Encoder = Callable[[object, list[bytes]], list[Part]]
 
 StepwiseEncoder = Callable[[object, list[bytes]], Generator[None, None, list[Part]]]
 
-# A stepwise encoder joins so many pieces at once: a tenth of a millisecond's work.
+# A stepwise encoder joins this many pieces at once, which takes a tenth of a millisecond.
 _PIECES_A_PART: Final = 2000
 
 
@@ -94,7 +94,7 @@ class _EncoderSource:
         self.run.append((code, expression))
 
     def packed(self, *more: tuple[str, str]) -> str:
-        """An expression for the bytes of the pending run and what follows it."""
+        """Returns an expression for the bytes of the pending run and of what follows it."""
         run = [*self.run, *more]
         codes = "".join(code for code, _ in run)
         if not codes.strip("x"):
@@ -145,8 +145,8 @@ class _EncoderSource:
             self.tags(tagged_fields(layout, self.version), message)
 
     def tags(self, fields: list[Field], message: str) -> None:
-        """Tagged fields are written only if they differ from their default, which is rare:
-        one test finds that out, and the rest happens apart."""
+        """Writes tagged fields, which are left out if they have their default. That is the usual
+        case, so one test finds it, and the rest is in functions of its own."""
         if not fields:
             self.fixed("x")
             return
@@ -170,9 +170,9 @@ class _EncoderSource:
             if field.kind != "struct" or isinstance(field.element, str | None):
                 return present
             if self.version in field.nullable:
-                # Kafka takes an absent one for a struct full of defaults: null is written.
+                # An absent tagged struct has its defaults in Kafka, so null has to be written.
                 return "True"
-            # A struct full of defaults says no more than its absence.
+            # A struct with defaults only means the same as an absent struct.
             unset = f"unset_{field.name}"
             self.namespace[unset] = field.element()
             return f"({present} and {value} != {unset})"
@@ -181,10 +181,10 @@ class _EncoderSource:
         return f"{value} != {field.default!r}"
 
     def tag_function(self, field: Field) -> str:
-        """A function of its own that gives a tagged field's tag, size and content."""
+        """Writes a function that returns the tag, the size and the content of a tagged field."""
         name = self.variable("tag")
         lines, depth, run, stepwise = self.lines, self.depth, self.run, self.stepwise
-        # A function that is called for its value cannot yield.
+        # This function is called for its value, so it cannot be a generator.
         self.lines, self.depth, self.run, self.stepwise = [], 0, [], False
         with self.block(f"def {name}(value):"):
             self.line("out = []")

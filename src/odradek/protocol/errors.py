@@ -1,16 +1,16 @@
-"""What can go wrong, as the protocol numbers it and as Python raises it.
+"""The error codes of the protocol, and the exceptions that clients raise for them.
 
     MalformedMessage (ValueError)      bytes that are not the message they should be
     KafkaError                         a broker answered with an error code
     ├── RetriableError                 the same request may succeed later
     │   ├── StaleMetadataError         ... once metadata is fresh: the leader has moved
     │   └── CoordinatorError           ... once the coordinator was looked up again
-    ├── AuthenticationError            the broker does not believe who we are
-    ├── AuthorizationError             the broker knows us and says no
-    ├── FencedError                    a newer holder of our identity exists; give up
-    └── InvalidRequestError            the request is wrong and stays wrong
+    ├── AuthenticationError            the client could not prove its identity
+    ├── AuthorizationError             the client has no permission
+    ├── FencedError                    a newer client with the same identity exists
+    └── InvalidRequestError            the request is invalid and must not be retried
 
-`error_for(code)` picks the class. Servers deal in `ErrorCode` alone; clients raise.
+`error_for(code)` chooses the class. Servers use `ErrorCode` and `api_error.ApiError`.
 """
 
 from enum import IntEnum
@@ -24,7 +24,7 @@ class MalformedMessage(ValueError):
 
 
 class ErrorCode(IntEnum):
-    """Every error code of Kafka 4.3, with a line for people and whether a retry may help."""
+    """Every error code of Kafka 4.3, with an explanation and whether a retry may help."""
 
     message: str
     retriable: bool
@@ -206,19 +206,19 @@ class CoordinatorError(RetriableError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker does not believe who we are."""
+    """The client could not prove its identity."""
 
 
 class AuthorizationError(KafkaError):
-    """The broker knows us and says no."""
+    """The client has no permission."""
 
 
 class FencedError(KafkaError):
-    """A newer holder of our identity exists: give up."""
+    """A newer client with the same identity exists, so this one must stop."""
 
 
 class InvalidRequestError(KafkaError):
-    """The request is wrong and stays wrong."""
+    """The request is invalid; sending it again does not help."""
 
 
 _CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
@@ -284,7 +284,7 @@ _CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
 
 
 def error_for(code: int, message: str | None = None) -> KafkaError:
-    """The exception for an error code; `message` is what the broker said, if it said anything."""
+    """Returns the exception for an error code; `message` is that of the broker, if there is one."""
     try:
         known = ErrorCode(code)
     except ValueError:

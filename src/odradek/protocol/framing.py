@@ -1,8 +1,8 @@
 """Cuts a stream of bytes into frames.
 
-A frame is a four-byte size and that many bytes. The size is checked before anything is
-kept for it, and what is kept is what was received, never what was announced: a peer that
-claims a hundred megabytes and sends ten bytes costs ten bytes.
+A frame is a four-byte size and that many bytes. The size is checked before memory is used for the
+frame, and memory is used only for received bytes: a peer that announces a hundred megabytes and
+sends ten bytes costs ten bytes.
 """
 
 import struct
@@ -19,7 +19,7 @@ _MAX_COPIED_BYTES: Final = 8192
 
 
 class BadFrameSize(MalformedMessage):
-    """A size below zero or above the limit. `frames` came whole before it in the same chunk."""
+    """A size below zero or above the limit. `frames` are the frames before it in the chunk."""
 
     def __init__(self, size: int, max_size_bytes: int, frames: list[Buffer]) -> None:
         super().__init__(f"a frame of {size} bytes, where 0 to {max_size_bytes} are allowed")
@@ -27,7 +27,7 @@ class BadFrameSize(MalformedMessage):
 
 
 class FrameSplitter:
-    """Feed it chunks as they arrive; it gives back the frames that are whole.
+    """Takes chunks as they arrive and returns the frames that are complete.
 
     Chunks must not change afterwards: large frames are views into them. `max_size_bytes` may
     be changed at any time, for instance when a peer has authenticated.
@@ -51,12 +51,12 @@ class FrameSplitter:
         return self._missing
 
     def clear(self) -> None:
-        """Lets go of the unfinished frame. Nothing may be fed afterwards."""
+        """Frees the unfinished frame. `feed` must not be called afterwards."""
         self._begun = bytearray()
         self._missing = 0
 
     def feed(self, chunk: bytes) -> list[Buffer]:
-        """The frames that are whole now. Raises `BadFrameSize`, after which it is of no use."""
+        """Returns the frames that are complete now. After `BadFrameSize` it must not be used."""
         frames: list[Buffer] = []
         position = self._continue(chunk, frames) if self._begun else 0
         end = len(chunk)

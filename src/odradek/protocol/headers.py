@@ -1,9 +1,9 @@
-"""What stands before every message: frame size, header, and which header version it is.
+"""The headers of requests and responses, and the frame size in front of them.
 
 Requests have header version 1, or 2 (with a section of tagged fields) when the message is
-flexible; version 0 went away with ControlledShutdown. Responses have version 0, or 1 when
-the message is flexible, except ApiVersions: the client that asks cannot know yet what the
-broker can read or write, so its response keeps version 0 for ever.
+flexible; version 0 was removed with ControlledShutdown. Responses have version 0, or 1 when the
+message is flexible, except ApiVersions: a client that sends it does not know yet which versions
+the broker has, so the response always has header version 0.
 """
 
 import struct
@@ -43,10 +43,10 @@ def response_header_version(api_key: int, version: int) -> int:
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header of a request, and the position where its body begins.
+    """Returns the header of a request, and the position where its body begins.
 
-    An API or version that nobody knows is for the caller to refuse. An unknown API counts as
-    not flexible, and its body cannot be read anyway.
+    The caller refuses unknown APIs and versions. An unknown API counts as not flexible; its body
+    cannot be read in any case.
     """
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame)
@@ -93,7 +93,7 @@ def _known_api(api_key: int) -> AnyApi:
 def encode_request(
     request: Request, version: int, correlation_id: int, client_id: str | None
 ) -> list[Part]:
-    """A whole frame, size included, as parts to write one after the other."""
+    """Returns a whole frame, size included, as parts to write one after the other."""
     name = b"" if client_id is None else client_id.encode()
     name_length = -1 if client_id is None else len(name)
     tags = b"\0" if version >= request.flexible_versions.first else b""
@@ -104,7 +104,7 @@ def encode_request(
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> list[Part]:
-    """A whole frame, size included, as parts to write one after the other."""
+    """Returns a whole frame, size included, as parts to write one after the other."""
     return frame_response(response, response.encode(version), version, correlation_id)
 
 
@@ -121,7 +121,7 @@ def frame_response(
 
 
 def decode_correlation_id(frame: Buffer) -> int:
-    """Tells which request a response answers, and so how to decode the rest of it."""
+    """Returns the correlation id, which tells the request and so how to decode the rest."""
     try:
         correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
     except struct.error as error:

@@ -1,4 +1,4 @@
-"""How a struct lies on the wire: fields, their kinds, and the versions that have them.
+"""The layout of a struct on the wire: its fields, their kinds, and the versions that have them.
 
 Declarations (`schema`) produce layouts; the codec compiles them. A layout never changes
 once its class exists, so everything derived from it may be cached.
@@ -97,13 +97,13 @@ class Field:
 
     @property
     def has_mutable_default(self) -> bool:
-        """Lists and structs are made anew for each message; the rest is shared."""
+        """Whether each message needs a default of its own: lists and structs do."""
         return self.default is not None and self.kind in ("array", "struct")
 
 
 @dataclass_transform(kw_only_default=True)
 class StructType(type):
-    """The class of struct classes: it turns the fields they declare into slots."""
+    """The metaclass of structs: it turns the declared fields into slots."""
 
     fields: tuple[Field, ...]
     versions: VersionRange
@@ -200,7 +200,7 @@ def contains_records(layout: StructType, version: int) -> bool:
 
 
 def min_size(kind: "str | StructType", version: int, flexible: bool) -> int:
-    """The fewest bytes one value can take. It bounds what an array's length may claim."""
+    """Returns the fewest bytes that a value can take; it limits the claimed length of an array."""
     if isinstance(kind, str):
         if kind in FIXED_SIZES:
             return FIXED_SIZES[kind]

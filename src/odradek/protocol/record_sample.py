@@ -1,9 +1,9 @@
 """Checks the first and the last record of a batch that is not compressed: for every append.
 
-A broker does not read the records of a batch, which would cost it more than all the rest of an
-append. But a batch that no consumer can read blocks its partition for all of them, so what can be
-told cheaply is told: that the bytes can hold as many records as the batch declares, that the first
-record and the last are whole and have the first and the last offset, and that nothing follows.
+A broker does not read all records of a batch, which would cost more than all the rest of an append.
+But a batch that cannot be read blocks its partition for all consumers, so the broker checks what is
+cheap: that the bytes can hold as many records as the batch declares, that the first and the last
+record are whole and have the first and the last offset, and that nothing follows.
 
 The last record is looked for from the end: its length reaches exactly to the end of the batch, and
 its offset is known. What is found there is a guess, because values may hold any bytes. Where it is
@@ -18,7 +18,7 @@ from odradek.protocol.record_parser import MIN_RECORD_BYTES, MalformedRecords, c
 from odradek.protocol.record_walkers import Walk
 from odradek.protocol.varint import encode_varint
 
-# Up to so many records, or if they are this large on average, walking costs less than searching.
+# Up to this many records, or for records of this average size, walking costs less than searching.
 _FEW: Final = 16
 _LARGE_BYTES: Final = 1024
 # How much of the end is searched for the last record, and how many places are tried.

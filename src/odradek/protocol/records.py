@@ -1,20 +1,43 @@
-"""Record batches, format 2: the unit in which records travel, and in which they are stored.
+"""Record batches, format 2: how they are decoded, changed and built.
 
-The broker treats a batch as opaque bytes behind a header of 61 bytes. What it changes, the
-base offset and the leader epoch, lies in the first 16 bytes, which the checksum does not
-cover. Only clients, tools and the few broker features that must look inside (timestamps,
-recompression, control records) decode records.
+Records are sent and stored in batches. The broker treats a batch as opaque bytes behind its header
+(`batch_header`). Only clients, tools and a few features of the broker (timestamps, recompression,
+control records) decode records.
 
-Everything that arrives is untrusted: every length is compared with the bytes at hand before
-it is used, and every fault is a `MalformedRecords`.
+Batches are untrusted: every length is compared with the bytes at hand before it is used, and every
+fault is a `MalformedRecords`.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from odradek.protocol.checksum import crc32c
+from odradek.protocol.batch_header import (
+    CHECKSUM_START,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    PREFIX_SIZE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    UnsupportedRecordFormat,
+    assemble,
+    assemble_head,
+    crc_is_valid,
+    offset_prefix,
+    read_header,
+    split_batches,
+)
 from odradek.protocol.compression import (
     DEFAULT_MAX_BYTES,
     Codec,
@@ -42,9 +65,20 @@ from odradek.protocol.record_parser import (
 from odradek.protocol.varint import SMALL_COUNT, SMALL_VARINTS, encode_varint
 
 __all__ = [
+    "CHECKSUM_START",
+    "CODEC_MASK",
+    "CONTROL_FLAG",
+    "DELETE_HORIZON_FLAG",
     "HEADER_SIZE",
+    "LENGTH_OVERHEAD",
+    "LOG_APPEND_TIME_FLAG",
+    "NO_TIMESTAMP",
+    "OPENED_BYTES",
+    "PREFIX_SIZE",
+    "TRANSACTIONAL_FLAG",
     "BatchBuilder",
     "BatchHeader",
+    "Buffer",
     "ControlType",
     "EndTransactionMarker",
     "Headers",
@@ -53,6 +87,7 @@ __all__ = [
     "Record",
     "TooLargeInside",
     "UnsupportedRecordFormat",
+    "assemble",
     "crc_is_valid",
     "decode_control_type",
     "decode_end_transaction_marker",
@@ -69,161 +104,24 @@ __all__ = [
     "split_batches",
 ]
 
-Buffer = bytes | bytearray | memoryview
 Headers = Sequence[tuple[str, bytes | None]]
 
-HEADER_SIZE = 61
-# The base offset and the length itself are not counted in `batch_length`.
-LENGTH_OVERHEAD = 12
-# Where the checksummed bytes begin.
-CHECKSUM_START = 21
-# What `offset_prefix` replaces.
-PREFIX_SIZE = 16
-
-# How large a batch may be inside for a broker to open it: fifty milliseconds' work at worst.
+# The largest batch, decompressed, that a broker opens: it takes fifty milliseconds at worst.
 # Producers make batches of a megabyte, and of thousands of records.
 OPENED_BYTES = 16 << 20
 OPENED_RECORDS = 100_000
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
-
-# Bits of a batch's attributes.
-CODEC_MASK = 0x07
-LOG_APPEND_TIME_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
-
-_MAGIC = 2
-_MAGIC_POSITION = 16
-_MAX_SEQUENCES = 1 << 31
 _MAX_INT64 = (1 << 63) - 1
-
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_PREFIX = struct.Struct(">qii")
-# Half the time of `_make`: every produced batch has a header.
-_new_tuple = tuple.__new__
-_CHECKSUM = struct.Struct(">I")
-_AFTER_CHECKSUM = struct.Struct(">hiqqqhii")
-
-
-class UnsupportedRecordFormat(MalformedRecords):
-    """A message set of before Kafka 0.11 (magic 0 or 1), or of a format yet to come."""
 
 
 class TooLargeInside(MalformedRecords):
-    """The records of a batch take more than whoever reads it allows."""
-
-
-class BatchHeader(NamedTuple):
-    base_offset: int
-    batch_length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-
-    @property
-    def size_bytes(self) -> int:
-        return self.batch_length + LENGTH_OVERHEAD
-
-    @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def last_sequence(self) -> int:
-        if self.base_sequence < 0:
-            return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) % _MAX_SEQUENCES
-
-    @property
-    def codec(self) -> Codec:
-        number = self.attributes & CODEC_MASK
-        if number > Codec.ZSTD:
-            raise MalformedRecords(f"unknown compression codec {number}")
-        return Codec(number)
-
-    @property
-    def is_log_append_time(self) -> bool:
-        return bool(self.attributes & LOG_APPEND_TIME_FLAG)
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL_FLAG)
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL_FLAG)
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop this batch's tombstones and markers, if it is known."""
-        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
-
-
-# Reading batches
-
-
-def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; the records behind it need not be there."""
-    available = len(buffer) - position
-    if available > _MAGIC_POSITION and buffer[position + _MAGIC_POSITION] != _MAGIC:
-        raise UnsupportedRecordFormat(
-            f"record format {buffer[position + _MAGIC_POSITION]} is not supported, only 2 is"
-        )
-    if available < HEADER_SIZE:
-        raise MalformedRecords(f"{available} bytes are too few for a batch header")
-    header = _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
-    if header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD:
-        raise MalformedRecords(f"batch length {header.batch_length} is shorter than a header")
-    if header.record_count < 0 or header.last_offset_delta < 0:
-        raise MalformedRecords("negative record count or offset delta in a batch header")
-    return header
-
-
-def split_batches(buffer: Buffer) -> list[tuple[int, BatchHeader]]:
-    """Position and header of every batch in a buffer that holds nothing but whole batches."""
-    batches = []
-    position, end = 0, len(buffer)
-    while position < end:
-        header = read_header(buffer, position)
-        batches.append((position, header))
-        position += header.batch_length + LENGTH_OVERHEAD
-    if position != end:
-        raise MalformedRecords(f"the last batch lacks {position - end} bytes")
-    return batches
-
-
-def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    end = position + header.batch_length + LENGTH_OVERHEAD
-    if end > len(buffer):
-        return False
-    checked = (buffer if isinstance(buffer, memoryview) else memoryview(buffer))[
-        position + CHECKSUM_START : end
-    ]
-    return crc32c(checked) == header.crc
+    """The records of a batch take more bytes, decompressed, than the reader allows."""
 
 
 def decode_records(
     buffer: Buffer, position: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> list[Record]:
-    """The records of the batch at `position`; the checksum is the caller's to check."""
+    """Returns the records of the batch at `position`; it does not check the checksum."""
     header = read_header(buffer, position)
     data = _payload(buffer, position, header, max_bytes)
     _check_ranges(header)
@@ -259,15 +157,18 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
 
 
 class OpenedBatch(NamedTuple):
-    """A batch as it is inside, decompressed."""
+    """The decompressed records of a batch, as bytes."""
 
     base_timestamp: int
     record_count: int
     data: bytes
 
     def outlines(self, at_once: int = OPENED_RECORDS) -> Iterator[list[tuple[int, bool]]]:
-        """For each record its distance in time from the batch's, and whether it has a key: enough
-        to admit a batch to a log. They come so many `at_once`, so that others get a turn."""
+        """Yields the timestamp delta of each record and whether it has a key, which a broker checks
+        before it appends a batch.
+
+        There are `at_once` of them in each list, so that other tasks can run in between.
+        """
         position = 0
         for first in range(0, self.record_count, at_once):
             count = min(at_once, self.record_count - first)
@@ -280,7 +181,7 @@ class OpenedBatch(NamedTuple):
 def open_batch(
     batch: Buffer, *, max_bytes: int = OPENED_BYTES, max_records: int = OPENED_RECORDS
 ) -> OpenedBatch:
-    """For a broker: batches that are too large to be opened are malformed."""
+    """Decompresses a batch for a broker; a batch that is too large for that is malformed."""
     header = read_header(batch)
     if header.record_count > max_records:
         raise MalformedRecords(
@@ -294,10 +195,10 @@ def open_batch(
 def find_timestamp(
     batch: Buffer, target_ms: int, *, min_offset: int = 0, max_bytes: int = OPENED_BYTES
 ) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record, from an offset on, not older than `target_ms`.
+    """Returns timestamp and offset of the first record that is not older than `target_ms`.
 
-    A batch that is damaged inside, or too large to be searched while others wait, counts as
-    one record: whoever reads from its first offset misses nothing.
+    Records before `min_offset` are left out. A batch that is damaged, or too large to be searched
+    while other requests wait, counts as one record: a reader that starts there misses no record.
     """
     header = read_header(batch)
     if header.max_timestamp < target_ms or header.last_offset < min_offset:
@@ -322,9 +223,9 @@ def find_timestamp(
 
 
 def find_max_timestamp(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record with the highest timestamp of the batch.
+    """Returns timestamp and offset of the first record with the highest timestamp of the batch.
 
-    Batches that cannot be searched are taken as `find_timestamp` takes them.
+    A batch that cannot be searched counts as one record, as in `find_timestamp`.
     """
     header = read_header(batch)
     if not header.record_count:
@@ -353,47 +254,32 @@ def _time_and_offset(
 # Changing batches
 
 
-def offset_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes with another offset and epoch; write `batch[16:]` behind them."""
-    return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
-
-
 def set_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
-    """The batch with the broker's time in place of the producer's."""
+    """Returns the batch with the broker's time in place of the producer's."""
     payload = memoryview(batch)[HEADER_SIZE : read_header(batch).size_bytes]
     return b"".join((log_append_time_head(batch, timestamp_ms), payload))
 
 
 def log_append_time_head(batch: Buffer, timestamp_ms: int) -> bytes:
-    """The header that a batch has with the broker's time; what lies behind it does not change."""
+    """Returns the header of a batch with the broker's time; the records do not change."""
     header = read_header(batch)
     header = header._replace(
         attributes=header.attributes | LOG_APPEND_TIME_FLAG, max_timestamp=timestamp_ms
     )
-    return _assemble_head(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
+    return assemble_head(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
 
 
 def recompress(
     batch: Buffer, codec: Codec, level: int | None = None, *, max_bytes: int = OPENED_BYTES
 ) -> bytes:
-    """The same records under another codec; what is larger inside than allowed is malformed."""
+    """Returns the same records under another codec.
+
+    A batch that is larger than `max_bytes` when decompressed is malformed.
+    """
     header = read_header(batch)
     payload = compress(codec, _payload(batch, 0, header, max_bytes), level)
     attributes = header.attributes & ~CODEC_MASK | codec
     return assemble(header._replace(attributes=attributes), payload)
-
-
-def assemble(header: BatchHeader, payload: Buffer) -> bytes:
-    """Header and payload joined, with length and checksum computed."""
-    return b"".join((_assemble_head(header, payload), payload))
-
-
-def _assemble_head(header: BatchHeader, payload: Buffer) -> bytes:
-    after = _AFTER_CHECKSUM.pack(*header[5:])
-    length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
-    checksum = crc32c(payload, crc32c(after))
-    prefix = _PREFIX.pack(header.base_offset, length, header.leader_epoch)
-    return b"".join((prefix, b"\x02", _CHECKSUM.pack(checksum), after))
 
 
 # Making batches
@@ -434,14 +320,14 @@ class BatchBuilder:
         headers: Headers = (),
         timestamp_ms: int = NO_TIMESTAMP,
     ) -> int:
-        """Adds a record and says which it is, counted from 0."""
+        """Adds a record and returns its index in the batch."""
         index = self.record_count
         if not index:
             self._base_timestamp = self._max_timestamp = timestamp_ms
         elif timestamp_ms > self._max_timestamp:
             self._max_timestamp = timestamp_ms
         elapsed_ms = timestamp_ms - self._base_timestamp
-        # Lookups in place of calls: this method is the producer's speed.
+        # Look-ups in a table in place of calls: this method limits the speed of the producer.
         small = SMALL_VARINTS
         if key is None:
             key_length, key = b"\x01", b""
@@ -497,7 +383,7 @@ class BatchBuilder:
             base_offset,
             0,
             leader_epoch,
-            _MAGIC,
+            MAGIC,
             0,
             attributes,
             max(0, self.record_count - 1),
@@ -532,7 +418,7 @@ def encode_end_transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """The control batch that commits or aborts a producer's transaction in a partition."""
+    """Returns the control batch that commits or aborts a transaction in a partition."""
     builder = BatchBuilder()
     key, value = end_transaction_key_and_value(marker)
     builder.append(key, value, (), timestamp_ms)

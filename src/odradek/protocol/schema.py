@@ -1,4 +1,4 @@
-"""The language in which messages are declared.
+"""How messages are declared.
 
     class MetadataRequestTopic(Struct):
         topic_id: TopicId = uuid("10+")
@@ -215,7 +215,7 @@ class Struct(metaclass=StructType):
     if not TYPE_CHECKING:
 
         def __init__(self, **values: object) -> None:
-            # The first object of a class brings its real constructor into being.
+            # The constructor is compiled when the first object of a class is made.
             made = type(self)
             made.__init__ = _compile_constructor(made)
             made.__init__(self, **values)
@@ -231,7 +231,7 @@ class Struct(metaclass=StructType):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        # Bytes may be long, and may be secrets: how many there are is all that is shown.
+        # Bytes may be long or secret, so only their number is shown.
         shown = []
         for field in self.fields:
             value = getattr(self, field.name)
@@ -252,7 +252,7 @@ class Message(Struct):
 
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
-    # Of all classes: few are ever needed.
+    # Compiled when first used: a process needs few of all classes.
     _stepwise_decoders: ClassVar[dict[tuple[object, int], StepwiseDecoder]] = {}
     _stepwise_encoders: ClassVar[dict[tuple[object, int], StepwiseEncoder]] = {}
 
@@ -260,9 +260,9 @@ class Message(Struct):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0, *, allow_trailing: bool = False
     ) -> Self:
-        """The message that fills `buffer` from `position` to its end.
+        """Decodes the message that fills `buffer` from `position` to its end.
 
-        Raises `MalformedMessage`, and nothing else, for bytes that are no such message.
+        Raises `MalformedMessage`, and nothing else, if the bytes are not such a message.
         """
         decoder = cls._decoders.get(version) or cls._compile_decoder(version)
         end = len(buffer)
@@ -278,7 +278,7 @@ class Message(Struct):
     def decode_stepwise(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> Generator[None, None, Self]:
-        """The same in steps of one element; more bytes may follow the message."""
+        """Decodes in steps of one array element; more bytes may follow the message."""
         decoder = cls._stepwise_decoders.get((cls, version))
         if decoder is None:
             cls._check(version)
@@ -302,7 +302,7 @@ class Message(Struct):
         return MalformedMessage(f"{cls.__name__} v{version}: {reason}")
 
     def encode(self, version: int, first: list[bytes] | None = None) -> list[Part]:
-        """The message as parts to write one after the other, `first` before everything.
+        """Returns the message as parts to write one after the other, with `first` in front.
 
         Raises `ValueError` if a value does not fit its field.
         """
@@ -314,7 +314,7 @@ class Message(Struct):
             raise ValueError(f"{name} v{version} cannot be encoded: {error}") from error
 
     def encode_stepwise(self, version: int) -> Generator[None, None, list[Part]]:
-        """The same in steps of one element."""
+        """Encodes in steps of one array element."""
         made = type(self)
         encoder = self._stepwise_encoders.get((made, version))
         if encoder is None:
@@ -356,8 +356,8 @@ class Message(Struct):
 class Request(Message):
     api_key: ClassVar[int]
 
-    # A hundred megabytes hold thirty million empty topics, and would hold up a broker for ten
-    # seconds. Nobody asks for that many of anything in one request; so many take some 40 ms.
+    # A request of a hundred megabytes could have thirty million empty topics and block a broker for
+    # ten seconds. No client needs so many elements in a request; this many take some 40 ms.
     max_elements = 50_000
 
 
@@ -372,7 +372,7 @@ def _default_of(field: Field) -> object:
 
 
 def _compile_constructor(made: type[Struct]) -> Callable[..., None]:
-    """An `__init__` that takes every field by keyword, without a loop."""
+    """Returns an `__init__` that takes every field by keyword, without a loop."""
     absent = object()
     namespace: dict[str, object] = {"absent": absent}
     parameters, lines = [], []

@@ -1,6 +1,6 @@
-"""Names for the numbers of the protocol, so that one kind is not passed for another.
+"""Types for numbers of the protocol, so that the type checker keeps them apart.
 
-They cost nothing at run time; the type checker keeps them apart.
+They cost nothing at run time.
 """
 
 from collections.abc import Sized

@@ -1,11 +1,11 @@
 """Variable-length integers inside records: seven bits a byte, low bits first, zigzagged.
 
 Zigzag puts the sign into the lowest bit (0, -1, 1, -2 become 0, 1, 2, 3), so lengths, which
-are hardly ever negative, are even on the wire. Integers are given and taken here as Python
-has them, except that `read_zigzag` leaves it to the caller to undo the zigzag.
+are hardly ever negative, are even on the wire. Functions take and return plain integers, except
+that `read_zigzag` returns the integer still zigzagged.
 """
 
-# Most integers in a record are small; looking one up is five times faster than making it.
+# Most integers in a record are small; to look one up is five times faster than to encode it.
 SMALL_COUNT = 2048
 SMALL_VARINTS = [
     bytes((number << 1,)) if number < 64 else bytes((number << 1 & 127 | 128, number >> 6))
@@ -28,10 +28,10 @@ def encode_varint(number: int) -> bytes:
 def read_zigzag(
     data: bytes | bytearray | memoryview, position: int, width: int = 32
 ) -> tuple[int, int]:
-    """The integer at `position`, still zigzagged, and the position behind it.
+    """Returns the integer at `position`, still zigzagged, and the position behind it.
 
-    `IndexError` where the data end too early, `OverflowError` where the integer takes more
-    than `width` bits.
+    Raises `IndexError` if the data end too early, `OverflowError` if the integer has more than
+    `width` bits.
     """
     byte = data[position]
     position += 1

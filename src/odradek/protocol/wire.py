@@ -1,4 +1,4 @@
-"""The few things generated code calls: varints, arrays of numbers, tagged fields, refusals.
+"""Functions that generated codecs call: varints, arrays of numbers, tagged fields, errors.
 
 Generated code handles the one-byte case of a varint inline and comes here for the rest.
 """
@@ -13,11 +13,11 @@ from odradek.protocol.types import Buffer
 _MAX_VARINT_BITS: Final = 31
 _LONGEST_KEPT_ARRAY: Final = 32
 
-LONGEST_STRING_BYTES: Final = 2**15 - 1
+MAX_STRING_BYTES: Final = 2**15 - 1
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The value at `position`, and the position after it."""
+    """Returns the value at `position`, and the position after it."""
     value = shift = 0
     while True:
         byte = buffer[position]
@@ -47,7 +47,7 @@ def unsigned_varint(value: int) -> bytes:
 class ArrayPackers(dict[int, Callable[..., Any]]):
     """`pack` or `unpack_from` for arrays of one fixed-size kind, by number of elements.
 
-    Short arrays, of replicas mostly, are found ready; long ones come and go.
+    Those of short arrays, mostly lists of replicas, are kept; those of long arrays are not.
     """
 
     def __init__(self, code: str, method: str) -> None:
@@ -62,8 +62,8 @@ class ArrayPackers(dict[int, Callable[..., Any]]):
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, end: int, allowance: int) -> tuple[int, int]:
-    """The position after a section of tagged fields of which none is known, and what is left of
-    the number of elements that the message may have."""
+    """Skips a section of unknown tagged fields; returns the position behind it, and how many more
+    elements the message may have."""
     count, position = read_unsigned_varint(buffer, position)
     allowance -= count
     if allowance < 0:
@@ -86,8 +86,8 @@ def refuse_elements() -> NoReturn:
 
 
 def check_string_length(length: int) -> None:
-    """Compact lengths have room for more, but no Kafka reads longer strings."""
-    if length > LONGEST_STRING_BYTES:
+    """Refuses a string that is too long: compact lengths allow more, but Kafka does not read it."""
+    if length > MAX_STRING_BYTES:
         raise TypeError(f"a string of {length} bytes is too long")
 
 

@@ -31,17 +31,17 @@ _ALL = AclFilter()
 
 
 class AclCalls(AdminChannel):
-    async def describe_acls(self, wanted: AclFilter = _ALL) -> list[Acl]:
-        """The rules that a filter finds, or all of them."""
+    async def describe_acls(self, filter_: AclFilter = _ALL) -> list[Acl]:
+        """Returns the rules that match a filter, or all of them."""
         response = await self.request(
             DescribeAclsRequest(
-                resource_type_filter=wanted.resource_type,
-                resource_name_filter=wanted.name,
-                pattern_type_filter=wanted.pattern,
-                principal_filter=wanted.principal,
-                host_filter=wanted.host,
-                operation=wanted.operation,
-                permission_type=wanted.permission,
+                resource_type_filter=filter_.resource_type,
+                resource_name_filter=filter_.name,
+                pattern_type_filter=filter_.pattern,
+                principal_filter=filter_.principal,
+                host_filter=filter_.host,
+                operation=filter_.operation,
+                permission_type=filter_.permission,
             ),
             DescribeAclsResponse,
         )
@@ -66,7 +66,7 @@ class AclCalls(AdminChannel):
         ]
 
     async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
-        """Adds rules; one that is there already stays as it is."""
+        """Adds rules; a rule that exists already stays as it is."""
         unique_acls = list(dict.fromkeys(acls))
         response = await self.controller_request(
             CreateAclsRequest(
@@ -93,7 +93,7 @@ class AclCalls(AdminChannel):
     async def delete_acls(
         self, filters: Iterable[AclFilter]
     ) -> dict[AclFilter, list[Acl] | KafkaError]:
-        """Removes the rules that filters find, and answers which they were."""
+        """Removes the rules that match filters, and returns them by filter."""
         unique_filters = list(dict.fromkeys(filters))
         response = await self.controller_request(
             DeleteAclsRequest(

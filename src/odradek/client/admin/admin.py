@@ -5,9 +5,10 @@ access rules.
         await admin.create_topic("clicks", partitions=3)
         print(await admin.describe_topics(["clicks"]))
 
-A call about several things answers a dict; what failed has its `KafkaError` as the value, so one
-fault does not hide the other answers. Calls about one thing raise. Everything is tried again
-within `default.api.timeout.ms` when a broker goes away or asks for patience.
+A call about several resources returns a dict, in which a resource that failed has its `KafkaError`
+as the value, so one error does not hide the other answers. Calls about one resource raise. Requests
+are retried within `default.api.timeout.ms` when a broker is unreachable or answers with a retriable
+error.
 """
 
 from odradek.client.admin.acls import AclCalls

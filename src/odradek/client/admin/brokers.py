@@ -62,7 +62,7 @@ class BrokerCalls(AdminChannel):
         broker_ids: Iterable[int] | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[BrokerId, list[LogDirectory]]:
-        """The log directories of brokers, with all replicas or only those of `partitions`."""
+        """Returns the log directories of brokers, with all replicas or those of `partitions`."""
         if broker_ids is None:
             broker_ids = [broker.id for broker in (await self.describe_cluster()).brokers]
         topics: dict[str, DescribableLogDirTopic] | None = None
@@ -84,7 +84,7 @@ class BrokerCalls(AdminChannel):
         return answers
 
     async def api_versions(self) -> dict[BrokerId, ApiVersions | ClientError]:
-        """What each broker speaks, or why it could not be asked."""
+        """Returns the API versions of each broker, or the error of its connection."""
         answers: dict[BrokerId, ApiVersions | ClientError] = {}
         for broker in (await self.describe_cluster()).brokers:
             try:

@@ -1,6 +1,6 @@
-"""How admin requests travel: to any broker, to one of choice, or to the controller.
+"""Sends admin requests: to any broker, to a given broker, or to the controller.
 
-Every group of admin calls builds on this; `admin` puts the groups together.
+Every class of admin calls builds on `AdminChannel`; `admin` puts the classes together.
 """
 
 from typing import Self, TypeVar
@@ -70,7 +70,7 @@ class AdminChannel:
         broker_id: int | None = None,
         timeout_ms: int | None = None,
     ) -> R:
-        """Any request, to a broker of choice or to whichever answers; connections are retried."""
+        """Sends a request to a given broker or to any broker; connection errors are retried."""
 
         async def attempt() -> R:
             connection = await self.connection(broker_id)
@@ -93,7 +93,7 @@ class AdminChannel:
         return await cluster.connection(broker_id)
 
     async def controller_request(self, message: Request, response_class: type[R]) -> R:
-        """To the controller, if one is known; brokers that are not it pass such requests on."""
+        """Sends a request to the controller if it is known; other brokers forward such requests."""
         cluster = self.cluster
         if not cluster.view.brokers:
             await self.describe_metadata([])

@@ -50,7 +50,7 @@ class ConfigCalls(AdminChannel):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
-        """All settings of resources, or only those of the given `names`."""
+        """Returns all settings of resources, or only those with the given `names`."""
         answers: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
         for broker_id, group in _by_broker(resources).items():
             response = await self.request(
@@ -123,7 +123,7 @@ class ConfigCalls(AdminChannel):
         *,
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Replaces all settings of a resource: what is not named goes back to its default."""
+        """Replaces all settings of a resource: a setting that is not named gets its default."""
         answers: dict[ConfigResource, KafkaError | None] = {}
         for broker_id, group in _by_broker(configs).items():
             response = await self._config_request(
@@ -160,7 +160,7 @@ class ConfigCalls(AdminChannel):
         return await self.request(message, response_class, broker_id=broker_id)
 
     async def list_config_resources(self, types: Iterable[ConfigType] = ()) -> list[ConfigResource]:
-        """The resources that have settings of their own; of all types unless some are named."""
+        """Returns the resources that have settings of their own, of all types or of those named."""
         response = await self.request(
             ListConfigResourcesRequest(resource_types=list(types)), ListConfigResourcesResponse
         )
@@ -172,7 +172,8 @@ class ConfigCalls(AdminChannel):
 
 
 def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """Settings of a broker are that broker's to know; the rest any broker answers."""
+    """Groups resources by the broker to ask: a broker knows its own settings, and any broker knows
+    those of the other resources."""
     groups: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
         broker_id = None

@@ -1,7 +1,7 @@
-"""Finds the brokers that keep groups and transactional ids, and asks them.
+"""Sends admin requests about groups and transactional ids to their coordinators.
 
-Which broker coordinates what is remembered until it says that it does not any more. Whoever is
-asked while its state loads or moves is asked again, within the time that a call may take.
+The coordinator of a key is remembered until it answers that it is not the coordinator any more. A
+coordinator whose state is loading or moving is asked again, within `default.api.timeout.ms`.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from odradek.protocol.types import BrokerId
 
 T = TypeVar("T")
 
-# What a coordinator says while it is busy with the very thing that is asked about.
+# Errors of a coordinator that is busy with the group or transaction that the request is about.
 _BUSY: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.REQUEST_TIMED_OUT})
 _LEFT_OUT: Final = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "The broker left it out.")
 
 
 class CoordinatorChannel(AdminChannel):
-    """Requests about groups and transactional ids, each to the broker that keeps it."""
+    """Sends each request about a group or transactional id to its coordinator."""
 
     _coordinators: dict[tuple[KeyType, str], BrokerId] | None = None
 
@@ -66,7 +66,7 @@ class CoordinatorChannel(AdminChannel):
         )
 
     async def coordinator(self, kind: KeyType, key: str) -> Broker:
-        """The broker that keeps a group or a transactional id."""
+        """Returns the coordinator of a group or a transactional id."""
 
         async def stay(_: Connection, keys: list[str]) -> dict[str, bool | KafkaError]:
             return dict.fromkeys(keys, True)
@@ -77,7 +77,7 @@ class CoordinatorChannel(AdminChannel):
         return self.known_coordinator(kind, key)
 
     def known_coordinator(self, kind: KeyType, key: str) -> Broker:
-        """The broker that answered last for this key."""
+        """Returns the broker that was the last coordinator of this key to answer."""
         return self.cluster.view.brokers[self._known_coordinators[kind, key]]
 
     @property
@@ -135,7 +135,7 @@ class CoordinatorChannel(AdminChannel):
             return error
 
     async def _find(self, kind: KeyType, keys: list[str]) -> dict[str, KafkaError]:
-        """Looks coordinators up; returns why some were not found."""
+        """Looks coordinators up; returns the errors of keys without one."""
         if not keys:
             return {}
         found = await look_up(await self.connection(None), kind, keys)

@@ -35,7 +35,7 @@ from odradek.protocol.types import TopicPartition
 T = TypeVar("T")
 
 _FIRST_VERSION_WITH_GROUPS: Final = OffsetFetchRequest.first_version_with("groups")
-# Newer ones name topics by id; what was committed to a topic that is gone has none.
+# Newer versions name topics by id; offsets of a deleted topic have no id.
 _LAST_VERSION_WITH_NAMES: Final = 9
 _NO_GENERATION: Final = -1
 
@@ -48,7 +48,7 @@ class GroupOffsetCalls(CoordinatorChannel):
         *,
         require_stable: bool = False,
     ) -> Answers[GroupOffset]:
-        """What a group has committed, in all partitions or in these; others are left out.
+        """Returns what a group has committed, in all partitions or in these; others are left out.
 
         `require_stable` refuses partitions that an open transaction is about to change.
         """
@@ -84,7 +84,7 @@ class GroupOffsetCalls(CoordinatorChannel):
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset | int]
     ) -> Answers[bool]:
-        """Moves a group that has no members; one that has refuses with UNKNOWN_MEMBER_ID."""
+        """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for partition, wanted in offsets.items():
             to = GroupOffset(wanted) if isinstance(wanted, int) else wanted
@@ -124,7 +124,7 @@ class GroupOffsetCalls(CoordinatorChannel):
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Answers[bool]:
-        """Forgets positions; partitions of topics that members subscribe to are refused."""
+        """Deletes offsets; partitions of topics that members subscribe to are refused."""
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -220,7 +220,7 @@ def _offsets(
 
 
 def _answers(codes: Iterable[tuple[TopicPartition, int]]) -> Answers[bool] | KafkaError:
-    """What was answered for each partition; a coordinator that is not one says it of each."""
+    """Returns the answer for each partition, or one error if the broker is not the coordinator."""
     answers: Answers[bool] = {}
     for partition, code in codes:
         error = error_for(code) if code else None

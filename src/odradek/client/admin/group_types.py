@@ -1,4 +1,4 @@
-"""What admin calls about groups take and give."""
+"""The parameters and results of admin calls about groups."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,13 +8,13 @@ from odradek.protocol.types import TopicPartition
 
 CLASSIC = "Classic"
 CONSUMER = "Consumer"
-# What a group of ordinary consumers calls its protocol; one that only commits has none.
+# The protocol type of consumer groups; a group that only commits offsets has none.
 CONSUMER_PROTOCOL = "consumer"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as ListGroups tells it. State and type are empty if the broker is too old."""
+    """A group from ListGroups. State and type are empty if the broker is too old."""
 
     group_id: str
     protocol_type: str
@@ -23,13 +23,8 @@ class GroupListing:
     coordinator: Broker
 
     @property
-    def is_simple(self) -> bool:
-        """Whether nobody ever joined: its offsets were committed from outside."""
-        return self.type in ("", CLASSIC) and not self.protocol_type
-
-    @property
     def is_of_consumers(self) -> bool:
-        """Whether it is what Kafka's tools call a consumer group, of either protocol."""
+        """Whether Kafka's tools call it a consumer group, of either protocol."""
         if self.type in ("", CLASSIC):
             return self.protocol_type in ("", CONSUMER_PROTOCOL)
         return self.type == CONSUMER
@@ -37,7 +32,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member. What only the new protocol knows is None for members of classic groups."""
+    """A member. Fields that only the new protocol has are None for members of classic groups."""
 
     member_id: str
     group_instance_id: str | None
@@ -75,7 +70,7 @@ class GroupOffset(NamedTuple):
 
 
 class MemberToRemove(NamedTuple):
-    """By its id, or, if it is a static member, by the name of its instance."""
+    """Names a member by its id, or a static member by its `group.instance.id`."""
 
     member_id: str = ""
     group_instance_id: str | None = None

@@ -1,4 +1,4 @@
-"""Admin calls about groups: which there are, who is in them, and ending them."""
+"""Admin calls about groups: listing, describing and deleting them, and removing members."""
 
 import asyncio
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class GroupCalls(CoordinatorChannel):
     async def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[GroupListing]:
-        """All groups of all brokers, or those in these states and of these types."""
+        """Returns the groups of all brokers, or those in these states and of these types."""
         asked = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         await self.describe_metadata([])
         brokers = list(self.cluster.view.brokers.values())
@@ -93,9 +93,9 @@ class GroupCalls(CoordinatorChannel):
     async def describe_groups(
         self, group_ids: Iterable[str]
     ) -> dict[str, GroupDescription | KafkaError]:
-        """State and members of groups of both protocols, with what each member is assigned.
+        """Returns state, members and assignments of groups of both protocols.
 
-        A group that does not exist answers GROUP_ID_NOT_FOUND.
+        A group that does not exist has the error GROUP_ID_NOT_FOUND.
         """
 
         async def ask(
@@ -165,7 +165,7 @@ class GroupCalls(CoordinatorChannel):
         )
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, bool | KafkaError]:
-        """Forgets groups without members, and their offsets. True says that one is gone."""
+        """Deletes groups without members, and their offsets. True means that a group is deleted."""
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
             response = await connection.request(
@@ -185,7 +185,7 @@ class GroupCalls(CoordinatorChannel):
         *,
         reason: str = "removed by an administrator",
     ) -> dict[MemberToRemove, bool | KafkaError]:
-        """Takes members out of a group, all of them if none are named."""
+        """Removes members from a group, all of them if none are named."""
         if members is None:
             described = (await self.describe_groups([group_id]))[group_id]
             if isinstance(described, KafkaError):
@@ -228,7 +228,8 @@ class GroupCalls(CoordinatorChannel):
 
 
 def _may_be_classic(answer: GroupDescription | KafkaError | None) -> bool:
-    """Brokers that know the new protocol say of classic groups that they do not exist."""
+    """Whether the group may be a classic one: brokers that know the new protocol answer for classic
+    groups that they do not exist."""
     return answer is None or (
         isinstance(answer, KafkaError)
         and answer.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
@@ -246,7 +247,7 @@ def _classic_member(group: DescribedGroup, member: DescribedGroupMember) -> Grou
 
 
 def assigned_partitions(protocol_type: str, content: bytes) -> tuple[TopicPartition, ...]:
-    """What an assignment says in the language of consumers; nothing for other languages."""
+    """Returns the partitions of an assignment; none if it is not of the consumer protocol."""
     if protocol_type != CONSUMER_PROTOCOL or not content:
         return ()
     try:

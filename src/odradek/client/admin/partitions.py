@@ -1,4 +1,4 @@
-"""Admin calls about who holds and who leads partitions: elections and reassignments."""
+"""Admin calls about the replicas and leaders of partitions: elections and reassignments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -33,7 +33,7 @@ class ElectionType(IntEnum):
 
 
 class Reassignment(NamedTuple):
-    """A partition on its way to other brokers: all replicas of now, who joins, who leaves."""
+    """A partition that moves to other brokers: its replicas now, those added and those removed."""
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...]
@@ -46,7 +46,7 @@ class PartitionCalls(AdminChannel):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Elects leaders of some partitions, or of all that need it.
 
-        ELECTION_NOT_NEEDED says that the right one leads already.
+        ELECTION_NOT_NEEDED means that the preferred replica leads already.
         """
         topics: dict[str, TopicPartitions] = {}
         for partition in partitions or ():
@@ -120,7 +120,7 @@ class PartitionCalls(AdminChannel):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves under way, of all partitions or of some."""
+        """Returns the reassignments under way, of all partitions or of some."""
         topics: dict[str, ListPartitionReassignmentsTopics] = {}
         for partition in partitions or ():
             topic = topics.setdefault(

@@ -19,9 +19,9 @@ class RecordCalls(AdminChannel):
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> Answers[ListedOffset]:
-        """Offsets by time: a timestamp in milliseconds, or `EARLIEST`, `LATEST`, ... of `leaders`.
+        """Returns offsets by time: a timestamp in ms, or `EARLIEST`, `LATEST`, ... of `leaders`.
 
-        An offset of -1 says that there is no such record.
+        An offset of -1 means that there is no such record.
         """
         return await list_offsets(
             self.cluster,
@@ -31,7 +31,7 @@ class RecordCalls(AdminChannel):
         )
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> Answers[int]:
-        """Deletes what lies before an offset (-1: all there is); answers the new first offset."""
+        """Deletes the records before an offset (-1: all); returns the new log start offsets."""
 
         async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[int]:
             topics: dict[str, DeleteRecordsTopic] = {}

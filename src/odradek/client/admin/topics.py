@@ -84,16 +84,16 @@ class TopicCalls(AdminChannel):
         replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> CreatableTopicResult:
-        """Makes one topic, or raises why not."""
+        """Creates one topic, or raises the error."""
         topic = NewTopic(name, partitions, replication_factor, configs=configs or {})
         return _only(await self.create_topics([topic]))
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        wanted = list(names)
+        topic_names = list(names)
         response = await self.controller_request(
             DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in wanted],
-                topic_names=wanted,
+                topics=[DeleteTopicState(name=name) for name in topic_names],
+                topic_names=topic_names,
                 timeout_ms=self.settings.request_timeout_ms,
             ),
             DeleteTopicsResponse,
@@ -117,11 +117,11 @@ class TopicCalls(AdminChannel):
         }
 
     async def delete_topic(self, name: str) -> None:
-        """Deletes one topic, or raises why not."""
+        """Deletes one topic, or raises the error."""
         _only(await self.delete_topics([name]))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
-        """Every topic there is, by name."""
+        """Returns all topics, by name."""
         response = await self.describe_metadata(None)
         found = (
             topic_from(described, None) for described in response.topics if not described.error_code
@@ -144,10 +144,10 @@ class TopicCalls(AdminChannel):
     async def describe_topic_partitions(
         self, names: Iterable[str], *, page_partitions: int = 2000
     ) -> AsyncIterator[DescribeTopicPartitionsResponseTopic]:
-        """Topics with at most `page_partitions` partitions a request.
+        """Yields topics, with at most `page_partitions` partitions per request.
 
-        A topic that spans pages comes once for each, with the partitions of that page. Eligible
-        leader replicas are in this answer alone.
+        A topic that spans several requests is yielded once for each, with the partitions of that
+        request. Only this call returns eligible leader replicas.
         """
         topics = [TopicRequest(name=name) for name in sorted(set(names))]
         cursor: Cursor | None = None
@@ -167,12 +167,12 @@ class TopicCalls(AdminChannel):
     async def create_partitions(
         self, topics: Mapping[str, NewPartitions | int], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Raises the number of partitions; a plain number is the new total."""
-        wanted = []
+        """Increases the number of partitions; a plain number is the new total."""
+        requested = []
         for name, new in topics.items():
             partitions = NewPartitions(new) if isinstance(new, int) else new
             assignments = partitions.assignments
-            wanted.append(
+            requested.append(
                 CreatePartitionsTopic(
                     name=name,
                     count=partitions.total,
@@ -186,7 +186,7 @@ class TopicCalls(AdminChannel):
             )
         response = await self.controller_request(
             CreatePartitionsRequest(
-                topics=wanted,
+                topics=requested,
                 timeout_ms=self.settings.request_timeout_ms,
                 validate_only=validate_only,
             ),
@@ -199,7 +199,7 @@ class TopicCalls(AdminChannel):
 
 
 def _only(answers: Mapping[str, T | KafkaError]) -> T:
-    """The single answer, raised if it is an error."""
+    """Returns the single answer, or raises it if it is an error."""
     for answer in answers.values():
         if isinstance(answer, KafkaError):
             raise answer

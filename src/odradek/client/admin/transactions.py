@@ -43,7 +43,7 @@ _FIRST_VERSION_WITH_DURATION: Final = ListTransactionsRequest.first_version_with
 _FIRST_VERSION_WITH_PATTERN: Final = ListTransactionsRequest.first_version_with(
     "transactional_id_pattern"
 )
-# Whoever fences a producer begins no transaction, so any timeout that brokers accept will do.
+# No transaction follows the request that fences, so any timeout that brokers accept will do.
 _FENCING_TIMEOUT_MS: Final = 60_000
 
 
@@ -57,7 +57,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id as its coordinator sees it; `started_ms` is None if none is open."""
+    """A transactional id at its coordinator; `started_ms` is None if no transaction is open."""
 
     transactional_id: str
     coordinator: Broker
@@ -71,7 +71,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProducer:
-    """A producer that a partition remembers; -1 and None stand for what there is not."""
+    """An active producer of a partition; -1 or None means that there is no such value."""
 
     producer_id: int
     producer_epoch: int
@@ -82,7 +82,7 @@ class PartitionProducer:
 
 
 class FencedProducer(NamedTuple):
-    """The identity that is valid from now on; whoever has an older one can write no more."""
+    """The identity that is valid from now on; producers with an older epoch are fenced."""
 
     producer_id: int
     producer_epoch: int
@@ -97,7 +97,7 @@ class TransactionCalls(CoordinatorChannel):
         longer_than_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Transactional ids of all brokers, or those that pass every filter.
+        """Returns transactional ids of all brokers, or those that pass every filter.
 
         `longer_than_ms` keeps those whose transaction is open for longer, `pattern` is a
         regular expression for the whole id.
@@ -174,7 +174,7 @@ class TransactionCalls(CoordinatorChannel):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> Answers[list[PartitionProducer]]:
-        """The producers that partitions remember, as leaders or as one broker see them."""
+        """Returns the active producers of partitions, from their leaders or from one broker."""
         wanted = list(partitions)
         if broker_id is None:
             return await ask_leaders(
@@ -194,8 +194,8 @@ class TransactionCalls(CoordinatorChannel):
     ) -> None:
         """Ends a transaction in one partition whose coordinator has forgotten it.
 
-        `describe_producers` tells the three numbers. For a transaction that its coordinator
-        still knows use `fence_producers`, which ends all of it.
+        `describe_producers` returns the three numbers. For a transaction that its coordinator
+        still knows use `fence_producers`, which aborts it in all partitions.
         """
         marker = WritableTxnMarker(
             producer_id=producer_id,
@@ -206,7 +206,7 @@ class TransactionCalls(CoordinatorChannel):
                     name=partition.topic, partition_indexes=[partition.partition]
                 )
             ],
-            # A producer that never ended a transaction before has none yet.
+            # A producer that never ended a transaction before has no coordinator epoch yet.
             coordinator_epoch=max(coordinator_epoch, 0),
         )
 
@@ -234,8 +234,8 @@ class TransactionCalls(CoordinatorChannel):
     ) -> dict[str, bool | KafkaError]:
         """Commits or aborts transactions that their producers have handed over, by id.
 
-        True is an end that was decided now, or before by the same identity. An identity that was
-        fenced meanwhile gets an error, and its transaction was aborted.
+        True means that the transaction ended now, or earlier with the same identity. An identity
+        that was fenced in the meantime gets an error, and its transaction was aborted.
         """
         known = {identity.transactional_id: identity for identity in identities}
 
@@ -250,7 +250,7 @@ class TransactionCalls(CoordinatorChannel):
     async def fence_producers(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, FencedProducer | KafkaError]:
-        """Takes transactional ids from whoever has them; what they left open is aborted."""
+        """Fences the producers with these transactional ids and aborts their open transactions."""
 
         async def ask(
             connection: Connection, ids: list[str]

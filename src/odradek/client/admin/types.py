@@ -1,4 +1,4 @@
-"""What admin calls take and give."""
+"""The parameters and results of admin calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from odradek.protocol.types import BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made; -1 leaves a number to the broker's defaults.
+    """A topic to create; -1 leaves a number to the broker's defaults.
 
     `assignments` names the replicas of each partition, leader first, in place of both numbers.
     """
@@ -27,7 +27,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """How many partitions a topic shall have, and the replicas of the new ones if they matter."""
+    """The new number of partitions of a topic, and the replicas of the new partitions if given."""
 
     total: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -42,7 +42,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """Something that has settings. The broker of an empty name is the default for all."""
+    """A resource that has settings. A broker with an empty name is the default of all brokers."""
 
     type: ConfigType
     name: str

@@ -92,7 +92,7 @@ class Consumer:
         await self.close()
 
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
-        """Commits if that is automatic, leaves the group, and ends; within `timeout_ms`."""
+        """Commits if auto-commit is on, leaves the group and stops, within `timeout_ms`."""
         if self._closed:
             return
         try:
@@ -109,8 +109,8 @@ class Consumer:
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Makes these the partitions to read; those that stay keep their positions.
 
-        The others start where the group committed, if there is a group and it did, else where
-        `auto.offset.reset` says, unless `seek` says something else.
+        The others start at the committed offset of the group, else by `auto.offset.reset`, unless
+        `seek` gives a position.
         """
         if self._group is not None and self._group.is_subscribed:
             raise ValueError("the group assigns partitions: unsubscribe() before you assign()")
@@ -124,10 +124,10 @@ class Consumer:
         pattern: "str | re.Pattern[str] | None" = None,
         listener: RebalanceListener | object | None = None,
     ) -> None:
-        """Shares the topics with the other members of `group.id`; poll() takes part.
+        """Joins the group `group.id`, which assigns partitions of these topics to its members.
 
-        `topics` are names, or a compiled pattern; `pattern` may be text. `listener` hears what
-        comes and goes (`RebalanceListener`). A later call changes the topics.
+        `topics` are names, or a compiled pattern; `pattern` may be text. `listener` is told which
+        partitions come and go (`RebalanceListener`). A later call changes the topics.
         """
         group = self._need_group("subscribe()")
         names: list[str] = []
@@ -142,7 +142,7 @@ class Consumer:
         group.subscribe(names, pattern, listener)
 
     async def unsubscribe(self) -> None:
-        """Leaves the group; its listener hears of it."""
+        """Leaves the group; the listener is told."""
         if self._group is not None:
             self._give_back_undelivered()
             await self._group.unsubscribe()
@@ -177,17 +177,17 @@ class Consumer:
         self._parts().positions_changed()
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """To the first record there is; all assigned partitions unless some are named."""
+        """Moves to the first record; in all assigned partitions unless some are named."""
         self._seek_to_time(partitions, EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """To what will be written next; all assigned partitions unless some are named."""
+        """Moves to the end of the log; in all assigned partitions unless some are named."""
         self._seek_to_time(partitions, LATEST)
 
     def seek_to_timestamp(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None
     ) -> None:
-        """To the first record that is not older, or to the end if all are."""
+        """Moves to the first record that is not older, or to the end if all are older."""
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms={timestamp_ms}: a time cannot be before 1970")
         self._seek_to_time(partitions, timestamp_ms)
@@ -205,7 +205,7 @@ class Consumer:
             self._state(partition).is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Ends a pause; a poll() that waits returns what is on hand already."""
+        """Ends a pause; a poll() that waits returns records that were fetched before."""
         for partition in partitions:
             self._state(partition).is_paused = False
         self._parts().positions_changed()
@@ -230,12 +230,12 @@ class Consumer:
         return Offset(state.position)
 
     def high_watermark(self, partition: TopicPartition) -> Offset | None:
-        """The end of what consumers may read, as of the last fetch."""
+        """Returns the high watermark, as of the last fetch."""
         found = self._state(partition).high_watermark
         return None if found is None else Offset(found)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets lie between the position and the end, as of the last fetch."""
+        """Returns how far the position is behind the end of the log, as of the last fetch."""
         state = self._state(partition)
         end = state.high_watermark
         if self.settings.isolation_level == "read_committed":
@@ -247,7 +247,7 @@ class Consumer:
     async def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records by partition, as soon as there are any, or nothing when the time is over."""
+        """Returns records by partition as soon as there are any, or {} after `timeout_ms`."""
         limit = max_records or self.settings.max_poll_records
         deadline_s = self._now_s() + timeout_ms / 1000
         self._give_back_undelivered()
@@ -256,7 +256,7 @@ class Consumer:
         if group is not None:
             group.gate.entered()
         try:
-            # A loop of polls that never has to wait must not keep the fetcher from running.
+            # A loop of polls that never waits must not keep the fetcher from running.
             await asyncio.sleep(0)
             while True:
                 if group is not None:
@@ -295,7 +295,7 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record, however long it takes to come."""
+        """Returns the next record, however long that takes."""
         # In place of `_group`: a call for each record would show.
         group = None if self._started is None else self._started.group
         records = self._undelivered.latest_first
@@ -348,14 +348,14 @@ class Consumer:
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         on_commit: OnCommit | None = None,
     ) -> None:
-        """Commits without waiting and without a second try; `on_commit(offsets, error)` tells."""
+        """Commits once, in the background; `on_commit(offsets, error)` gets the outcome."""
         group = self._need_group("commit_async()")
         group.commit_async(None if offsets is None else _whole(offsets), on_commit)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed for each partition; None if nothing."""
+        """Returns the committed offset of each partition; None if there is none."""
         group = self._need_group("committed()")
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         asked = [TopicPartition(*partition) for partition in partitions]
@@ -380,7 +380,7 @@ class Consumer:
     async def end_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Offset]:
-        """The offset that the next record of each partition will get (or the last stable one)."""
+        """Returns the high watermarks, or with read_committed the last stable offsets."""
         found = await self._offsets(dict.fromkeys(partitions, LATEST))
         return {partition: listed.offset for partition, listed in found.items()}
 
@@ -449,7 +449,7 @@ class Consumer:
         """The newest record of each key, with one question to each leader."""
         return await get_records(self._parts().cluster, self.settings, topic, list(keys))
 
-    # Small things
+    # Errors
 
     def _state(self, partition: TopicPartition) -> PartitionState:
         state = self._positions.assigned.get(partition)
@@ -465,12 +465,12 @@ class Consumer:
             self._raise_fault(state)
 
     def _raise_fault(self, state: PartitionState) -> None:
-        """Raises what keeps a partition from being read."""
+        """Raises the error that keeps a partition from being read, if there is one."""
         fault = state.fault
         if fault is None:
             return
         if isinstance(fault, KafkaError) or not isinstance(fault, ClientError):
-            # It may be cured by the time of the next poll: permissions change, topics appear.
+            # The next poll tries again: permissions change, and topics are created.
             state.fault = None
             if state.position is None and state.reset_to is None:
                 self._positions.start(state)

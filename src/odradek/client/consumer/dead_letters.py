@@ -4,13 +4,13 @@
     await worker.run()
 
 `handle` is called for every record. A record whose handler raises goes to `orders.retry.5s`,
-then to `orders.retry.1m`, and at last to `orders.dead`, with its story in its headers; those
-behind it do not wait. The worker reads the delay topics too: it pauses a partition until its
-first record is due. All records of a delay topic wait equally long, so that one is due first.
+then to `orders.retry.1m`, and at last to `orders.dead`; its headers tell what happened to it.
+Records behind it do not wait. The worker reads the delay topics too: it pauses a partition until
+its first record is due. All records of a delay topic wait equally long, so the first is due first.
 
-Invariant: an offset is committed only when every record before it was handled, or is safe in
-the next topic. So a crash may handle or forward a record twice, but loses none; with a
-transactional producer, forwarding and committing are one step and happen once.
+Invariant: an offset is committed only when every record before it was handled or has been written
+to the next topic. So after a crash a record may be handled or forwarded twice, but none is lost.
+With a transactional producer, forwarding and committing are one transaction and happen once.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ ORIGINAL_TIMESTAMP = PREFIX + "timestamp.ms"
 _DELAY = re.compile(r"\d+(ms|s|m|h|d)")
 _MAX_ERROR_LENGTH = 1_000
 _MAX_POLL_MS = 500
-# The group has gone on: whether this consumer still has the partition shows with the next poll.
+# The group has rebalanced: the next poll shows whether this consumer still has the partition.
 _REBALANCED = {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -61,12 +61,12 @@ _REBALANCED = {
 
 
 class Reject(Exception):
-    """Raised by a handler: trying again is pointless, the record is a dead letter."""
+    """A handler raises it for a record that needs no retry: it becomes a dead letter at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How long a record waits, and what that is called in the name of a topic."""
+    """How long a record waits, and how the name of the topic says so."""
 
     name: str
     delay_ms: int
@@ -88,7 +88,7 @@ def dead_topic(topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What has happened to a record so far, as its headers tell it."""
+    """What has happened to a record so far, read from its headers."""
 
     topic: str
     partition: int
@@ -114,7 +114,7 @@ class Story:
         )
 
     def after(self, error: BaseException, now_ms: int, delay_ms: int) -> Headers:
-        """The headers once the handler has failed again."""
+        """Returns the headers after the handler has failed again."""
         reason = f"{type(error).__name__}: {error}"[:_MAX_ERROR_LENGTH]
         numbers = {
             ATTEMPTS: self.attempts + 1,
@@ -138,7 +138,7 @@ def _number(value: bytes | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Forward:
-    """A record on its way to the next topic."""
+    """A record that is to be written to the next topic."""
 
     topic: str
     record: ConsumerRecord
@@ -146,7 +146,7 @@ class _Forward:
 
 
 class Retrying:
-    """Runs a handler for every record of some topics; what fails comes back later."""
+    """Runs a handler for every record of some topics, and again later for those that fail."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Retrying:
         self._waiting: dict[TopicPartition, int] = {}
 
     def all_topics(self) -> list[str]:
-        """What the worker reads."""
+        """Returns the topics that the worker reads: those of the user and the delay topics."""
         return [
             name
             for topic in self.topics
@@ -187,7 +187,7 @@ class Retrying:
         ]
 
     async def create_topics(self, admin: Admin, *, replication_factor: int = -1) -> None:
-        """Makes the delay and dead-letter topics that are missing, as wide as the topic itself."""
+        """Creates the delay and dead-letter topics that are missing, with as many partitions."""
         described = await admin.describe_topics(self.topics)
         wanted: list[NewTopic] = []
         for topic in self.topics:
@@ -216,18 +216,19 @@ class Retrying:
                 await self._work_through(partition, records)
 
     def _resume_and_wait_ms(self) -> int:
-        """Lets go of partitions whose time has come; how long until the next one's."""
+        """Resumes partitions whose first record is due; returns the time until the next one is."""
         now_ms = self._clock.now_ms()
         assigned = set(self._consumer.assignment())
         paused = set(self._consumer.paused())
         for partition, due_ms in list(self._waiting.items()):
             if partition not in assigned or partition not in paused:
-                # It went to somebody else, and perhaps came back.
+                # The partition was assigned to another consumer, and perhaps came back.
                 del self._waiting[partition]
             elif due_ms <= now_ms:
                 del self._waiting[partition]
                 self._consumer.resume(partition)
-        return max(1, min([_MAX_POLL_MS, *(one - now_ms for one in self._waiting.values())]))
+        waits_ms = [first_due_ms - now_ms for first_due_ms in self._waiting.values()]
+        return max(1, min([_MAX_POLL_MS, *waits_ms]))
 
     async def _work_through(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
         forwards: list[_Forward] = []
@@ -270,7 +271,7 @@ class Retrying:
     async def _settle(
         self, first: ConsumerRecord, next_offset: int, forwards: list[_Forward]
     ) -> None:
-        """Forwards what failed, then commits; in one step if the producer can."""
+        """Forwards records that failed, then commits; in a transaction if the producer has one."""
         partition = TopicPartition(first.topic, first.partition)
         offsets = {partition: next_offset}
         if forwards and self._producer.settings.transactional_id is not None:
@@ -284,7 +285,7 @@ class Retrying:
         except KafkaError as error:
             if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
                 raise
-            # The next commit, or the consumer that gets the partition, makes up for it.
+            # The next commit covers these records, or the next owner handles them again.
             _log.info("%s: not committed, the group is rebalancing", partition)
 
     async def _settle_at_once(

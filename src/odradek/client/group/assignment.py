@@ -1,10 +1,10 @@
-"""The partitions that a group has given to this consumer, and who is told about it.
+"""The partitions that a group has assigned to this consumer, and the listener that is told.
 
-Everything here runs while the user polls (see `poll_gate`) or closes. A listener may be any
-object with some of the three methods, plain or async.
+Everything here runs while the user polls (see `poll_gate`) or closes. A listener may be any object
+with some of the three methods, plain or async.
 
-Order: a listener hears that partitions go while the consumer still has them, so that it can
-commit; it hears that they have come when they can be sought.
+Order: a listener is told of revoked partitions while the consumer still has them, so that it can
+commit; it is told of assigned partitions when `seek` works for them.
 """
 
 import inspect
@@ -15,22 +15,24 @@ from odradek.protocol.types import TopicPartition
 
 
 class RebalanceListener:
-    """Hears what a consumer gets and loses; override what you need, plain or async."""
+    """Is told which partitions a consumer gets and loses; methods may be plain or async."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These came; `seek` works already."""
+        """These partitions were added; `seek` works already."""
         return None
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These are about to go to others: the last moment to commit."""
+        """These partitions are about to be assigned to other members; commit now."""
         return None
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These are gone already, others may have them: it is too late to commit."""
+        """Other members may have these partitions already: it is too late to commit."""
         return self.on_partitions_revoked(partitions)
 
 
-class Holdings:
+class Ownership:
+    """Used by the membership. `owned` are the partitions that the consumer reads now."""
+
     def __init__(
         self,
         positions: Positions,
@@ -42,7 +44,7 @@ class Holdings:
         self._before_revoked = before_revoked
 
     async def revoke(self, partitions: Sequence[TopicPartition]) -> None:
-        """Gives partitions back in good order."""
+        """Gives partitions up, after a commit and after the listener was told."""
         if not partitions:
             return
         try:
@@ -52,7 +54,7 @@ class Holdings:
             self._drop(partitions)
 
     async def lose(self, partitions: Sequence[TopicPartition]) -> None:
-        """The group has given them away already."""
+        """Drops partitions that the group may have assigned to other members already."""
         if not partitions:
             return
         try:
@@ -66,7 +68,10 @@ class Holdings:
     async def gain(
         self, assigned: Sequence[TopicPartition], added: Sequence[TopicPartition]
     ) -> None:
-        """The consumer has `assigned` now, `added` among it; those that stay keep their places."""
+        """Takes `assigned` as the new assignment, of which `added` are new.
+
+        Partitions that stay keep their positions.
+        """
         self.owned = list(assigned)
         self._positions.assign(assigned)
         await self._tell("on_partitions_assigned", added)

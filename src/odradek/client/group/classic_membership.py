@@ -1,4 +1,4 @@
-"""Membership of a group by the classic protocol: join, sync, heartbeats, leave.
+"""Membership of a group with the classic protocol: join, sync, heartbeats, leave.
 
     out --poll--> joining --JoinGroup--> syncing --SyncGroup--> stable --+
      ^               ^  ^                   |                     |      |
@@ -6,12 +6,12 @@
      |               +-- member unknown: partitions lost ---------+      | from the join on
      +-- no poll() for max.poll.interval.ms, unsubscribe, close --+------+
 
-Eager members give everything up before they join; cooperative ones go on with what they have,
-give up what the new assignment takes away, and join again. What tells the user's listener runs
-in poll(), through `poll_gate`; heartbeats go on meanwhile.
+Eager members give up all partitions before they join. Cooperative members keep theirs, give up what
+the new assignment takes away, and join again. Listeners are called in poll(), through `poll_gate`;
+heartbeats go on meanwhile.
 
-Invariant: `generation >= 0` only while the coordinator counts us as a member of it, as far as
-we have heard.
+Invariant: `generation >= 0` only while the last answer of the coordinator counted this consumer as
+a member of that generation.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.consumer.poll_gate import PollGate
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, is_retriable
-from odradek.client.group.assignment import Holdings
+from odradek.client.group.assignment import Ownership
 from odradek.client.group.assignors import Assignor, Remembering
 from odradek.client.group.leader import GroupLeader, by_topic
 from odradek.client.group.offsets import GroupMetadata
@@ -58,9 +58,10 @@ _log = logging.getLogger("odradek.client")
 
 _PROTOCOL_TYPE = "consumer"
 _SUBSCRIPTION_VERSION = 3
-# A join waits at the coordinator for everybody else, this much longer than the rest may take.
+# The coordinator answers a join when all members have joined, at most max.poll.interval.ms later;
+# this much more is allowed for the answer.
 _JOIN_MARGIN_MS = 5_000
-# On a connection of its own, for answers come in order and this one may be long in coming.
+# A connection of its own: answers come in order, and the answer to a join may take long.
 _JOIN = "join"
 _DROPPED = {
     ErrorCode.UNKNOWN_MEMBER_ID: "the coordinator does not know this member any more",
@@ -69,7 +70,7 @@ _DROPPED = {
 
 
 class ClassicMembership:
-    """Keeps a consumer in its group; `run` is a task of the group's."""
+    """Keeps a consumer in its group; `Group` runs `run` as a task."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class ClassicMembership:
         *,
         coordinator: Coordinator,
         subscription: Subscription,
-        holdings: Holdings,
+        ownership: Ownership,
         gate: PollGate,
     ) -> None:
         self.fault: BaseException | None = None
@@ -87,10 +88,10 @@ class ClassicMembership:
         self._settings = settings
         self._coordinator = coordinator
         self._subscription = subscription
-        self._holdings = holdings
+        self._ownership = ownership
         self._gate = gate
         self._group_id = group_id
-        # Settings may serve many consumers, and some assignors remember things.
+        # Settings may be shared by consumers, and some assignors have state.
         self._assignors: list[Assignor] = [copy.copy(assignor) for assignor in settings.assignors]
         self._is_cooperative = all(assignor.is_cooperative for assignor in self._assignors)
         self._member_id = ""
@@ -104,7 +105,7 @@ class ClassicMembership:
         self._fault_seen = asyncio.Event()
         self._leader = GroupLeader(cluster, subscription)
 
-    # What others ask and tell
+    # Called by the group
 
     def who(self) -> GroupMetadata:
         return GroupMetadata(
@@ -115,11 +116,11 @@ class ClassicMembership:
         return self._last_known_as
 
     def offsets_reader(self) -> GroupMetadata | None:
-        """Who reads offsets: in the classic protocol anybody may."""
+        """Returns None: in the classic protocol committed offsets are read without an identity."""
         return None
 
     def request_rejoin(self, reason: str) -> None:
-        """The next generation is needed; the group's task goes for it."""
+        """Makes the task join the group again, for the next generation."""
         if not self._rejoin.is_set():
             _log.info("group %s: rejoining: %s", self._group_id, reason)
             self._rejoin_reason = reason
@@ -129,12 +130,12 @@ class ClassicMembership:
         self.request_rejoin("the subscription changed")
 
     def metadata_changed(self) -> None:
-        """A leader shares out again when topics have grown, come or gone."""
+        """The leader of the group assigns again if the partitions of the topics have changed."""
         if self._is_stable and self._leader.is_outdated:
             self.request_rejoin("the topics of the group have changed")
 
     def refused(self, code: ErrorCode, generation: int) -> None:
-        """The coordinator refused something of a generation."""
+        """The coordinator refused a request of this generation."""
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             if generation == self._generation:
                 self.request_rejoin("the group is rebalancing")
@@ -144,7 +145,10 @@ class ClassicMembership:
             self._drop_out(_DROPPED[code])
 
     def take_fault(self) -> BaseException | None:
-        """What poll() is to raise. Being fenced is for ever; the rest is tried again."""
+        """Returns the error that poll() must raise, if there is one.
+
+        A fenced member stays fenced; after any other error the member joins again.
+        """
         fault = self.fault
         if fault is not None and not _is_final(fault):
             self.fault = None
@@ -161,7 +165,7 @@ class ClassicMembership:
             while True:
                 await self._rejoin.wait()
                 if self._generation < 0:
-                    # Out of the group, perhaps because nobody polled: somebody must, first.
+                    # Not a member, perhaps because the program did not poll: it must, first.
                     await self._gate.next_poll()
                 await self._rebalance()
         finally:
@@ -194,7 +198,7 @@ class ClassicMembership:
             return
 
     def _must_prepare_after(self, error: BaseException) -> bool:
-        """Takes in what a refusal to join or sync means; True if the member is a new one now."""
+        """Handles a refused join or sync; returns whether to join again as a new member."""
         self._coordinator.forget_if_moved(error)
         if isinstance(error, KafkaError) and error.code in _DROPPED:
             self._drop_out(_DROPPED[error.code])
@@ -202,33 +206,33 @@ class ClassicMembership:
         return False
 
     async def _prepare(self) -> None:
-        """Before joining: an eager member gives up everything."""
-        if not self._holdings.owned:
+        """Gives up partitions before a join: all of them if the member is eager."""
+        if not self._ownership.owned:
             self._dropped_because = None
             return
 
         async def work() -> None:
-            holdings = self._holdings
+            ownership = self._ownership
             reason, self._dropped_because = self._dropped_because, None
             if reason is not None:
                 _log.warning(
                     "group %s: %s lost, for %s; joining again",
                     self._group_id,
-                    counted(len(holdings.owned), "partition was", "partitions were"),
+                    counted(len(ownership.owned), "partition was", "partitions were"),
                     reason,
                 )
-                await holdings.lose(holdings.owned)
+                await ownership.lose(ownership.owned)
             elif self._is_cooperative:
                 wanted = set(self._subscription.topics)
-                await holdings.revoke(
-                    [partition for partition in holdings.owned if partition.topic not in wanted]
+                await ownership.revoke(
+                    [partition for partition in ownership.owned if partition.topic not in wanted]
                 )
             else:
-                await holdings.revoke(holdings.owned)
+                await ownership.revoke(ownership.owned)
 
         if self._is_cooperative and self._dropped_because is None:
             wanted = set(self._subscription.topics)
-            if all(partition.topic in wanted for partition in self._holdings.owned):
+            if all(partition.topic in wanted for partition in self._ownership.owned):
                 return
         await self._gate.run(work)
 
@@ -244,7 +248,9 @@ class ClassicMembership:
             group_instance_id=settings.group_instance_id,
             protocol_type=_PROTOCOL_TYPE,
             protocols=[
-                JoinGroupRequestProtocol(name=assignor.name, metadata=self._told(assignor))
+                JoinGroupRequestProtocol(
+                    name=assignor.name, metadata=self._subscription_metadata(assignor)
+                )
                 for assignor in self._assignors
             ],
             reason=self._rejoin_reason,
@@ -266,9 +272,9 @@ class ClassicMembership:
         self._beating.set()
         return response
 
-    def _told(self, assignor: Assignor) -> bytes:
-        """What the leader's assignor learns of this member."""
-        owned = self._holdings.owned if self._is_cooperative else []
+    def _subscription_metadata(self, assignor: Assignor) -> bytes:
+        """Returns the metadata that the leader's assignor gets of this member."""
+        owned = self._ownership.owned if self._is_cooperative else []
         return encode_versioned(
             ConsumerProtocolSubscription(
                 topics=list(self._subscription.topics),
@@ -283,7 +289,7 @@ class ClassicMembership:
     async def _synchronise(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         shares: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id:
-            shares = await self._leader.share_out(joined, self._assignor(joined))
+            shares = await self._leader.assign(joined, self._assignor(joined))
         else:
             self._leader.resign()
         response = await self._coordinator.ask(
@@ -322,7 +328,7 @@ class ClassicMembership:
             f"The coordinator chose {joined.protocol_name!r}, which this member does not offer.",
         )
 
-    # What comes of it
+    # The new assignment
 
     async def _complete(self, joined: JoinGroupResponse, assigned: list[TopicPartition]) -> None:
         generation = joined.generation_id
@@ -333,19 +339,19 @@ class ClassicMembership:
                 return
             if isinstance(assignor, Remembering):
                 assignor.assigned(assigned, generation)
-            holdings = self._holdings
-            before, now = set(holdings.owned), set(assigned)
-            revoked = [partition for partition in holdings.owned if partition not in now]
+            ownership = self._ownership
+            before, now = set(ownership.owned), set(assigned)
+            revoked = [partition for partition in ownership.owned if partition not in now]
             self._is_stable = True
             try:
                 if revoked:
-                    # Others wait for these: the round after this one hands them over.
+                    # These go to other members in the next rebalance.
                     self.request_rejoin(
                         f"{counted(len(revoked), 'partition was', 'partitions were')} given up"
                     )
-                    await holdings.revoke(revoked)
+                    await ownership.revoke(revoked)
             finally:
-                await holdings.gain(
+                await ownership.gain(
                     assigned, [partition for partition in assigned if partition not in before]
                 )
 
@@ -364,7 +370,7 @@ class ClassicMembership:
             self.request_rejoin("the subscription changed while joining")
 
     def _drop_out(self, reason: str) -> None:
-        """We are no member any more: what we had may be read by others already."""
+        """The consumer is no longer a member; other members may read its partitions already."""
         self._generation = -1
         self._member_id = ""
         self._is_stable = False
@@ -374,7 +380,7 @@ class ClassicMembership:
         self._rejoin.set()
 
     def _fail(self, error: BaseException) -> None:
-        """The next poll() raises it."""
+        """Makes the next poll() raise the error."""
         self.fault = error
         self._fault_seen.clear()
         if _is_final(error):
@@ -425,7 +431,7 @@ class ClassicMembership:
         error = error_for(response.error_code)
         self._coordinator.forget_if_moved(error)
         if error.code in _OF_MEMBERS:
-            # While a sync is under way, its own answer tells what there is to tell.
+            # While a sync is under way, its answer says whether to rebalance.
             if self._is_stable or error.code != ErrorCode.REBALANCE_IN_PROGRESS:
                 self.refused(error.code, generation)
             return
@@ -446,7 +452,7 @@ class ClassicMembership:
     # The end
 
     async def leave(self, reason: str) -> None:
-        """Goes at once, unless it is a static member that may come back."""
+        """Leaves the group at once; a static member stays, because it may come back."""
         who = self.who()
         self._generation, self._member_id = -1, ""
         self._is_stable = False

@@ -1,15 +1,16 @@
-"""Membership of a group by the new protocol (KIP-848): one heartbeat says and hears everything.
+"""Membership of a group with the new protocol (KIP-848), in which heartbeats do everything.
 
     out --poll--> joining (epoch 0) --heartbeat--> member (epoch > 0) <--> reconciling
      ^                                                 |                       |
      +-- fenced, unknown, no poll() for too long ------+-----------------------+
 
-The broker assigns. A heartbeat's answer may bring a new assignment; the member gives up what is
-not in it, takes what is new, and its next heartbeat says what it has now. Only then does the
-broker give to others what was given up, so no partition has two readers. Members that keep
-theirs hear nothing of it.
+The broker assigns. The answer to a heartbeat may bring a new assignment: the member gives up the
+partitions that are not in it, takes the new ones, and reports what it owns in its next heartbeat.
+Only then does the broker assign to others what was given up, so no partition has two readers.
+Members whose partitions stay are not affected.
 
-Invariant: what a heartbeat leaves out is as the last one that was answered said it.
+Invariant: a field that a heartbeat leaves out is unchanged since the last heartbeat that was
+answered.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.consumer.poll_gate import PollGate
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, UnsupportedVersion, is_retriable
-from odradek.client.group.assignment import Holdings
+from odradek.client.group.assignment import Ownership
 from odradek.client.group.offsets import GroupMetadata
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
@@ -57,7 +58,7 @@ _Owned = list[tuple[TopicId, list[int]]]
 
 
 class ConsumerMembership:
-    """Keeps a consumer in its group; `run` is a task of the group's."""
+    """Keeps a consumer in its group; `Group` runs `run` as a task."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class ConsumerMembership:
         *,
         coordinator: Coordinator,
         subscription: Subscription,
-        holdings: Holdings,
+        ownership: Ownership,
         gate: PollGate,
     ) -> None:
         self._cluster = cluster
@@ -75,16 +76,16 @@ class ConsumerMembership:
         self._group_id = group_id
         self._coordinator = coordinator
         self._subscription = subscription
-        self._holdings = holdings
+        self._ownership = ownership
         self._gate = gate
         self._member_id = str(cluster.randomness.uuid())
         self._epoch = _JOINING
         self._last_known_as = self.who()
         self._interval_s = settings.heartbeat_interval_ms / 1000
-        self._must_say_all = False
-        self._must_say_owned = False
-        self._said_topics: tuple[str, ...] | None = None
-        self._said_pattern: str | None = None
+        self._must_report_all = False
+        self._must_report_owned = False
+        self._reported_topics: tuple[str, ...] | None = None
+        self._reported_pattern: str | None = None
         self._target: _Owned = []
         self._names: dict[TopicId, str] = {}
         self._ids: dict[str, TopicId] = {}
@@ -94,7 +95,7 @@ class ConsumerMembership:
         self._fault_seen = asyncio.Event()
         self._out_because = ""
 
-    # What others ask and tell
+    # Called by the group
 
     def who(self) -> GroupMetadata:
         return GroupMetadata(
@@ -114,18 +115,21 @@ class ConsumerMembership:
         self._now.set()
 
     def metadata_changed(self) -> None:
-        """The names of topics may be known now that were assigned by id."""
+        """Topics that were assigned by id may be known by name now."""
         if any(topic_id not in self._names for topic_id, _ in self._target):
             self._target_changed.set()
 
     def refused(self, code: ErrorCode, generation: int) -> None:
         if code in _FENCED and generation == self._epoch:
-            self._fall_out(_FENCED[code])
+            self._leave_generation(_FENCED[code])
         elif code == ErrorCode.STALE_MEMBER_EPOCH:
             self._now.set()
 
     def take_fault(self) -> BaseException | None:
-        """What poll() is to raise. Being fenced is for ever; the rest is tried again."""
+        """Returns the error that poll() must raise, if there is one.
+
+        A fenced member stays fenced; after any other error the member joins again.
+        """
         fault = self._fault
         if fault is not None and not _is_final(fault):
             self._fault = None
@@ -148,22 +152,26 @@ class ConsumerMembership:
                 self._now.clear()
                 continue
             if self._epoch == _OUT:
-                await self._come_back()
+                await self._join_again()
             if self._fault is not None:
                 await self._fault_seen.wait()
             self._now.clear()
             try:
                 await self._beat_once()
             except (ClientError, KafkaError) as error:
-                self._must_say_all = True
-                if not self._takes_in(error):
+                self._must_report_all = True
+                if not self._is_handled(error):
                     await failures.wait()
                 continue
             failures.reset()
             await self._until_next()
 
     async def _until_next(self) -> None:
-        """Waits for the interval, for news to tell, or for the end of the user's patience."""
+        """Waits until the next heartbeat is due.
+
+        That is after the interval, when there is something to report, or when the program has not
+        polled for `max.poll.interval.ms`.
+        """
         max_idle_s = self._settings.max_poll_interval_ms / 1000
         until_idle_s = max(max_idle_s - self._gate.idle_s(), 0) + 0.001
         try:
@@ -180,16 +188,16 @@ class ConsumerMembership:
                 limit,
             )
             epoch = self._epoch
-            self._fall_out(f"poll() was not called for {limit}")
+            self._leave_generation(f"poll() was not called for {limit}")
             if epoch > 0:
-                await self._say_goodbye()
+                await self._send_leave()
 
     async def _beat_once(self) -> None:
         settings, topics = self._settings, self._subscription.topics
         pattern = self._subscription.broker_pattern
         is_joining = self._epoch == _JOINING
-        says_all = is_joining or self._must_say_all
-        says_owned = says_all or self._must_say_owned
+        reports_all = is_joining or self._must_report_all
+        reports_owned = reports_all or self._must_report_owned
         connection = await self._coordinator.connection()
         has_own_id = connection.supports(ConsumerGroupHeartbeatRequest, _FIRST_VERSION_WITH_OWN_IDS)
         if pattern is not None and not connection.supports(
@@ -199,30 +207,30 @@ class ConsumerMembership:
                 "the broker does not compare patterns yet: subscribe with re.compile(pattern)"
             )
         owned = [] if is_joining else self._owned_by_id()
-        told = list(self._holdings.owned)
+        reported = list(self._ownership.owned)
         response = await self._coordinator.ask(
             ConsumerGroupHeartbeatRequest(
                 group_id=self._group_id,
                 member_id=self._member_id if has_own_id or not is_joining else "",
                 member_epoch=self._epoch,
                 instance_id=settings.group_instance_id,
-                rack_id=(settings.client_rack or None) if says_all else None,
-                rebalance_timeout_ms=settings.max_poll_interval_ms if says_all else -1,
+                rack_id=(settings.client_rack or None) if reports_all else None,
+                rebalance_timeout_ms=settings.max_poll_interval_ms if reports_all else -1,
                 subscribed_topic_names=(
-                    list(topics) if says_all or topics != self._said_topics else None
+                    list(topics) if reports_all or topics != self._reported_topics else None
                 ),
                 subscribed_topic_regex=(
-                    (pattern or ("" if self._said_pattern else None))
-                    if says_all or pattern != self._said_pattern
+                    (pattern or ("" if self._reported_pattern else None))
+                    if reports_all or pattern != self._reported_pattern
                     else None
                 ),
-                server_assignor=settings.group_remote_assignor if says_all else None,
+                server_assignor=settings.group_remote_assignor if reports_all else None,
                 topic_partitions=(
                     [
                         TopicPartitions(topic_id=topic_id, partitions=indexes)
                         for topic_id, indexes in owned
                     ]
-                    if says_owned
+                    if reports_owned
                     else None
                 ),
             ),
@@ -232,15 +240,15 @@ class ConsumerMembership:
             error = error_for(response.error_code, response.error_message)
             self._coordinator.forget_if_moved(error)
             raise error
-        self._said_topics, self._said_pattern = topics, pattern
-        self._must_say_all = False
-        if says_owned and (is_joining or told == self._holdings.owned):
-            self._must_say_owned = False
-        self._heard(response)
+        self._reported_topics, self._reported_pattern = topics, pattern
+        self._must_report_all = False
+        if reports_owned and (is_joining or reported == self._ownership.owned):
+            self._must_report_owned = False
+        self._take_answer(response)
 
-    def _heard(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _take_answer(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if self._epoch == _OUT:
-            # It fell out while the answer was on its way.
+            # The member left the group before the answer came.
             return
         if response.member_id:
             self._member_id = response.member_id
@@ -257,10 +265,10 @@ class ConsumerMembership:
             ]
             self._target_changed.set()
 
-    def _takes_in(self, error: ClientError | KafkaError) -> bool:
-        """Deals with an error; False if the same is to be tried again after a while."""
+    def _is_handled(self, error: ClientError | KafkaError) -> bool:
+        """Handles an error; returns False if the heartbeat is to be sent again after a back-off."""
         if isinstance(error, KafkaError) and error.code in _FENCED:
-            self._fall_out(_FENCED[error.code])
+            self._leave_generation(_FENCED[error.code])
             return True
         if is_retriable(error):
             return False
@@ -271,7 +279,7 @@ class ConsumerMembership:
         self._fail(error)
         return True
 
-    # What the broker wants
+    # The assignment of the broker
 
     async def _reconcile(self) -> None:
         failures = self._cluster.retry.failures()
@@ -279,7 +287,7 @@ class ConsumerMembership:
             await self._target_changed.wait()
             self._target_changed.clear()
             target = self._target
-            if not await self._learn_names(one for one, _ in target):
+            if not await self._learn_names(topic_id for topic_id, _ in target):
                 await failures.wait()
                 self._target_changed.set()
                 continue
@@ -290,25 +298,25 @@ class ConsumerMembership:
                 for index in indexes
             ]
             await self._gate.run(lambda: self._change_to(target, assigned))  # noqa: B023
-            self._must_say_owned = True
+            self._must_report_owned = True
             self._now.set()
 
     async def _change_to(self, target: _Owned, assigned: list[TopicPartition]) -> None:
         if self._target is not target or self._epoch <= 0:
             return
-        holdings = self._holdings
-        before, now = set(holdings.owned), set(assigned)
+        ownership = self._ownership
+        before, now = set(ownership.owned), set(assigned)
         try:
-            await holdings.revoke(
-                [partition for partition in holdings.owned if partition not in now]
+            await ownership.revoke(
+                [partition for partition in ownership.owned if partition not in now]
             )
         finally:
-            await holdings.gain(
+            await ownership.gain(
                 assigned, [partition for partition in assigned if partition not in before]
             )
 
     async def _learn_names(self, topic_ids: Iterable[TopicId]) -> bool:
-        """Whether every topic that was assigned by id is known by name."""
+        """Looks up names of topics; returns whether each of these ids has a name now."""
         view = self._cluster.view
         missing: list[TopicId] = []
         for topic_id in topic_ids:
@@ -323,7 +331,9 @@ class ConsumerMembership:
             connection = await self._cluster.any_connection()
             response = await connection.request(
                 MetadataRequest(
-                    topics=[MetadataRequestTopic(topic_id=one, name=None) for one in missing],
+                    topics=[
+                        MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in missing
+                    ],
                     allow_auto_topic_creation=False,
                 ),
                 MetadataResponse,
@@ -335,37 +345,37 @@ class ConsumerMembership:
         for topic in response.topics:
             if topic.name and not topic.error_code:
                 self._names[topic.topic_id], self._ids[topic.name] = topic.name, topic.topic_id
-        return all(one in self._names for one in missing)
+        return all(topic_id in self._names for topic_id in missing)
 
     def _owned_by_id(self) -> _Owned:
         by_id: dict[TopicId, list[int]] = {}
-        for topic, index in self._holdings.owned:
+        for topic, index in self._ownership.owned:
             by_id.setdefault(self._ids[topic], []).append(index)
         return list(by_id.items())
 
-    # Falling out and coming back
+    # Leaving and joining again
 
-    def _fall_out(self, reason: str) -> None:
-        """What we had may be read by others already."""
+    def _leave_generation(self, reason: str) -> None:
+        """The consumer is no longer a member; other members may read its partitions already."""
         self._epoch = _OUT
         self._out_because = reason
         self._target = []
         self._now.set()
 
-    async def _come_back(self) -> None:
+    async def _join_again(self) -> None:
         await self._gate.next_poll()
-        if self._holdings.owned:
+        if self._ownership.owned:
             _log.warning(
                 "group %s: %s lost, for %s; joining again",
                 self._group_id,
-                counted(len(self._holdings.owned), "partition was", "partitions were"),
+                counted(len(self._ownership.owned), "partition was", "partitions were"),
                 self._out_because,
             )
-            await self._gate.run(lambda: self._holdings.lose(self._holdings.owned))
+            await self._gate.run(lambda: self._ownership.lose(self._ownership.owned))
         self._epoch = _JOINING
 
     def _fail(self, error: BaseException) -> None:
-        """The next poll() raises it."""
+        """Makes the next poll() raise the error."""
         if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
             error = error_for(
                 error.code,
@@ -378,14 +388,14 @@ class ConsumerMembership:
         self._gate.wake()
 
     async def leave(self, reason: str) -> None:
-        """Goes at once; a static member keeps its place for a while."""
+        """Leaves the group at once; the coordinator keeps the place of a static member."""
         epoch, self._epoch = self._epoch, _OUT
         self._target = []
         _log.info("group %s: leaving: %s", self._group_id, reason)
         if epoch > 0:
-            await self._say_goodbye()
+            await self._send_leave()
 
-    async def _say_goodbye(self) -> None:
+    async def _send_leave(self) -> None:
         instance = self._settings.group_instance_id
         try:
             await self._coordinator.ask(

@@ -1,7 +1,7 @@
-"""A consumer's group: subscription, membership, commits, in one place.
+"""The group of a consumer: its subscription, its membership and its committed offsets.
 
-The consumer calls `serve` in every poll, and asks here for all that has to do with `group.id`.
-Without a subscription a consumer may still commit and start from what was committed.
+The consumer calls `serve` in every poll. A consumer with a `group.id` and without a subscription
+may still commit offsets and start from committed offsets.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from odradek.client.consumer.positions import Positions
 from odradek.client.coordinator import Coordinator
 from odradek.client.coordinator_lookup import KeyType
 from odradek.client.errors import ClientError, CommitFailed
-from odradek.client.group.assignment import Holdings
+from odradek.client.group.assignment import Ownership
 from odradek.client.group.classic_membership import ClassicMembership
 from odradek.client.group.consumer_membership import ConsumerMembership
 from odradek.client.group.offsets import (
@@ -38,7 +38,7 @@ _log = logging.getLogger("odradek.client")
 OnCommit = Callable[[Offsets, BaseException | None], None]
 
 _MISSING_TOPIC_LOOK_S = 1.0
-# A group that is not told notices by itself, only later.
+# How long close() tries to leave: a group that is not told finds out after session.timeout.ms.
 _GOODBYE_S = 3.0
 _DROPPED = (
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -48,22 +48,22 @@ _DROPPED = (
 
 
 class Membership(Protocol):
-    """How a consumer is in its group: by the classic protocol or by the new one."""
+    """The membership of a consumer, with the classic protocol or the new one."""
 
     async def run(self) -> None:
-        """Keeps it there, until it is cancelled."""
+        """Keeps the consumer in its group until it is cancelled."""
         ...
 
     def who(self) -> GroupMetadata:
-        """Its identity; the generation is -1 while it is not a member."""
+        """Returns the identity of the member; the generation is -1 while it is not a member."""
         ...
 
     def last_known_as(self) -> GroupMetadata:
-        """Its identity when it was last a member; nobody's before it ever was."""
+        """Returns the identity when the consumer was last a member; empty if it never was."""
         ...
 
     def offsets_reader(self) -> GroupMetadata | None:
-        """As whom committed offsets are read, if that matters."""
+        """Returns the identity with which committed offsets are read, if one is needed."""
         ...
 
     def subscription_changed(self) -> None: ...
@@ -71,11 +71,11 @@ class Membership(Protocol):
     def metadata_changed(self) -> None: ...
 
     def refused(self, code: ErrorCode, generation: int) -> None:
-        """The coordinator refused a commit of a generation."""
+        """The coordinator refused a commit of this generation."""
         ...
 
     def take_fault(self) -> BaseException | None:
-        """What poll() is to raise."""
+        """Returns the error that poll() must raise, if there is one."""
         ...
 
     async def leave(self, reason: str) -> None: ...
@@ -113,7 +113,7 @@ class Group:
         )
         positions.start = self._starting.begin
         self._subscription = Subscription(cluster, settings, self._subscription_changed)
-        self._holdings = Holdings(positions, self._commit_before_revoked)
+        self._ownership = Ownership(positions, self._commit_before_revoked)
         self._membership: Membership | None = None
         self._running: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
@@ -138,7 +138,7 @@ class Group:
         pattern: "re.Pattern[str] | str | None",
         listener: object | None,
     ) -> None:
-        self._holdings.listener = listener
+        self._ownership.listener = listener
         is_new = self._membership is None
         if is_new:
             self._membership = self._make_membership()
@@ -162,7 +162,7 @@ class Group:
             self.group_id,
             coordinator=self._coordinator,
             subscription=self._subscription,
-            holdings=self._holdings,
+            ownership=self._ownership,
             gate=self.gate,
         )
 
@@ -182,7 +182,7 @@ class Group:
         self._membership.metadata_changed()
         missing = any(topic not in self._cluster.view.topics for topic in self._subscription.topics)
         if missing and self._look_again is None:
-            # Somebody may be about to make it.
+            # The topic may be about to be created.
             self._look_again = self._loop.call_later(_MISSING_TOPIC_LOOK_S, self._look_for_topics)
 
     def _look_for_topics(self) -> None:
@@ -190,21 +190,21 @@ class Group:
         self._cluster.refresh_soon()
 
     async def unsubscribe(self) -> None:
-        """Gives everything back and leaves the group."""
+        """Gives up all partitions and leaves the group."""
         membership = self._membership
         if membership is None:
             return
         await self._stop_running()
         try:
             if membership.who().generation_id >= 0:
-                await self._holdings.revoke(self._holdings.owned)
+                await self._ownership.revoke(self._ownership.owned)
             else:
-                await self._holdings.lose(self._holdings.owned)
+                await self._ownership.lose(self._ownership.owned)
         finally:
             self._membership = None
             self._subscription.clear()
             self._positions.subscribed = frozenset()
-            self._holdings.listener = None
+            self._ownership.listener = None
             try:
                 async with asyncio.timeout(_GOODBYE_S):
                     await membership.leave("the consumer unsubscribed")
@@ -220,7 +220,7 @@ class Group:
     # Polling
 
     async def serve(self) -> None:
-        """What a poll has to do for the group before it hands out records."""
+        """Does the work of the group in a poll, before records are returned."""
         self.raise_fault()
         if self.gate.has_work:
             await self.gate.serve()
@@ -236,11 +236,11 @@ class Group:
                 raise fault
 
     def metadata(self) -> GroupMetadata:
-        """As whom the user commits in transactions.
+        """Returns the identity with which a transaction commits offsets.
 
-        Whoever was dropped from the group still has records in hand until the next poll. It goes
-        on under its old name, which the coordinator refuses: without a name it would pass for a
-        consumer outside of groups, who may commit what it likes.
+        A consumer that was removed from the group still has records until its next poll. It keeps
+        its old identity, which the coordinator refuses: without an identity it would count as a
+        consumer without a subscription, which may commit any offset.
         """
         if self._membership is None:
             return GroupMetadata(self.group_id)
@@ -256,7 +256,7 @@ class Group:
         return self._settings.enable_auto_commit
 
     def commit_if_due(self) -> None:
-        """The automatic commit: what earlier polls returned is done with."""
+        """Commits automatically: records that earlier polls returned count as handled."""
         now_s = self._loop.time()
         if not self._commits_by_itself or now_s < self._next_commit_s:
             return
@@ -266,7 +266,7 @@ class Group:
             self.commit_async(offsets, _log_failure)
 
     async def _commit_before_revoked(self) -> None:
-        """What was read goes to others: from where we are, not from where we were."""
+        """Commits the positions before partitions are given up, so that no record is read twice."""
         await self._finish_commits()
         if not self._commits_by_itself:
             return
@@ -281,7 +281,7 @@ class Group:
                 _log_failure(offsets, error)
 
     async def commit(self, offsets: Offsets | None, timeout_ms: int) -> None:
-        """Commits, again until it worked; raises what trying again does not cure."""
+        """Commits, again until it succeeds; raises an error that is not retriable."""
         await self._finish_commits()
         wanted = self._consumed() if offsets is None else offsets
         if not wanted:
@@ -294,7 +294,7 @@ class Group:
         )
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
-        """Commits in the background, once; `on_commit(offsets, error)` tells how it went."""
+        """Commits in the background, once; `on_commit(offsets, error)` gets the outcome."""
         wanted = self._consumed() if offsets is None else dict(offsets)
         task = self._loop.create_task(self._commit_in_background(wanted, on_commit))
         self._commits.add(task)
@@ -319,7 +319,7 @@ class Group:
             )
 
     async def _finish_commits(self) -> None:
-        """Commits go in the order in which they were asked for."""
+        """Waits for commits in the background, so that commits keep their order."""
         if self._commits:
             await asyncio.gather(*self._commits, return_exceptions=True)
 
@@ -363,7 +363,7 @@ class Group:
     # The end
 
     async def close(self, timeout_ms: int) -> None:
-        """Commits, tells the listener, leaves; within a time."""
+        """Commits, tells the listener and leaves the group, within `timeout_ms`."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self._membership is not None:

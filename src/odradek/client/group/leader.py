@@ -1,7 +1,7 @@
-"""What the leader of a classic group does for all members: it shares out the partitions.
+"""The work of the leader of a classic group: it assigns the partitions to all members.
 
-It remembers how many partitions the topics had, so that the group can be asked to join again
-when they change, and it keeps the cluster's metadata about topics of other members fresh.
+It remembers how many partitions each topic had, so that the group joins again when that changes,
+and it keeps metadata of the topics of all members.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupRes
 from odradek.protocol.messages.sync_group import SyncGroupRequestAssignment
 from odradek.protocol.types import TopicPartition
 
-# All versions of an assignment have the same content, and the oldest is read by everybody.
+# All versions of an assignment have the same content, and every client reads the oldest.
 _ASSIGNMENT_VERSION = 0
 
 
@@ -31,30 +31,32 @@ class GroupLeader:
         self._cluster = cluster
         self._subscription = subscription
         # The number of partitions of each topic that the assignment was made from.
-        self._based_on: dict[str, int] | None = None
+        self._partition_counts: dict[str, int] | None = None
         self._tracked: set[str] = set()
 
     @property
     def is_outdated(self) -> bool:
-        """We lead, and the topics of the group have grown, come or gone since."""
-        return self._based_on is not None and self._based_on != self._counts(self._based_on)
+        """Whether this consumer leads the group and the topics have changed since it assigned."""
+        return self._partition_counts is not None and self._partition_counts != self._counts(
+            self._partition_counts
+        )
 
     def resign(self) -> None:
-        self._based_on = None
+        self._partition_counts = None
         for topic in self._tracked.difference(self._subscription.topics):
             self._cluster.untrack(topic)
         self._tracked.clear()
 
-    async def share_out(
+    async def assign(
         self, joined: JoinGroupResponse, assignor: Assignor
     ) -> list[SyncGroupRequestAssignment]:
-        """Everybody's assignment."""
-        members = [_member(one) for one in joined.members]
+        """Returns the assignment of every member."""
+        members = [_member(described) for described in joined.members]
         topics = sorted({topic for member in members for topic in member.topics})
-        await self._learn_of(topics)
-        self._based_on = self._counts(topics)
+        await self._get_metadata(topics)
+        self._partition_counts = self._counts(topics)
         if joined.skip_assignment:
-            # A static leader came back: the group goes on with the assignment it has.
+            # A static leader came back: the group keeps its assignment.
             return []
         view = self._cluster.view
         partitions = {
@@ -74,8 +76,8 @@ class GroupLeader:
             for member in members
         ]
 
-    async def _learn_of(self, topics: Sequence[str]) -> None:
-        """The partitions of topics that only others subscribe to are needed as well."""
+    async def _get_metadata(self, topics: Sequence[str]) -> None:
+        """Gets metadata of all these topics, also of those that only other members read."""
         for topic in topics:
             if topic not in self._subscription.topics:
                 self._cluster.track(topic)
@@ -110,7 +112,7 @@ def _member(joined: JoinGroupResponseMember) -> Member:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[NamedPartitions]:
-    """Partitions as the protocol lists them."""
+    """Returns partitions grouped by topic, as the protocol lists them."""
     topics: dict[str, NamedPartitions] = {}
     for topic, index in partitions:
         topics.setdefault(topic, NamedPartitions(topic=topic)).partitions.append(index)

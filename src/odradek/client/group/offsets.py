@@ -1,4 +1,4 @@
-"""A group's committed offsets: written, read, and used as the places to start from.
+"""The committed offsets of a group: they are written, read, and used as starting positions.
 
 `GroupOffsets` talks to the coordinator. `StartingOffsets` gives partitions that were just
 assigned the offset that the group has committed, or leaves them to `auto.offset.reset`.
@@ -31,7 +31,7 @@ from odradek.protocol.types import TopicPartition
 
 _log = logging.getLogger("odradek.client")
 
-# The newest versions in which topics go by name.
+# The newest versions in which topics are named by name.
 _COMMIT_BY_NAME = 9
 _FETCH_BY_NAME = 9
 _FIRST_FETCH_OF_GROUPS = 8
@@ -46,7 +46,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group. A transaction that commits offsets carries it."""
+    """The identity of a consumer in its group, as a transaction that commits offsets sends it."""
 
     group_id: str
     generation_id: int = -1
@@ -66,7 +66,7 @@ class GroupOffsets:
         self._group_id = group_id
 
     async def commit_once(self, offsets: Offsets, who: GroupMetadata) -> None:
-        """One attempt; raises the worst error of the answer."""
+        """Commits in one attempt; raises an error that is not retriable before others."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, index), committed in offsets.items():
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
@@ -108,7 +108,7 @@ class GroupOffsets:
         timeout_ms: int,
         who: Callable[[], GroupMetadata | None],
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group committed, once no transaction is about to change it.
+        """Returns the committed offsets, as soon as no transaction is about to change them.
 
         `who` is called for each attempt: a request with a stale epoch would be refused again.
         """
@@ -148,7 +148,7 @@ class GroupOffsets:
         response = await self._coordinator.ask(
             request, OffsetFetchResponse, max_version=_FETCH_BY_NAME
         )
-        # Before version 8 there was one group, and it was the whole answer.
+        # Before version 8 the whole answer is about one group.
         group = response.groups[0] if response.groups else response
         try:
             raise_for(group.error_code)
@@ -170,7 +170,8 @@ def may_retry(error: BaseException) -> bool:
 
 
 def _is_of_members(error: BaseException) -> bool:
-    """The membership finds out too, and then these partitions are not ours any more."""
+    """Whether the consumer is not a member any more: the membership finds out too, and then these
+    partitions are not assigned any more."""
     return isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -188,7 +189,7 @@ def _found(topics: Iterable[object]) -> dict[TopicPartition, OffsetAndMetadata |
 
 
 class StartingOffsets:
-    """Looks up where partitions that were just assigned begin."""
+    """Looks up committed offsets as the positions of partitions that were just assigned."""
 
     def __init__(
         self,
@@ -208,7 +209,7 @@ class StartingOffsets:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, state: PartitionState) -> None:
-        """Gives a partition its position soon, unless somebody seeks before."""
+        """Starts to look up the position of a partition; a seek in the meantime wins."""
         self._waiting[state] = state.generation
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(
@@ -239,7 +240,7 @@ class StartingOffsets:
             self._task = None
 
     def _current(self) -> dict[PartitionState, int]:
-        """Those that still wait: assigned, and not sought elsewhere in the meantime."""
+        """Returns the partitions that still wait: assigned, and without a seek in the meantime."""
         self._waiting = {
             state: generation
             for state, generation in self._waiting.items()
@@ -270,7 +271,7 @@ class StartingOffsets:
                 self._positions.reset(state)
             else:
                 state.seek(committed.offset, committed.leader_epoch)
-                # The log may have been cut since the commit.
+                # The log may have been truncated since the commit.
                 state.needs_validation = committed.leader_epoch >= 0
         self._on_change()
 

@@ -1,7 +1,7 @@
-"""What a consumer of a group wants to read: topics by name, or by a pattern.
+"""The subscription of a consumer in a group: topics by name, or by a pattern.
 
-A pattern is compared with the names of all topics, again every `metadata.max.age.ms`. With
-the new consumer protocol a pattern that is text is the broker's to compare (KIP-848).
+A pattern is compared with the names of all topics, again every `metadata.max.age.ms`. With the new
+consumer protocol the broker compares a pattern that is text (KIP-848).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _log = logging.getLogger("odradek.client")
 
 
 class Subscription:
-    """The wanted topics; `on_change` is called when they change."""
+    """The topics to read; `on_change` is called when they change."""
 
     def __init__(
         self, cluster: Cluster, settings: ConsumerSettings, on_change: Callable[[], None]
@@ -43,7 +43,7 @@ class Subscription:
         self._set(tuple(sorted(set(topics))))
 
     def to_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Compared here, with all of a topic's name."""
+        """Subscribes to the topics whose whole name matches; compared by this client."""
         self._stop_watching()
         self._pattern, self.broker_pattern = pattern, None
         self.is_known = False
@@ -52,7 +52,7 @@ class Subscription:
         )
 
     def to_broker_pattern(self, pattern: str) -> None:
-        """Compared by the broker."""
+        """Subscribes to the topics that match; compared by the broker."""
         self._stop_watching()
         self._pattern, self.broker_pattern = None, pattern
         self.topics, self.is_known = (), True

@@ -9,8 +9,9 @@ from odradek.client.errors import SettingsError
 from odradek.client.group.assignors import Assignor, assignor_named, known_names
 from odradek.client.serialization import Deserializer, deserializer_named
 from odradek.client.settings.shared import ClientSettings
+from odradek.config.kinds import boolean, custom, integer, string
 from odradek.config.program_settings import option
-from odradek.config.setting import Kind, boolean, custom, integer, string
+from odradek.config.setting import Kind
 from odradek.config.values import InvalidValue, parse_iso_duration_ms, parse_list
 
 BY_DURATION = "by_duration:"

@@ -8,8 +8,9 @@ from odradek.client.errors import SettingsError
 from odradek.client.producer.partitioners import PartitionFunction
 from odradek.client.serialization import Serializer, serializer_named
 from odradek.client.settings.shared import ClientSettings
+from odradek.config.kinds import boolean, custom, integer, long, string
 from odradek.config.program_settings import option
-from odradek.config.setting import Kind, boolean, custom, integer, long, string
+from odradek.config.setting import Kind
 from odradek.protocol.compression import Codec
 
 _PARTITIONERS = {

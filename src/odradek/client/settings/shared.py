@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from odradek.client.errors import SettingsError
 from odradek.client.settings.undeclared import judge
+from odradek.config.kinds import custom, integer, long, string
 from odradek.config.program_settings import ProgramSettings, option
-from odradek.config.setting import Kind, custom, integer, long, string
+from odradek.config.setting import Kind
 from odradek.config.values import parse_list
 
 _KAFKA_PORT = 9092

@@ -298,7 +298,6 @@ def test_groups_are_listed_from_every_broker() -> None:
             listings = {one.group_id: one for one in await admin.list_groups()}
         assert sorted(listings) == ["a", "b", "c", "d"]
         assert [one for one in listings if not listings[one].is_of_consumers] == ["b"]
-        assert [one for one in listings if listings[one].is_simple] == ["c"]
         assert listings["d"].type == "Consumer"
 
     simulate(check, brokers=2)

@@ -1,8 +1,8 @@
-"""Who reads what: assignors share the partitions of a group's topics among its members.
+"""Assignors: they divide the partitions of a group's topics among its members.
 
-The leader of a group runs one for all members. An assignor of your own is an object with a
-name, a flag and one function (the `Assignor` protocol); every member of the group must offer
-it under the same name:
+The leader of a classic group runs one for all members. An assignor of your own is an object with a
+name, a flag and one function (the `Assignor` protocol); every member of the group must offer it
+under the same name:
 
     class ByHash:
         name = "by-hash"
@@ -15,8 +15,7 @@ it under the same name:
 
 or, to use it by name in properties files too, `register("by-hash", ByHash)`.
 
-Purpose: the protocol, its data, and the table of names. The assignors themselves are pure
-functions in the modules beside this one.
+This module has the protocol, its data and the table of names; each assignor has its own module.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +33,7 @@ Assigned = Mapping[str, Iterable[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of the group, as it told when it joined."""
+    """A member of the group, as it described itself when it joined."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -46,33 +45,36 @@ class Member:
 
 
 class Assignor(Protocol):
-    """Shares partitions out."""
+    """Assigns partitions to members."""
 
     @property
     def name(self) -> str:
-        """What members of a group agree on."""
+        """The name by which the members of a group agree on an assignor."""
         ...
 
     @property
     def is_cooperative(self) -> bool:
-        """Members keep what they have during a rebalance; nothing may change hands in one step."""
+        """Whether members keep their partitions during a rebalance.
+
+        Then no partition may go from one member to another in a single rebalance.
+        """
         ...
 
     def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
-        """The partitions of each member; a member that is left out gets none."""
+        """Returns the partitions of each member; a member that is left out gets none."""
         ...
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """An assignor that tells the leader something of its own."""
+    """An assignor that sends user data to the leader."""
 
     def user_data(self) -> bytes | None:
-        """Sent along when the member joins; the leader finds it in `Member.user_data`."""
+        """Returns what is sent when the member joins; the leader gets it in `Member.user_data`."""
         ...
 
     def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:
-        """What the member got."""
+        """Called with the partitions that the member got."""
         ...
 
 
@@ -107,7 +109,7 @@ def known_names() -> list[str]:
 
 
 def assignor_named(name: str) -> Assignor:
-    """A new assignor of this name (Kafka's class names do as well); `KeyError` if none has it."""
+    """Returns a new assignor with this name or Kafka's class name; `KeyError` if there is none."""
     name = _SPELLINGS.get(name, name)
     made = _registered.get(name)
     if made is not None:
@@ -118,18 +120,18 @@ def assignor_named(name: str) -> Assignor:
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
-    """Members in the order in which every client of Kafka sorts them: static ones first."""
+    """Returns members in the order in which Kafka's clients sort them: static members first."""
     return sorted(
         members,
-        key=lambda one: (
-            one.instance_id is None,
-            one.instance_id if one.instance_id is not None else one.member_id,
+        key=lambda member: (
+            member.instance_id is None,
+            member.instance_id if member.instance_id is not None else member.member_id,
         ),
     )
 
 
 def all_partitions(partitions: Partitions) -> list[TopicPartition]:
-    """By topic, then by number."""
+    """Returns all partitions, ordered by topic and number."""
     return [
         TopicPartition(topic, index)
         for topic in sorted(partitions)

@@ -1,8 +1,8 @@
-"""Cooperative sticky: as sticky, while members go on reading what they keep.
+"""The cooperative sticky assignor: as sticky, but members read on during a rebalance.
 
-A partition that is to change hands is first assigned to nobody. Whoever has it gives it up and
-joins again, and in that second round it goes to its new reader: so no partition has two readers
-at any time, and those that stay never stop.
+A partition that is to move is first assigned to no member. Its owner gives it up and joins again,
+and in that second rebalance it goes to its new owner. So no partition has two readers at any time,
+and partitions that do not move are read without a pause.
 """
 
 import struct
@@ -47,7 +47,7 @@ class CooperativeStickyAssignor:
 
 
 def _with_generation(member: Member) -> Member:
-    """Clients that speak an old version of the subscription tell it in their user data."""
+    """Takes the generation from the user data, where old versions of the subscription have it."""
     if member.generation >= 0 or not member.user_data:
         return member
     if len(member.user_data) != _GENERATION.size:

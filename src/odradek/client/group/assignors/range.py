@@ -1,7 +1,7 @@
-"""Range: of each topic, every member gets neighbouring partitions.
+"""The range assignor: of each topic, every member gets consecutive partitions.
 
-The first members get one more where it does not come out even. Topics with the same number of
-partitions are shared out alike, so records with one key meet in one member.
+If the number does not divide evenly, the first members get one more. Topics with the same number of
+partitions are divided in the same way, so records with the same key are read by the same member.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Round robin: partitions of all topics in order, to one member after the other."""
+"""The round-robin assignor: partitions of all topics in order, to one member after the other."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ class RoundRobinAssignor:
         for partition in all_partitions(partitions):
             if partition.topic not in wanted:
                 continue
-            # Whoever does not read this topic loses the turn.
+            # A member that does not read this topic is passed over.
             while partition.topic not in ordered[turn % len(ordered)].topics:
                 turn += 1
             assigned[ordered[turn % len(ordered)].member_id].append(partition)

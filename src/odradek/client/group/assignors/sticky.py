@@ -1,13 +1,13 @@
-"""Sticky: as even as can be, and whoever has a partition keeps it where that allows.
+"""The sticky assignor: as even as possible, and members keep their partitions where that allows.
 
-All members give everything up during a rebalance (eager) and tell what they had in their user
-data, in the form that Kafka's sticky assignor uses, so that both can be in one group. `shared`
+Members give up all partitions during a rebalance (eager) and send what they had as user data, in
+the format of Kafka's sticky assignor, so that clients of both kinds can be in one group. `shared`
 is the algorithm; the cooperative assignor uses it too.
 
-Invariant: every partition that somebody reads goes to exactly one of its readers; a partition
-that two members claim belongs to the one with the newer generation, and to neither if both are
-of the same. If all members read the same topics, their numbers of partitions differ by one at
-most; else no partition could move to a member that has two fewer.
+Invariant: every partition goes to exactly one member that subscribes to its topic. A partition that
+two members claim belongs to the member with the newer generation, and to neither if the generations
+are equal. If all members subscribe to the same topics, their numbers of partitions differ by one at
+most; otherwise no partition could move to a member that has two fewer.
 """
 
 import struct
@@ -28,7 +28,7 @@ class StickyTopic(Struct):
 
 
 class StickyUserData(Message, versions="0-1"):
-    """What a member had. Version 0, of very old clients, tells no generation."""
+    """The partitions that a member had. Version 0, of very old clients, has no generation."""
 
     previous: list[StickyTopic] = array(StickyTopic)
     generation: int = int32("1+", default=-1)
@@ -59,7 +59,7 @@ class StickyAssignor:
 
 
 def _with_owned(member: Member) -> Member:
-    """What a member had, from its user data."""
+    """Returns the member with the partitions that it had, from its user data."""
     if not member.user_data:
         return member
     told = None
@@ -78,23 +78,20 @@ def _with_owned(member: Member) -> Member:
 
 
 def shared(partitions: Partitions, members: Sequence[Member]) -> _Shares:
-    """The algorithm: keep what may be kept, then hand out the rest."""
+    """Returns the partitions of each member: first what it keeps, then its part of the rest."""
     ordered = in_order(members)
     read = {topic for member in ordered for topic in member.topics}
     there = [partition for partition in all_partitions(partitions) if partition.topic in read]
     claims = _claims(there, ordered)
     if not ordered:
         return {}
-    if (
-        len({frozenset(topic for topic in one.topics if topic in partitions) for one in ordered})
-        == 1
-    ):
+    if len({frozenset(set(member.topics) & set(partitions)) for member in ordered}) == 1:
         return _share_evenly(there, ordered, claims)
     return _share_by_topic(there, ordered, claims)
 
 
 def _claims(there: Iterable[TopicPartition], members: list[Member]) -> _Shares:
-    """What each member has and may keep."""
+    """Returns what each member has and may keep."""
     exists = set(there)
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in members:
@@ -116,12 +113,12 @@ def _claims(there: Iterable[TopicPartition], members: list[Member]) -> _Shares:
 
 
 def _share_evenly(there: list[TopicPartition], members: list[Member], claims: _Shares) -> _Shares:
-    """All read the same topics: everybody gets the same number, or one more."""
+    """All members read the same topics: each gets the same number of partitions, or one more."""
     share, more = divmod(len(there), len(members))
     shares: _Shares = {member.member_id: [] for member in members}
     quotas: dict[str, int] = {}
-    # Those that have most keep most: nothing is moved that need not be.
-    for member_id in sorted(claims, key=lambda one: -len(claims[one])):
+    # Members with the most partitions come first, so that as few as possible are moved.
+    for member_id in sorted(claims, key=lambda claimant: -len(claims[claimant])):
         quotas[member_id] = share
         if more and len(claims[member_id]) > share:
             quotas[member_id] += 1
@@ -148,7 +145,8 @@ def _share_evenly(there: list[TopicPartition], members: list[Member], claims: _S
 
 
 def _share_by_topic(there: list[TopicPartition], members: list[Member], claims: _Shares) -> _Shares:
-    """Members read different topics: the least loaded reader first, then moves that even out."""
+    """Members read different topics: each free partition goes to its reader with the fewest, then
+    partitions move from members with more to members with fewer."""
     readers: dict[str, list[str]] = {}
     for member in members:
         for topic in dict.fromkeys(member.topics):
@@ -165,7 +163,8 @@ def _share_by_topic(there: list[TopicPartition], members: list[Member], claims: 
     moved = True
     while moved:
         moved = False
-        # From the most loaded first. Every move lowers the sum of the squares, so it ends.
+        # Members with the most partitions come first. Every move lowers the sum of the squares of
+        # the numbers, so the loop ends.
         for partition in sorted(there, key=lambda topic_partition: -load[owner[topic_partition]]):
             lightest = min(readers[partition.topic], key=load.__getitem__)
             if load[owner[partition]] > load[lightest] + 1:
