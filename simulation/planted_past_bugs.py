@@ -172,7 +172,7 @@ def keep_the_broker_epoch() -> list[Patch]:
             return await register(self, since)
         self._logs.note_run(last, last)
         registration = self._describe(last).encode()
-        await attempt(self._images, Create(broker_path(self._id), registration, ephemeral=True))
+        await attempt(self._cache, Create(broker_path(self._id), registration, ephemeral=True))
         return last
 
     async def pass_nothing(self: Membership, since: int | None) -> None: ...
@@ -224,7 +224,7 @@ def overwrite_settings() -> list[Patch]:
         self: Configs, path: str, change: Any, known: Any, *, requires: str = ""
     ) -> None:
         after = ConfigOverrides(_validated(change, known)).encode()
-        await change_node(self._images, path, lambda _: after)
+        await change_node(self._cache, path, lambda _: after)
 
     return [(Configs, "_change", overwrite)]
 

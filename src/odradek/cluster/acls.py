@@ -29,9 +29,9 @@ Entries = tuple[AccessEntry, ...]
 
 
 class AccessRules:
-    def __init__(self, store: MetadataStore, images: MetadataCache) -> None:
+    def __init__(self, store: MetadataStore, cache: MetadataCache) -> None:
         self._store = store
-        self._images = images
+        self._cache = cache
 
     async def find(self, acl_filter: AclFilter) -> Mapping[ResourcePattern, Entries]:
         """Returns the entries that a filter selects, by resource."""
@@ -77,7 +77,7 @@ class AccessRules:
             return None if after == before else encode_entries(after)
 
         with as_api_errors():
-            await change_node(self._images, path, changed, parents=nodes_above(resource))
+            await change_node(self._cache, path, changed, parents=nodes_above(resource))
 
 
 def _entries(path: str, value: bytes) -> Entries:

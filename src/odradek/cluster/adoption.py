@@ -55,7 +55,7 @@ _KEPT: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 async def adopt(
-    images: MetadataCache,
+    cache: MetadataCache,
     logs: Iterable[Log],
     broker_id: BrokerId,
     randomness: Randomness,
@@ -88,28 +88,28 @@ async def adopt(
             if name in INTERNAL_TOPICS
             else _KEPT,
         )
-        if await _adopt_topic(images, found, new_id):
+        if await _adopt_topic(cache, found, new_id):
             adopted.append(name)
     return sorted(adopted)
 
 
-async def _adopt_topic(images: MetadataCache, found: "_Found", new_id: TopicId) -> bool:
+async def _adopt_topic(cache: MetadataCache, found: "_Found", new_id: TopicId) -> bool:
     """Registers a topic, in parts if the store does not take it at once. Returns whether anything
     was registered."""
     tries = Tries(f"topic '{found.name}'")
     most = found.partitions
     is_adopted = False
     while True:
-        topic = images.image.topics.get(found.name)
+        topic = cache.image.topics.get(found.name)
         leftover = None
         if topic is None:
-            leftover = await images.store.read(topic_config_path(found.name))
+            leftover = await cache.store.read(topic_config_path(found.name))
         operations = _operations(topic, found, new_id, most, leftover)
         if not operations:
             return is_adopted
         try:
             # Another broker may adopt the same topic.
-            outcome = await write(images, *operations)
+            outcome = await write(cache, *operations)
         except ChangeTooBig:
             if most == 1:
                 raise

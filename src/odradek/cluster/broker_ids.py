@@ -34,16 +34,16 @@ def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None
     return None
 
 
-async def next_broker_id(images: MetadataCache, reserved: int) -> BrokerId:
+async def next_broker_id(cache: MetadataCache, reserved: int) -> BrokerId:
     """Takes a number above `reserved` that no other broker of the cluster has."""
     tries = Tries(SEQUENCE)
     while True:
-        node = await images.store.read(SEQUENCE)
+        node = await cache.store.read(SEQUENCE)
         try:
             if node is None:
-                await attempt(images, Create(SEQUENCE))
+                await attempt(cache, Create(SEQUENCE))
                 continue
-            await attempt(images, Set(SEQUENCE, b"", node.version))
+            await attempt(cache, Set(SEQUENCE, b"", node.version))
         except (BadVersion, NodeExists):
             tries.lost_race()
         except OutcomeUnknown:

@@ -36,26 +36,26 @@ OverridesChange = Callable[[Overrides], Overrides]
 
 
 class Configs:
-    def __init__(self, store: MetadataStore, images: MetadataCache, settings: LiveSettings) -> None:
+    def __init__(self, store: MetadataStore, cache: MetadataCache, settings: LiveSettings) -> None:
         self._store = store
-        self._images = images
+        self._cache = cache
         self._settings = settings
 
     def topic_overrides(self, topic: str) -> Overrides:
-        image = self._images.image.topics.get(topic)
+        image = self._cache.image.topics.get(topic)
         if image is None:
             raise _no_topic(topic)
         return image.overrides
 
     def broker_overrides(self, broker: str) -> Overrides:
         """Returns the overrides of a broker by its id, or of the cluster if the name is empty."""
-        return self._images.image.broker_configs.get(broker or CLUSTER_DEFAULT, {})
+        return self._cache.image.broker_configs.get(broker or CLUSTER_DEFAULT, {})
 
     def group_overrides(self, group_id: str) -> Overrides:
         """Returns the overrides of a group, which need not exist."""
         if not group_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
-        return self._images.image.group_config(group_id)
+        return self._cache.image.group_config(group_id)
 
     async def change_topic(
         self, topic: str, change: OverridesChange, *, validate_only: bool
@@ -78,7 +78,7 @@ class Configs:
                 return
             except NoNode:
                 with as_api_errors():
-                    await self._images.caught_up(topic_path(topic))
+                    await self._cache.caught_up(topic_path(topic))
                     tries.lost_race()
                 present = self.topic_overrides(topic)
 
@@ -148,7 +148,7 @@ class Configs:
             return None if after == before else ConfigOverrides(after).encode()
 
         with as_api_errors():
-            await change_node(self._images, path, changed, requires=(requires,) if requires else ())
+            await change_node(self._cache, path, changed, requires=(requires,) if requires else ())
 
 
 def _validated(change: OverridesChange, before: Overrides) -> Overrides:

@@ -18,16 +18,16 @@ from odradek.wording import counted
 logger = logging.getLogger("odradek.server")
 
 
-async def hand_over(images: MetadataCache, broker_id: BrokerId) -> int:
+async def hand_over(cache: MetadataCache, broker_id: BrokerId) -> int:
     """Hands the leadership of this broker's partitions over to other replicas in sync; returns how
     many partitions have a new leader."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return departing(partition, broker_id, image.brokers, image.controller_epoch)
 
-    led = _partitions(images.image, lambda partition: partition.leader == broker_id)
-    moved = await change_states(images, led, decide, f"broker {broker_id} stops")
-    if moved < len(led) and len(images.image.brokers) > 1:
+    led = _partitions(cache.image, lambda partition: partition.leader == broker_id)
+    moved = await change_states(cache, led, decide, f"broker {broker_id} stops")
+    if moved < len(led) and len(cache.image.brokers) > 1:
         logger.warning(
             "%s no other replica in sync: no leader until broker %d is back",
             counted(len(led) - moved, "partition has", "partitions have"),
@@ -36,14 +36,14 @@ async def hand_over(images: MetadataCache, broker_id: BrokerId) -> int:
     return moved
 
 
-async def leave_in_sync_sets(images: MetadataCache, broker_id: BrokerId) -> int:
+async def leave_in_sync_sets(cache: MetadataCache, broker_id: BrokerId) -> int:
     """Removes this broker from the in-sync sets of partitions that other brokers lead."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return leaving(partition, broker_id, image.controller_epoch)
 
-    followed = _partitions(images.image, lambda partition: broker_id in partition.isr)
-    return await change_states(images, followed, decide, f"broker {broker_id} stops")
+    followed = _partitions(cache.image, lambda partition: broker_id in partition.isr)
+    return await change_states(cache, followed, decide, f"broker {broker_id} stops")
 
 
 def _partitions(

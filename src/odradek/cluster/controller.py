@@ -80,7 +80,7 @@ class Controller:
         self,
         broker_id: BrokerId,
         store: MetadataStore,
-        images: MetadataCache,
+        cache: MetadataCache,
         settings: LiveSettings,
         *,
         clock: Clock,
@@ -88,7 +88,7 @@ class Controller:
     ) -> None:
         self._id = broker_id
         self._store = store
-        self._images = images
+        self._cache = cache
         self._settings = settings
         self._clock = clock
         self._longest_log = longest_log
@@ -96,7 +96,7 @@ class Controller:
         # Topics to look at next; None for all topics.
         self._changed: dict[str, None] | None = {}
         self._wakened = asyncio.Event()
-        images.subscribe(self._follow)
+        cache.subscribe(self._follow)
 
     @property
     def is_active(self) -> bool:
@@ -108,14 +108,14 @@ class Controller:
         try:
             await self._become_controller()
         except (NodeExists, BadVersion):
-            await self._images.caught_up(CONTROLLER, CONTROLLER_EPOCH)
+            await self._cache.caught_up(CONTROLLER, CONTROLLER_EPOCH)
             return False
         except OutcomeUnknown:
             await self._read_back()
         if self._epoch is not None:
             logger.info("broker %d is the controller in epoch %d", self._id, self._epoch.epoch)
             self._changed = None
-            await self._images.caught_up(EVERYTHING)
+            await self._cache.caught_up(EVERYTHING)
         return self.is_active
 
     def resign(self) -> None:
@@ -151,7 +151,7 @@ class Controller:
     def _is_election_due(self) -> bool:
         """Returns whether there is no controller, or it is this broker in an epoch that this broker
         does not know."""
-        controller_id = self._images.image.controller_id
+        controller_id = self._cache.image.controller_id
         return controller_id == NO_LEADER or (controller_id == self._id and self._epoch is None)
 
     async def _become_controller(self) -> None:
@@ -166,7 +166,7 @@ class Controller:
             if node is None
             else Set(CONTROLLER_EPOCH, value, node.version)
         )
-        versions = await attempt(self._images, candidacy, next_epoch)
+        versions = await attempt(self._cache, candidacy, next_epoch)
         self._epoch = ControllerEpoch(epoch, versions[1])
 
     async def _read_back(self) -> None:
@@ -183,7 +183,7 @@ class Controller:
         try:
             return decode_controller_epoch(node.value)
         except MalformedNode:
-            return self._images.image.controller_epoch
+            return self._cache.image.controller_epoch
 
     async def _withdraw(self) -> None:
         """Deletes `/controller` if this broker created it but was fenced, because an operator
@@ -193,7 +193,7 @@ class Controller:
         if node is not None and node.owner == self._store.session_id:
             logger.warning("%s was changed by hand; electing a controller again", CONTROLLER_EPOCH)
             with suppress(OperationFailed):
-                await attempt(self._images, Delete(CONTROLLER, node.version))
+                await attempt(self._cache, Delete(CONTROLLER, node.version))
 
     def _follow(self, change: ImageChange) -> None:
         if self._epoch is not None:
@@ -214,17 +214,17 @@ class Controller:
     # Reactions
 
     async def _turn(self) -> None:
-        image = self._images.image
+        image = self._cache.image
         if self._epoch is not None and (
             image.controller_id != self._id or image.controller_epoch != self._epoch.epoch
         ):
             self.resign()
         if self._epoch is None and image.controller_id == self._id:
             await self._withdraw()
-            image = self._images.image
+            image = self._cache.image
         if image.controller_id == NO_LEADER and self._id in image.brokers:
             await self.elect()
-            image = self._images.image
+            image = self._cache.image
         if self._epoch is None:
             return
         changed, self._changed = self._changed, {}
@@ -232,7 +232,7 @@ class Controller:
         try:
             await self._elect(image, topics)
             await self._elect_unclean(topics)
-            await finish_reassignments(self._images, topics, self._fence())
+            await finish_reassignments(self._cache, topics, self._fence())
         except BaseException:
             self._changed = None
             raise
@@ -250,12 +250,12 @@ class Controller:
         await self._change(without_leader, decide, "its leader is gone")
 
     async def _elect_unclean(self, topics: Collection[str]) -> None:
-        image = self._images.image
+        image = self._cache.image
         for topic_partition, partition in partitions_of(image, topics):
             candidates = needs_unclean(partition, image.brokers)
             if candidates and self._is_unclean_allowed(image, topic_partition.topic):
                 elected = await elect_unclean(
-                    self._images,
+                    self._cache,
                     topic_partition,
                     candidates,
                     self._longest_log,
@@ -276,7 +276,7 @@ class Controller:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
             return preferred(partition, image.brokers, image.controller_epoch)
 
-        away = out_of_balance(self._images.image, settings.leader_imbalance_per_broker_percentage)
+        away = out_of_balance(self._cache.image, settings.leader_imbalance_per_broker_percentage)
         await self._change(away, decide, "it is the preferred leader")
 
     def _next_balance_s(self) -> float:
@@ -287,7 +287,7 @@ class Controller:
         self, partitions: Sequence[TopicPartition], decide: Decision, reason: str
     ) -> None:
         if partitions:
-            await change_states(self._images, partitions, decide, reason, fence=self._fence())
+            await change_states(self._cache, partitions, decide, reason, fence=self._fence())
 
     def _fence(self) -> int:
         if self._epoch is None:
@@ -305,7 +305,7 @@ def _tell_of_brokers(change: ImageChange) -> None:
 
 
 async def elect_unclean(
-    images: MetadataCache,
+    cache: MetadataCache,
     topic_partition: TopicPartition,
     candidates: Sequence[BrokerId],
     longest_log: LongestLog,
@@ -324,4 +324,4 @@ async def elect_unclean(
         return unclean(partition, chosen, image.brokers, image.controller_epoch)
 
     reason = "no replica in sync is live, and unclean election is allowed"
-    return bool(await change_states(images, [topic_partition], decide, reason, fence=fence))
+    return bool(await change_states(cache, [topic_partition], decide, reason, fence=fence))

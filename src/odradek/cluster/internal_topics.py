@@ -16,9 +16,9 @@ __all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure", "repair"]
 logger = logging.getLogger("odradek.server")
 
 
-async def ensure(name: str, topics: Topics, images: MetadataCache) -> None:
+async def ensure(name: str, topics: Topics, cache: MetadataCache) -> None:
     """Creates the topic if it does not exist."""
-    if name in images.image.topics:
+    if name in cache.image.topics:
         return
     try:
         await topics.create(NewTopic(name))
@@ -27,11 +27,11 @@ async def ensure(name: str, topics: Topics, images: MetadataCache) -> None:
             raise
 
 
-async def repair(images: MetadataCache, configs: Configs) -> None:
+async def repair(cache: MetadataCache, configs: Configs) -> None:
     """Gives internal topics the cleanup policy that they must have, if an earlier version or an
     operator created them without it. Called when a broker starts, before retention runs."""
-    for name in sorted(INTERNAL_TOPICS & images.image.topics.keys()):
-        policy = images.image.topics[name].overrides.get("cleanup.policy")
+    for name in sorted(INTERNAL_TOPICS & cache.image.topics.keys()):
+        policy = cache.image.topics[name].overrides.get("cleanup.policy")
         if policy == "compact":
             continue
         try:

@@ -77,13 +77,13 @@ class Membership:
         self,
         broker_id: BrokerId,
         store: MetadataStore,
-        images: MetadataCache,
+        cache: MetadataCache,
         describe: Callable[[int], BrokerRegistration],
         logs: LogManager,
     ) -> None:
         self._id = broker_id
         self._store = store
-        self._images = images
+        self._cache = cache
         self._describe = describe
         self._logs = logs
         self.session_id = 0
@@ -127,14 +127,14 @@ class Membership:
                     await self._bump_epoch(since)
                     # A leader may have let the previous run into an in-sync set a moment before
                     # its epoch ended, and the store may be late to tell: read it all again.
-                    await self._images.caught_up(EVERYTHING)
+                    await self._cache.caught_up(EVERYTHING)
                 await self._give_up_leadership(condition)
                 self.epoch = await self._register(since) if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
                 # Another broker has the same id, or a reply was lost: look who is registered.
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
-            await self._images.caught_up(broker_path(self._id))
+            await self._cache.caught_up(broker_path(self._id))
             # Not before: if the store was not available, `run` tries again with the same session.
             self.session_id = session_id
             logger.info("broker %d is registered, in broker epoch %d", self._id, self.epoch)
@@ -155,7 +155,7 @@ class Membership:
             logger.warning("the session with the metadata store expired; registering again")
             on_loss()
             try:
-                await self._images.caught_up(EVERYTHING)
+                await self._cache.caught_up(EVERYTHING)
                 await self.join(PreviousRun(self.epoch), patience_s)
                 on_return()
             except StoreUnavailable as error:
@@ -181,7 +181,7 @@ class Membership:
                 if self._was_here(path, node) and await self._store.end_session(node.owner):
                     continue
             await asyncio.sleep(_LOOK_AGAIN_S)
-        await self._images.caught_up(path)
+        await self._cache.caught_up(path)
         return None
 
     def _was_here(self, path: str, node: Node) -> bool:
@@ -209,10 +209,10 @@ class Membership:
                 self._logs.note_run(since, last + 1)
             path, node = broker_epoch_path(self._id), await self._epoch_node()
             value = b"" if node is None else node.value
-            await attempt(self._images, Set(path, value, last))
+            await attempt(self._cache, Set(path, value, last))
 
     async def _give_up_leadership(self, condition: LogCondition) -> None:
-        image = self._images.image
+        image = self._cache.image
         held = [
             topic_partition
             for topic_partition, partition in partitions_of(image, image.topics)
@@ -238,14 +238,14 @@ class Membership:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
             return restored(partition, self._id, image.controller_epoch)
 
-        image = self._images.image
+        image = self._cache.image
         back = [
             topic_partition
             for topic_partition, partition in partitions_of(image, image.topics)
             if self._id in partition.last_known and disks.is_back(topic_partition)
         ]
         reason = f"broker {self._id} has its log again"
-        await change_states(self._images, back, decide, reason)
+        await change_states(self._cache, back, decide, reason)
 
     async def _give_up(
         self, held: list[TopicPartition], condition: LogCondition, reason: str, max_operations: int
@@ -253,7 +253,7 @@ class Membership:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
             return returning(partition, self._id, image.brokers, image.controller_epoch, condition)
 
-        await change_states(self._images, held, decide, reason, max_operations=max_operations)
+        await change_states(self._cache, held, decide, reason, max_operations=max_operations)
 
     async def _replaced_disks(self) -> ReplacedDisks:
         node = await self._epoch_node()
@@ -276,6 +276,6 @@ class Membership:
         self._logs.note_run(epoch if since is None else since, epoch)
         registration = self._describe(epoch).encode()
         await attempt(
-            self._images, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
+            self._cache, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
         )
         return epoch

@@ -38,9 +38,9 @@ _RETRY_S: Final = 0.1
 
 
 class OfflineReplicas:
-    def __init__(self, broker_id: BrokerId, images: MetadataCache, logs: LogManager) -> None:
+    def __init__(self, broker_id: BrokerId, cache: MetadataCache, logs: LogManager) -> None:
         self._id = broker_id
-        self._images = images
+        self._cache = cache
         self._logs = logs
         self._wakened = asyncio.Event()
         logs.on_directory_failure.add(lambda _: self._wakened.set())
@@ -74,7 +74,7 @@ class OfflineReplicas:
                 self._wakened.set()
 
     async def _give_up(self) -> None:
-        image = self._images.image
+        image = self._cache.image
         held = [
             topic_partition
             for topic_partition, partition in partitions_of(image, image.topics)
@@ -86,13 +86,13 @@ class OfflineReplicas:
         lost = [replica for replica in offline if not self._has_failed(replica)]
         if failed:
             reason = f"an invariant was violated on broker {self._id}"
-            await change_states(self._images, failed, self._without_log, reason)
+            await change_states(self._cache, failed, self._without_log, reason)
         if lost:
             reason = f"a log directory of broker {self._id} is offline"
-            await change_states(self._images, lost, self._without_log, reason)
+            await change_states(self._cache, lost, self._without_log, reason)
         if full:
             reason = f"a log directory of broker {self._id} is full"
-            await change_states(self._images, full, self._without_room, reason)
+            await change_states(self._cache, full, self._without_room, reason)
 
     def _without_log(self, image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         if set(partition.isr) <= {self._id}:

@@ -36,7 +36,7 @@ def highest_id(logs: Iterable[Log]) -> int:
     return max((max(log.producers.entries, default=-1) for log in logs), default=-1)
 
 
-async def start_above(images: MetadataCache, broker_id: BrokerId, seen: int) -> None:
+async def start_above(cache: MetadataCache, broker_id: BrokerId, seen: int) -> None:
     """Makes sure that no broker gets a block with an id up to `seen`."""
 
     def raised(value: bytes | None) -> bytes | None:
@@ -45,7 +45,7 @@ async def start_above(images: MetadataCache, broker_id: BrokerId, seen: int) -> 
         first = seen + _IDS_SKIPPED
         return ProducerIdBlock(broker_id, first, first).encode()
 
-    node = await images.store.read(PRODUCER_ID_BLOCK)
+    node = await cache.store.read(PRODUCER_ID_BLOCK)
     if seen > _last_taken(None if node is None else node.value):
         logger.warning(
             "the logs remember producer ids up to %d, which the metadata store does not know: it "
@@ -53,7 +53,7 @@ async def start_above(images: MetadataCache, broker_id: BrokerId, seen: int) -> 
             seen,
             seen + _IDS_SKIPPED + 1,
         )
-        await change_node(images, PRODUCER_ID_BLOCK, raised)
+        await change_node(cache, PRODUCER_ID_BLOCK, raised)
 
 
 def _last_taken(value: bytes | None) -> int:
@@ -64,9 +64,9 @@ class ProducerIds:
     """`seen` returns the highest id in the logs of this broker."""
 
     def __init__(
-        self, images: MetadataCache, broker_id: BrokerId, seen: Callable[[], int] = lambda: -1
+        self, cache: MetadataCache, broker_id: BrokerId, seen: Callable[[], int] = lambda: -1
     ) -> None:
-        self._images = images
+        self._cache = cache
         self._broker_id = broker_id
         self._seen = seen
         self._next = 0
@@ -86,7 +86,7 @@ class ProducerIds:
     async def _take_block(self) -> None:
         block = ProducerIdBlock(self._broker_id, 0, -1)
         # The store may have been replaced since this broker started.
-        await start_above(self._images, self._broker_id, max(self._seen(), self._end - 1))
+        await start_above(self._cache, self._broker_id, max(self._seen(), self._end - 1))
 
         def next_block(value: bytes | None) -> bytes:
             nonlocal block
@@ -96,5 +96,5 @@ class ProducerIds:
 
         # After an unknown outcome the block is not used, even if the store holds it: another
         # process with the same broker id may have written the same.
-        await change_node(self._images, PRODUCER_ID_BLOCK, next_block, is_own_if_equal=False)
+        await change_node(self._cache, PRODUCER_ID_BLOCK, next_block, is_own_if_equal=False)
         self._next, self._end = block.first, block.last + 1

@@ -164,7 +164,7 @@ def _among(
 
 
 async def reassign(
-    images: MetadataCache,
+    cache: MetadataCache,
     name: str,
     targets: Mapping[int, Sequence[int] | None],
     *,
@@ -177,7 +177,7 @@ async def reassign(
     refusals: dict[int, ApiError] = {}
     most, may_be_cancelled = len(waiting), set[int]()
     while waiting:
-        image = images.image
+        image = cache.image
         topic = image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
@@ -193,7 +193,7 @@ async def reassign(
             continue
         with as_api_errors():
             try:
-                outcome = await write_steps(images, topic, steps)
+                outcome = await write_steps(cache, topic, steps)
             except ChangeTooBig:
                 if len(steps) == 1:
                     raise
@@ -259,7 +259,7 @@ def _check(
 
 
 async def write_steps(
-    images: MetadataCache,
+    cache: MetadataCache,
     topic: TopicImage,
     steps: Mapping[int, Step],
     *,
@@ -281,31 +281,31 @@ async def write_steps(
             operations.append(Set(path, step.state.encode(), version))
         else:
             operations.append(Check(path, version))
-    outcome = await write(images, *operations, fence=fence, under_controller=True)
+    outcome = await write(cache, *operations, fence=fence, under_controller=True)
     if outcome is Outcome.WRITTEN:
         for index, step in steps.items():
             _log(topic, index, step)
     return outcome
 
 
-async def finish_reassignments(images: MetadataCache, topics: Collection[str], fence: int) -> None:
+async def finish_reassignments(cache: MetadataCache, topics: Collection[str], fence: int) -> None:
     """Finishes the reassignment of every partition of these topics that is ready for it."""
     for name in sorted(topics):
-        await _finish_topic(images, name, fence)
+        await _finish_topic(cache, name, fence)
 
 
-async def _finish_topic(images: MetadataCache, name: str, fence: int) -> None:
+async def _finish_topic(cache: MetadataCache, name: str, fence: int) -> None:
     """Writes all partitions at once, or in parts if the store takes less at a time."""
     most: int | None = None
     while True:
-        image = images.image
+        image = cache.image
         topic = image.topics.get(name)
         ready = {} if topic is None else _finishing(topic, image)
         if topic is None or not ready:
             return
         steps = dict(list(ready.items())[:most])
         try:
-            await write_steps(images, topic, steps, fence=fence)
+            await write_steps(cache, topic, steps, fence=fence)
         except ChangeTooBig as error:
             if len(steps) == 1:
                 # Nothing else may wait for this topic: it is tried again when it changes.

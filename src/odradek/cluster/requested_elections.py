@@ -15,10 +15,10 @@ from odradek.protocol.types import TopicPartition
 Results = dict[TopicPartition, ApiError | None]
 
 
-async def elect_preferred(images: MetadataCache, partitions: Sequence[TopicPartition]) -> Results:
+async def elect_preferred(cache: MetadataCache, partitions: Sequence[TopicPartition]) -> Results:
     """Elects the preferred leader of each partition; returns why not topic_partition it cannot."""
     results: Results = {
-        topic_partition: _refusal(images.image, topic_partition) for topic_partition in partitions
+        topic_partition: _refusal(cache.image, topic_partition) for topic_partition in partitions
     }
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
@@ -26,9 +26,9 @@ async def elect_preferred(images: MetadataCache, partitions: Sequence[TopicParti
 
     possible = [topic_partition for topic_partition, refusal in results.items() if refusal is None]
     with as_api_errors():
-        await change_states(images, possible, decide, "its election was asked for")
+        await change_states(cache, possible, decide, "its election was asked for")
     for topic_partition in possible:
-        partition = images.image.partition(*topic_partition)
+        partition = cache.image.partition(*topic_partition)
         if partition is not None and partition.leader != partition.replicas[0]:
             results[topic_partition] = ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     return results
@@ -49,13 +49,13 @@ def _refusal(image: ClusterImage, topic_partition: TopicPartition) -> ApiError |
 
 
 async def elect_any(
-    images: MetadataCache, partitions: Sequence[TopicPartition], longest_log: LongestLog
+    cache: MetadataCache, partitions: Sequence[TopicPartition], longest_log: LongestLog
 ) -> Results:
     """Elects the replica with the longest log for partitions without a leader. Records that only
     the other replicas have are lost."""
     results: Results = {}
     for topic_partition in partitions:
-        image = images.image
+        image = cache.image
         partition = image.partition(*topic_partition)
         if partition is None:
             results[topic_partition] = _unknown(topic_partition)
@@ -65,7 +65,7 @@ async def elect_any(
             candidates = needs_unclean(partition, image.brokers, is_asked_for=True)
             with as_api_errors():
                 elected = bool(candidates) and await elect_unclean(
-                    images, topic_partition, candidates, longest_log
+                    cache, topic_partition, candidates, longest_log
                 )
             results[topic_partition] = (
                 None

@@ -35,7 +35,7 @@ Decision = Callable[[ClusterImage, PartitionImage], PartitionState | None]
 
 
 async def change_states(
-    images: MetadataCache,
+    cache: MetadataCache,
     partitions: Iterable[TopicPartition],
     decide: Decision,
     reason: str,
@@ -54,7 +54,7 @@ async def change_states(
     waiting.reverse()  # The next ones are taken from the end.
     changed, most = 0, max_operations
     while waiting:
-        image = images.image
+        image = cache.image
         taken = [waiting.pop() for _ in range(min(most, len(waiting)))]
         states = _decided(image, taken, decide)
         if not states:
@@ -69,7 +69,7 @@ async def change_states(
             for topic_partition, before, after in states
         ]
         try:
-            outcome = await write(images, *operations, fence=fence, under_controller=True)
+            outcome = await write(cache, *operations, fence=fence, under_controller=True)
         except ChangeTooBig:
             if len(taken) == 1:
                 raise

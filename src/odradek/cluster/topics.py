@@ -77,18 +77,18 @@ class Topics:
     def __init__(
         self,
         store: MetadataStore,
-        images: MetadataCache,
+        cache: MetadataCache,
         settings: LiveSettings,
         randomness: Randomness,
     ) -> None:
         self._store = store
-        self._images = images
+        self._cache = cache
         self._settings = settings
         self._randomness = randomness
 
     async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
         check_name(new.name)
-        image = self._images.image
+        image = self._cache.image
         if await self._is_taken(new.name, image):
             raise _exists(new.name)
         _check_collision(image, new.name)
@@ -149,7 +149,7 @@ class Topics:
         tries = Tries(f"topic '{name}'")
         made, most, may_be_made = first, len(added), 0
         while made < first + len(added):
-            image = self._images.image
+            image = self._cache.image
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 return False
@@ -165,7 +165,7 @@ class Topics:
             states = [_led_by_first(brokers, image) for brokers in chunk]
             try:
                 outcome = await write(
-                    self._images,
+                    self._cache,
                     *topic.checks(),
                     Set(
                         topic_path(name),
@@ -199,7 +199,7 @@ class Topics:
             leftover = await self._store.read(config_path)
             operations = create_topic(name, assignment, states, overrides, leftover)
             try:
-                await attempt(self._images, *operations)
+                await attempt(self._cache, *operations)
                 return
             except (BadVersion, NodeExists, NoNode) as refusal:
                 if refusal.path == config_path:
@@ -209,7 +209,7 @@ class Topics:
                 if not isinstance(refusal, NodeExists):
                     raise
                 # It is this one if only the reply to an earlier attempt was lost.
-                image = await self._images.caught_up(topic_path(name))
+                image = await self._cache.caught_up(topic_path(name))
                 if assignment.topic_id not in image.topics_by_id:
                     raise _exists(name) from None
                 return
@@ -234,7 +234,7 @@ class Topics:
             tree = await self._store.read_tree(topic_path(name))
             found = self._topic_id(name, tree)
             if found is None or topic_id not in (None, found):
-                await self._images.caught_up(topic_path(name))
+                await self._cache.caught_up(topic_path(name))
                 if may_be_done:
                     return
                 raise ApiError(code, _unknown(name) if found is None else _another(name))
@@ -243,7 +243,7 @@ class Topics:
             operations = delete_topic(name, tree, config)
             try:
                 # If that is too much at once, the nodes of the partitions go first.
-                outcome = await write(self._images, *operations[:most])
+                outcome = await write(self._cache, *operations[:most])
             except ChangeTooBig:
                 most = len(operations[:most]) // 2
                 continue
@@ -260,7 +260,7 @@ class Topics:
         try:
             return TopicAssignment.decode(topic_path(name), node.value).topic_id
         except MalformedNode:
-            known = self._images.image.topics.get(name)
+            known = self._cache.image.topics.get(name)
             return NO_TOPIC_ID if known is None else known.topic_id
 
     async def grow(
@@ -272,11 +272,11 @@ class Topics:
         validate_only: bool = False,
     ) -> None:
         """Adds partitions, up to the number `partitions`. `assignment` is for the new ones."""
-        image = self._images.image
+        image = self._cache.image
         if name not in image.topics:
             # Another broker may have created it a moment ago.
             with as_api_errors():
-                image = await self._images.caught_up(topic_path(name))
+                image = await self._cache.caught_up(topic_path(name))
         topic = image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
@@ -305,7 +305,7 @@ class Topics:
             return False
         try:
             with as_api_errors():
-                await attempt(self._images, Check(topic_path(name), topic.version))
+                await attempt(self._cache, Check(topic_path(name), topic.version))
         except BadVersion:
             return True
         except NoNode:

@@ -111,18 +111,18 @@ class Tries:
             self.unknown_outcome()
 
 
-async def attempt(images: MetadataCache, *operations: Operation) -> list[int]:
+async def attempt(cache: MetadataCache, *operations: Operation) -> list[int]:
     """Writes one multi, whose effect is in the image when this returns. See `MetadataCache.write`
     for what it raises; the caller handles `BadVersion`, `NodeExists`, `NoNode` and
     `OutcomeUnknown`."""
     blind = _blind(operations)
     if blind is not None:
         raise InvariantViolation("metadata store", f"{blind} overwrites whatever is there")
-    return await images.write(*operations)
+    return await cache.write(*operations)
 
 
 async def write(
-    images: MetadataCache,
+    cache: MetadataCache,
     *operations: Operation,
     fence: int | None = None,
     under_controller: bool = False,
@@ -132,7 +132,7 @@ async def write(
     `fence` is the version of the controller epoch's node in which a controller was elected: raises
     `Fenced` if the node has another version. With `under_controller` another broker makes a change
     that the controller could make too: then the epoch in the image is checked."""
-    epoch = images.image.controller_epoch_version if fence is None else fence
+    epoch = cache.image.controller_epoch_version if fence is None else fence
     checks: list[Operation] = []
     if (under_controller or fence is not None) and epoch >= 0:
         checks.append(Check(CONTROLLER_EPOCH, epoch))
@@ -140,19 +140,19 @@ async def write(
         raise InvariantViolation("controller", "it changes the cluster without a controller epoch")
     outcome = Outcome.LATE
     try:
-        await attempt(images, *checks, *operations)
+        await attempt(cache, *checks, *operations)
         return Outcome.WRITTEN
     except OutcomeUnknown:
         outcome = Outcome.UNKNOWN
     except (BadVersion, NodeExists, NoNode, NotEmpty) as refusal:
         if fence is not None and refusal.path == CONTROLLER_EPOCH:
             raise Fenced from refusal
-    await images.caught_up(*(operation.path for operation in (*checks, *operations)))
+    await cache.caught_up(*(operation.path for operation in (*checks, *operations)))
     return outcome
 
 
 async def change_node(
-    images: MetadataCache,
+    cache: MetadataCache,
     path: str,
     change: Change,
     *,
@@ -172,16 +172,16 @@ async def change_node(
     checks = [Check(required) for required in requires]
     unknown: tuple[bytes, int] | None = None
     while True:
-        node = await images.store.read(path)
+        node = await cache.store.read(path)
         if is_own_if_equal and node is not None and (node.value, node.version) == unknown:
-            await images.caught_up(path)
+            await cache.caught_up(path)
             return node.value
         before = None if node is None else node.value
         after = change(before)
         if after is None or after == before:
             return before
         try:
-            await attempt(images, *checks, *await _replacement(images, path, node, after, parents))
+            await attempt(cache, *checks, *await _replacement(cache, path, node, after, parents))
         except (BadVersion, NodeExists, NoNode) as refusal:
             if refusal.path in requires:
                 raise
@@ -194,11 +194,11 @@ async def change_node(
 
 
 async def _replacement(
-    images: MetadataCache, path: str, node: Node | None, value: bytes, parents: Sequence[str]
+    cache: MetadataCache, path: str, node: Node | None, value: bytes, parents: Sequence[str]
 ) -> list[Operation]:
     if node is not None:
         return [Set(path, value, node.version)]
-    found = await images.store.read_each(parents) if parents else []
+    found = await cache.store.read_each(parents) if parents else []
     missing = [parent for parent, there in zip(parents, found, strict=True) if there is None]
     return [*map(Create, missing), Create(path, value)]
 

@@ -155,11 +155,11 @@ def _check_partition(
 
 
 class ImageChange(NamedTuple):
-    """Two images in a row and what differs: names of topics made, changed or removed (their
-    settings included), ids of brokers, and whether brokers' settings changed.
+    """Two consecutive images and what differs: the names of topics that were created, changed (also
+    in their settings) or deleted, the ids of brokers, and whether settings of brokers changed.
 
-    Both are in the order of the changes, not sets: what follows from a change would else come in
-    another order in every process."""
+    Topics and brokers are in the order of the changes, not sets: otherwise the reactions to a
+    change would come in another order in every process."""
 
     before: ClusterImage
     after: ClusterImage

@@ -88,7 +88,7 @@ class LeaderFetcher:
         broker_id: BrokerId,
         leader: BrokerId,
         peers: Peers,
-        images: MetadataCache,
+        cache: MetadataCache,
         settings: LiveSettings,
         *,
         throttle: Throttle,
@@ -101,7 +101,7 @@ class LeaderFetcher:
         self._leader = leader
         self._purpose = f"replication-{number}"
         self._peers = peers
-        self._images = images
+        self._cache = cache
         self._settings = settings
         self._throttle = throttle
         self._keep_log_starts = keep_log_starts
@@ -215,7 +215,7 @@ class LeaderFetcher:
     def _knows_itself(self) -> bool:
         """Returns whether this broker knows its own broker epoch, which fetches carry: the leader
         must know which run of this broker fetches (KIP-903)."""
-        known = self._images.image.brokers.get(self._broker_id)
+        known = self._cache.image.brokers.get(self._broker_id)
         if known is not None:
             self._broker_epoch = known.epoch
         return self._broker_epoch >= 0
@@ -370,7 +370,7 @@ class LeaderFetcher:
         listed = partition.log.settings.follower_replication_throttled_replicas
         if not is_listed(listed, index, self._broker_id):
             return False
-        state = self._images.image.partition(name, index)
+        state = self._cache.image.partition(name, index)
         return state is not None and self._broker_id not in state.isr
 
     def _reconcile(self, partition: Partition, data: PartitionData) -> None:

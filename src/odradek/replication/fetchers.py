@@ -34,13 +34,13 @@ class ReplicaFetchers:
         broker_id: BrokerId,
         replicas: Replicas,
         peers: Peers,
-        images: MetadataCache,
+        cache: MetadataCache,
         settings: LiveSettings,
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
         self._peers = peers
-        self._images = images
+        self._cache = cache
         self._settings = settings
         self._group: asyncio.TaskGroup | None = None
         self._fetchers: dict[_Slot, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
@@ -138,7 +138,7 @@ class ReplicaFetchers:
                 self._broker_id,
                 leader,
                 self._peers,
-                self._images,
+                self._cache,
                 self._settings,
                 throttle=self._replicas.follower_throttle,
                 keep_log_starts=self._replicas.keep_log_starts,

@@ -60,11 +60,11 @@ class InSyncSets:
     """Invariant: a leadership has a proposal exactly while its outcome is not known."""
 
     def __init__(
-        self, broker_id: BrokerId, replicas: Replicas, images: MetadataCache, settings: LiveSettings
+        self, broker_id: BrokerId, replicas: Replicas, cache: MetadataCache, settings: LiveSettings
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
-        self._images = images
+        self._cache = cache
         self._settings = settings
         # Partitions to look at next; a dict keeps their order.
         self._noted: dict[Partition, None] = {}
@@ -163,7 +163,7 @@ class InSyncSets:
         leadership = partition.leadership
         if leadership is None or not leadership.followers or leadership.proposed is not None:
             return None
-        image = self._images.image
+        image = self._cache.image
         name, index = partition.topic_partition
         state = image.partition(name, index)
         if state is None or state.version != leadership.version:
@@ -210,7 +210,7 @@ class InSyncSets:
             dict.fromkeys(operation for proposal in proposals for operation in proposal.operations)
         )
         try:
-            await attempt(self._images, *operations)
+            await attempt(self._cache, *operations)
         except OperationFailed as refusal:
             logger.info("the in-sync sets were not changed: %s", refusal)
             await self._read_back(operations)
@@ -234,7 +234,7 @@ class InSyncSets:
         paths = [operation.path for operation in operations]
         while True:
             try:
-                await self._images.caught_up(*paths)
+                await self._cache.caught_up(*paths)
             except MetadataError:
                 await asyncio.sleep(_RETRY_S)
             else:

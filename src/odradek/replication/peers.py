@@ -46,7 +46,7 @@ class PeerListener(Protocol):
 class Peers:
     def __init__(
         self,
-        images: MetadataCache,
+        cache: MetadataCache,
         listener_name: str,
         client_id: str,
         *,
@@ -55,7 +55,7 @@ class Peers:
         request_timeout_ms: int = 30_000,
         receive_buffer_bytes: int = -1,
     ) -> None:
-        self._images = images
+        self._cache = cache
         self._listener_name = listener_name
         self._client_id = client_id
         self._connect_timeout_ms = connect_timeout_ms
@@ -65,7 +65,7 @@ class Peers:
         self._opening: dict[_Key, _Opening] = {}
         self._is_closed = False
         self._peer_listener = listener
-        images.subscribe(self._follow)
+        cache.subscribe(self._follow)
 
     async def connection(self, broker_id: BrokerId, purpose: str = "control") -> "Connection":
         """Returns an open connection to that broker; raises `PeerUnreachable`."""
@@ -92,7 +92,7 @@ class Peers:
             self._drop(key)
 
     def _listener(self, broker_id: BrokerId) -> Listener:
-        listener = _listener(self._images.image, broker_id, self._listener_name)
+        listener = _listener(self._cache.image, broker_id, self._listener_name)
         if listener is None or self._is_closed:
             raise PeerUnreachable(
                 f"broker {broker_id} is not in the cluster, or has no listener "
