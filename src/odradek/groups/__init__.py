@@ -5,7 +5,7 @@
 | `commands` | the commands of the machine and their replies |
 | `machine` | the machine over all groups of a partition: offsets, listing, deletion, retention |
 | `group` | what every type of group offers, and how a type plugs in |
-| `classic` | a group of the classic protocol: theory, transition table, state |
+| `classic`, `classic_member` | a group of the classic protocol: theory, transition table, state |
 | `membership` | decides about JoinGroup, SyncGroup, Heartbeat and LeaveGroup |
 | `rebalance` | the two phases of a rebalance |
 | `offsets` | committed offsets, and those pending in transactions |

@@ -38,15 +38,14 @@ from enum import Enum
 from typing import Final, NamedTuple, NoReturn, Self
 
 from odradek import invariants
+from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import (
     CommitOffsets,
     GroupDescription,
     GroupListing,
     JoinedMember,
-    JoinReply,
     MemberDescription,
     Protocol,
-    SyncReply,
 )
 from odradek.groups.group import GroupType
 from odradek.groups.records import (
@@ -64,7 +63,7 @@ from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     decode_versioned,
 )
-from odradek.statemachine.machine import Caller, LogRecord
+from odradek.statemachine.machine import LogRecord
 
 CONSUMER_PROTOCOL: Final = "consumer"
 
@@ -86,38 +85,6 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
     State.DEAD: frozenset(),
 }
-
-
-class Member(NamedTuple):
-    """A member of a classic group."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: tuple[Protocol, ...]
-    assignment: bytes = b""
-    # Whether its first JoinGroup is not answered yet: it has no id to send heartbeats with.
-    is_new: bool = False
-    # The callers of its JoinGroup and its SyncGroup, while they wait.
-    awaiting_join: Caller[JoinReply] | None = None
-    awaiting_sync: Caller[SyncReply] | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether its session does not expire because it waits for a reply. A new member's session
-        does expire: otherwise it would stay for ever if its client is gone."""
-        waits = self.awaiting_join is not None or self.awaiting_sync is not None
-        return waits and not self.is_new
-
-    def metadata(self, protocol_name: str | None) -> bytes:
-        """Returns its metadata for a protocol, or b"" if it does not support the protocol."""
-        return next(
-            (protocol.metadata for protocol in self.protocols if protocol.name == protocol_name),
-            b"",
-        )
 
 
 class InitialDelay(NamedTuple):
@@ -160,8 +127,8 @@ class ClassicGroup:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
-        # Member ids by instance id.
+        self.members: dict[str, ClassicMember] = {}
+        # ClassicMember ids by instance id.
         self.static_members: dict[str, str] = {}
         # Ordered sets: ids that were given to clients that have not joined with them yet, and
         # members of this generation that have not sent SyncGroup.
@@ -230,7 +197,7 @@ class ClassicGroup:
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    def owes_revocation(self, member: Member) -> bool:
+    def owes_revocation(self, member: ClassicMember) -> bool:
         """Returns whether a cooperative member joined with partitions that its new assignment
         lacks.
 
@@ -257,7 +224,7 @@ class ClassicGroup:
             for index in topic.partitions
         )
 
-    def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
         """Returns the member that sent a request; raises `ApiError` if it may not."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
@@ -408,7 +375,7 @@ class ClassicGroup:
     def _violate(self, rule: str) -> NoReturn:
         raise InvariantViolation(f"group {self.group_id}", rule, self.history)
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -428,7 +395,7 @@ class ClassicGroup:
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
 
-    def replace_static(self, old_member_id: str, member: Member) -> None:
+    def replace_static(self, old_member_id: str, member: ClassicMember) -> None:
         """Gives a static member a new member id. It stays the leader if it was."""
         del self.members[old_member_id]
         self.members[member.member_id] = member
@@ -510,7 +477,7 @@ class ClassicGroup:
         group.protocol_name = value.protocol
         for read in value.members:
             offered = Protocol(value.protocol or "", read.subscription)
-            member = Member(
+            member = ClassicMember(
                 read.member_id,
                 read.group_instance_id,
                 read.client_id,

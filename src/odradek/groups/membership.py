@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import ClassicGroup, Member, State
+from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import (
     ClassicCommand,
     Heartbeat,
@@ -286,8 +287,8 @@ class Membership:
         return decision.outcome()
 
 
-def _member(command: JoinGroup, member_id: str) -> Member:
-    return Member(
+def _member(command: JoinGroup, member_id: str) -> ClassicMember:
+    return ClassicMember(
         member_id,
         command.group_instance_id,
         command.client_id,
@@ -305,7 +306,7 @@ def _because(reason: str | None) -> str:
 def _replace_static(
     decision: ClassicDecision,
     command: JoinGroup,
-    old: Member,
+    old: ClassicMember,
     member_id: str,
     caller: Caller[JoinReply] | None,
 ) -> None:
@@ -370,7 +371,7 @@ def _heartbeat(
     )
 
 
-def session_deadline(group_id: str, member: Member) -> Deadline:
+def session_deadline(group_id: str, member: ClassicMember) -> Deadline:
     return Deadline((SESSION, group_id, member.member_id), member.session_timeout_ms)
 
 

@@ -15,7 +15,8 @@ them. It has the two phases of a rebalance: `prepare` and `complete_join` for Jo
 from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import ClassicGroup, InitialDelay, Member, State
+from odradek.groups.classic import ClassicGroup, InitialDelay, State
+from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.group import GroupChanged, GroupNow, GroupOutcome, members_of
 from odradek.protocol.errors import ErrorCode
@@ -76,7 +77,7 @@ class ClassicDecision:
 
     # Deadlines
 
-    def renew_session(self, member: Member, timeout_ms: int | None = None) -> None:
+    def renew_session(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
         after_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self.set_session(member.member_id, after_ms)
 
@@ -88,18 +89,18 @@ class ClassicDecision:
 
     # Members
 
-    def update(self, member: Member) -> Member:
+    def update(self, member: ClassicMember) -> ClassicMember:
         self.group.members[member.member_id] = member
         return member
 
-    def answer_join(self, member: Member, reply: JoinReply) -> Member:
+    def answer_join(self, member: ClassicMember, reply: JoinReply) -> ClassicMember:
         """Answers the member's JoinGroup if one waits."""
         if member.awaiting_join is None:
             return member
         self.answer(member.awaiting_join, reply)
         return self.update(member._replace(awaiting_join=None))
 
-    def answer_sync(self, member: Member, reply: SyncReply) -> Member:
+    def answer_sync(self, member: ClassicMember, reply: SyncReply) -> ClassicMember:
         """Answers the member's SyncGroup if one waits. From then on its session may expire."""
         if member.awaiting_sync is None:
             return member
@@ -107,7 +108,7 @@ class ClassicDecision:
         self.renew_session(member)
         return self.update(member._replace(awaiting_sync=None))
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: ClassicMember) -> None:
         """Removes the member. Its waiting requests get UNKNOWN_MEMBER_ID: a live client rejoins."""
         member = self.answer_join(member, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(member, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))

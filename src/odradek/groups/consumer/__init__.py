@@ -5,6 +5,7 @@
 | `member` | the theory: epochs, reconciliation and its transition table |
 | `group` | the state of a group, its invariants, and how records change it |
 | `coordinator` | decides about heartbeats and plugs into `groups.machine` |
+| `heartbeats` | checks the fields of heartbeats |
 | `decision` | one decision, worked out on a draft of the group |
 | `assignors` | compute target assignments |
 | `subscriptions` | the topics of a group in the cluster's image |

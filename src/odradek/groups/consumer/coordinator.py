@@ -33,14 +33,18 @@ from odradek.groups.consumer.decision import (
     known_assignors,
 )
 from odradek.groups.consumer.group import ConsumerGroup
+from odradek.groups.consumer.heartbeats import (
+    check_epoch,
+    check_heartbeat,
+    is_complete,
+    updated_profile,
+)
 from odradek.groups.consumer.member import (
     JOINING_EPOCH,
-    LEAVING_EPOCH,
     NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     MemberState,
-    Profile,
 )
 from odradek.groups.consumer.migration import may_upgrade, remove_or_downgrade, upgrade
 from odradek.groups.consumer.records import GROUP, KINDS, by_topic, read_key
@@ -122,38 +126,6 @@ class ConsumerGroups:
 
     # Heartbeats
 
-    def _check(self, heartbeat: ConsumerHeartbeat) -> None:
-        epoch = heartbeat.member_epoch
-        if heartbeat.makes_own_id or epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH:
-            _require(heartbeat.member_id.strip(), "MemberId can't be empty.")
-        _require(heartbeat.group_id.strip(), "GroupId can't be empty.")
-        for value, name in ((heartbeat.instance_id, "InstanceId"), (heartbeat.rack_id, "RackId")):
-            _require(value is None or value.strip(), f"{name} can't be empty.")
-        if epoch == JOINING_EPOCH:
-            _require(
-                heartbeat.rebalance_timeout_ms != -1,
-                "RebalanceTimeoutMs must be provided in first request.",
-            )
-            _require(
-                heartbeat.owned is not None and not heartbeat.owned,
-                "TopicPartitions must be empty when (re-)joining.",
-            )
-            _require(
-                heartbeat.topics is not None or heartbeat.pattern is not None,
-                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null"
-                " when (re-)joining.",
-            )
-        elif epoch == STATIC_LEAVING_EPOCH:
-            _require(heartbeat.instance_id is not None, "InstanceId can't be null.")
-        _require(epoch >= STATIC_LEAVING_EPOCH, "MemberEpoch is invalid.")
-        known = known_assignors(self._settings)
-        if heartbeat.assignor is not None and heartbeat.assignor not in known:
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_ASSIGNOR,
-                f"ServerAssignor {heartbeat.assignor} is not supported."
-                f" Supported assignors: {', '.join(known)}.",
-            )
-
     def _heartbeat_or_leave(
         self,
         groups: Groups,
@@ -161,7 +133,7 @@ class ConsumerGroups:
         caller: Caller[ConsumerHeartbeatReply] | None,
         now: GroupNow,
     ) -> GroupOutcome:
-        self._check(heartbeat)
+        check_heartbeat(heartbeat, known_assignors(self._settings))
         if heartbeat.member_epoch < JOINING_EPOCH:
             return self._leave(groups, heartbeat, caller, now)
         return self._heartbeat(groups, heartbeat, caller, now)
@@ -190,7 +162,7 @@ class ConsumerGroups:
         is_any_changed = False
         for heartbeat, member_caller in command.joins:
             try:
-                self._check(heartbeat)
+                check_heartbeat(heartbeat, known_assignors(self._settings))
                 decision = decision or self._find(groups, heartbeat, now)
                 before, is_changed = self._update_member(decision, heartbeat)
             except ApiError as refusal:
@@ -217,7 +189,7 @@ class ConsumerGroups:
         decision.check_pattern(heartbeat.pattern)
         before = self._member(decision, heartbeat)
         decision.may_describe = heartbeat.may_describe
-        profile = _profile(before.profile, heartbeat)
+        profile = updated_profile(before.profile, heartbeat)
         is_changed = decision.update_profile(before, profile)
         return before, decision.refresh_pattern(profile.pattern) or is_changed
 
@@ -232,7 +204,7 @@ class ConsumerGroups:
         needs_assignment = (
             # It joins, or a reply to it was lost.
             heartbeat.member_epoch != before.epoch
-            or _is_complete(heartbeat)
+            or is_complete(heartbeat)
             or member.assigned.keys() != before.assigned.keys()
         )
         return ConsumerHeartbeatReply(
@@ -299,7 +271,7 @@ class ConsumerGroups:
             return ConsumerMember(member_id)
         member = group.check_member(member_id, heartbeat.instance_id)
         if not is_joining:
-            _check_epoch(member, heartbeat)
+            check_epoch(member, heartbeat)
         return member
 
     # Leaving
@@ -433,11 +405,6 @@ def _interval_ms(decision: ConsumerDecision, member: ConsumerMember) -> int:
     return interval_ms
 
 
-def _require(holds: object, message: str) -> None:
-    if not holds:
-        raise ApiError(ErrorCode.INVALID_REQUEST, message)
-
-
 def _missing(group_id: str) -> ApiError:
     """The words are Kafka's, because its tools look for them."""
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -454,51 +421,3 @@ def _existing(groups: Groups, group_id: str) -> ConsumerGroup:
     if not isinstance(group, ConsumerGroup):
         raise _not_found(group_id)
     return group
-
-
-def _check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
-    """Also accepts the epoch before if the member owns no more than its assignment: the reply with
-    the current epoch may have been lost."""
-    if heartbeat.member_epoch == member.epoch:
-        return
-    owns_no_more = heartbeat.owned is not None and all(
-        partition in member.assigned for partition in heartbeat.owned
-    )
-    if heartbeat.member_epoch > member.epoch:
-        how = "greater"
-    elif heartbeat.member_epoch == member.previous_epoch and owns_no_more:
-        return
-    else:
-        how = "smaller"
-    raise ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {how} member epoch ({heartbeat.member_epoch}) than the"
-        f" one known by the group coordinator ({member.epoch})."
-        " The member must abandon all its partitions and rejoin.",
-    )
-
-
-def _profile(before: Profile, heartbeat: ConsumerHeartbeat) -> Profile:
-    """Returns the profile with the fields of the heartbeat; what it leaves out stays."""
-    return Profile(
-        before.instance_id if heartbeat.instance_id is None else heartbeat.instance_id,
-        before.rack_id if heartbeat.rack_id is None else heartbeat.rack_id,
-        heartbeat.client_id,
-        heartbeat.client_host,
-        before.topics if heartbeat.topics is None else heartbeat.topics,
-        before.pattern if heartbeat.pattern is None else heartbeat.pattern,
-        before.rebalance_timeout_ms
-        if heartbeat.rebalance_timeout_ms == -1
-        else heartbeat.rebalance_timeout_ms,
-        before.assignor if heartbeat.assignor is None else heartbeat.assignor,
-    )
-
-
-def _is_complete(heartbeat: ConsumerHeartbeat) -> bool:
-    """Returns whether a heartbeat has all fields. A member sends such a one when it joins, and
-    after an error, when it does not know which fields were received."""
-    return (
-        heartbeat.rebalance_timeout_ms != -1
-        and (heartbeat.topics is not None or heartbeat.pattern is not None)
-        and heartbeat.owned is not None
-    )

@@ -18,7 +18,7 @@ from typing import Final
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import CONSUMER_PROTOCOL, ClassicGroup
-from odradek.groups.classic import Member as ClassicMember
+from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, ConsumerDecision
 from odradek.groups.consumer.member import (
