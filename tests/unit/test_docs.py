@@ -164,3 +164,26 @@ def test_links_lead_somewhere(page: Path) -> None:
         ):
             broken.append(link)
     assert broken == []
+
+
+def test_the_names_in_where_is_stand_in_the_files_beside_them() -> None:
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (ROOT / "docs" / "where-is.md").read_text().splitlines()
+        if line.startswith("| ") and "`" in line
+    ]
+    assert len(rows) > 50
+    missing = [
+        f"{name} is not in {files}"
+        for _, files, deciders in rows
+        for name in re.findall(r"`([\w.]+)`", deciders)
+        for part in name.split(".")
+        if not re.search(rf"^ *(?:async )?(?:def|class) {part}\b", _sources(files), re.MULTILINE)
+    ]
+    assert not missing
+
+
+def _sources(files: str) -> str:
+    paths = [SOURCE / name for name in re.findall(r"`([\w./]+)`", files)]
+    modules = [path for each in paths for path in (each.glob("*.py") if each.is_dir() else [each])]
+    return "\n".join(path.read_text() for path in modules)
