@@ -8,7 +8,8 @@ error of the connection; errors in the answer are the caller's to handle, which 
 import asyncio
 from typing import TypeVar
 
-from odradek.client.cluster import Broker, Cluster
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType, look_up
 from odradek.client.errors import ClientError

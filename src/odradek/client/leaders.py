@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
-from odradek.client.cluster import NO_BROKER, Cluster
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError, is_retriable
 from odradek.client.retry import deadline, needs_metadata

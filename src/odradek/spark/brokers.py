@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.client import leaders
-from odradek.client.cluster import Topic
+from odradek.client.cluster_view import Topic
 from odradek.client.leaders import ListedOffset
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from odradek.client.admin.admin import Admin
-from odradek.client.cluster import Topic
+from odradek.client.cluster_view import Topic
 from odradek.client.settings import AdminSettings
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.metadata import (

@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from odradek.client.cluster import NO_BROKER, Broker, Cluster, ClusterView
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import NO_BROKER, Broker, ClusterView
 from odradek.client.errors import ClientClosed, MetadataTimedOut, NoBrokerAvailable
 from odradek.client.settings import ClientSettings
 from odradek.protocol.errors import ErrorCode, KafkaError

@@ -8,7 +8,7 @@ import socket
 from odradek.cli.doctor.findings import Findings
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.types import ClusterDescription
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.tools.admin_session import open_admin

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.types import ConfigResource, ConfigType
-from odradek.client.cluster import Topic
+from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.fetch import (

@@ -7,7 +7,7 @@ from odradek.client.admin.types import (
     ClusterDescription,
     LogDirectory,
 )
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.client.connection import ApiVersions
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import raise_for

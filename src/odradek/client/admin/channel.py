@@ -5,7 +5,8 @@ Every class of admin calls builds on `AdminChannel`; `admin` puts the classes to
 
 from typing import Self, TypeVar
 
-from odradek.client.cluster import NO_BROKER, Cluster
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientClosed
 from odradek.client.settings import AdminSettings

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
 from odradek.client.admin.channel import AdminChannel
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType, look_up
 from odradek.client.errors import ClientError, is_retriable

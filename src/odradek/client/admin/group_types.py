@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.protocol.types import TopicPartition
 
 CLASSIC = "Classic"

@@ -14,7 +14,7 @@ from odradek.client.admin.group_types import (
     GroupMember,
     MemberToRemove,
 )
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
 from odradek.protocol.errors import ErrorCode, KafkaError, MalformedMessage, error_for, raise_for

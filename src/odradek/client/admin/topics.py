@@ -8,7 +8,7 @@ from odradek.client.admin.types import (
     NewPartitions,
     NewTopic,
 )
-from odradek.client.cluster import Topic, topic_from
+from odradek.client.cluster_view import Topic, topic_from
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from odradek.client.admin.coordinators import CoordinatorChannel
 from odradek.client.admin.group_offsets import by_topic
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
 from odradek.client.leaders import Answers, ask_leaders

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Self
 
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from odradek.protocol.types import BrokerId, TopicPartition

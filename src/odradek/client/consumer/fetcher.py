@@ -12,7 +12,8 @@ import logging
 from collections import deque
 from typing import NamedTuple
 
-from odradek.client.cluster import LONG_POLLS, NO_BROKER, Broker, Cluster
+from odradek.client.cluster import LONG_POLLS, Cluster
+from odradek.client.cluster_view import NO_BROKER, Broker
 from odradek.client.consumer.fetch_session import FetchPosition, FetchSession
 from odradek.client.consumer.fetched import ConsumerRecord, Fetched, deserializer_of, end_of_batches
 from odradek.client.consumer.positions import PartitionState, Positions

@@ -21,7 +21,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from odradek.client.cluster import NO_BROKER, Cluster
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.consumer.fetched import Fetched
 from odradek.client.errors import ClientError, LogTruncated, NoOffset, is_retriable

@@ -12,7 +12,8 @@ Invariant: a batch is finished once, and then its memory is free again (`Accumul
 import asyncio
 import logging
 
-from odradek.client.cluster import Broker, Cluster
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import Broker
 from odradek.client.errors import DeliveryTimedOut, is_retriable
 from odradek.client.producer.accumulator import Accumulator, ProducerBatch
 from odradek.client.producer.batch_timers import BatchTimers

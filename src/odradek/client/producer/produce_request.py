@@ -1,6 +1,6 @@
 """Makes a Produce request of batches, with the key under which the answer names each batch."""
 
-from odradek.client.cluster import ClusterView
+from odradek.client.cluster_view import ClusterView
 from odradek.client.producer.accumulator import ProducerBatch
 from odradek.protocol.messages.produce import (
     PartitionProduceData,

@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from odradek.client.cluster import Cluster, Topic
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
 from odradek.client.producer.accumulator import (

@@ -16,7 +16,8 @@ import asyncio
 import logging
 from collections import deque
 
-from odradek.client.cluster import Broker, Cluster
+from odradek.client.cluster import Cluster
+from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.errors import (
     ClientClosed,

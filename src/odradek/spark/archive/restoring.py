@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from odradek.client.admin.types import ConfigResource, ConfigType, NewTopic
-from odradek.client.cluster import Topic
+from odradek.client.cluster_view import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import clients

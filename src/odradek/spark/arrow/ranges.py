@@ -14,7 +14,8 @@ from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 
-from odradek.client.cluster import LONG_POLLS, NO_BROKER, Cluster
+from odradek.client.cluster import LONG_POLLS, Cluster
+from odradek.client.cluster_view import NO_BROKER
 from odradek.client.consumer.fetched import end_of_batches
 from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut, is_retriable
 from odradek.client.leaders import EARLIEST, ListedOffset, list_offsets

@@ -13,7 +13,7 @@ from odradek.cli.groups.tables import (
 )
 from odradek.cli.transactions.transaction_actions import tabbed_table
 from odradek.client.admin.group_types import GroupDescription, GroupListing, GroupMember
-from odradek.client.cluster import Broker
+from odradek.client.cluster_view import Broker
 from odradek.protocol.types import BrokerId, TopicPartition
 
 BROKER = Broker(BrokerId(1), "127.0.0.1", 9092)
