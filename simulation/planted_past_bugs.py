@@ -239,7 +239,7 @@ def show_by_id() -> list[Patch]:
 
     return [
         (metadata_handler, "_may_look", may_look_by_name),
-        (metadata_handler, "_hide_if_denied", lambda context, answered: answered),
+        (metadata_handler, "_hide_if_denied", lambda context, asked, answered: answered),
     ]
 
 

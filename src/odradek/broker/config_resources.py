@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
+from odradek.broker.permissions import DENIALS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol import acls
 from odradek.protocol.acls import Operation
@@ -24,10 +25,6 @@ class ResourceType(IntEnum):
 _PROTECTED: Final = {
     int(ResourceType.TOPIC): acls.ResourceType.TOPIC,
     int(ResourceType.GROUP): acls.ResourceType.GROUP,
-}
-_DENIALS: Final = {
-    int(ResourceType.TOPIC): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    int(ResourceType.GROUP): ErrorCode.GROUP_AUTHORIZATION_FAILED,
 }
 
 
@@ -115,4 +112,4 @@ def split_authorized(
 
 def denial(resource: Resource) -> ErrorCode:
     """Returns the error for a resource whose settings the client may not see or change."""
-    return _DENIALS.get(resource.resource_type, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return DENIALS[_PROTECTED.get(resource.resource_type, acls.ResourceType.CLUSTER)]

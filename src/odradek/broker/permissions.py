@@ -20,12 +20,13 @@ from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Request, Response
 
-_DENIALS: Final = {
+DENIALS: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+"""The error for a client that has no permission on a resource of each type."""
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
@@ -63,7 +64,7 @@ class Required(Generic[Asked]):
         """Asks for the permission. Returns the response if it is denied, and None if not."""
         if authorize(self.operation, self._resource_type, self._name_of(request)):
             return None
-        return self._refuse(request, _DENIALS[self._resource_type])
+        return self._refuse(request, DENIALS[self._resource_type])
 
 
 class CheckedByHandler:

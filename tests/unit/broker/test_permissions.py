@@ -85,6 +85,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.protocol.schema import Request
+from odradek.protocol.types import TopicId
 from tests.unit.broker.harness import Client, batch, with_broker
 from tests.unit.broker.test_acls import STANDARD, Connect, create, rule
 from tests.unit.broker.test_every_api import REQUESTS
@@ -437,5 +438,23 @@ def test_partitions_of_a_large_request_are_answered_under_their_own_topic() -> N
             name: [(index, error if name in ("a", "c") else 0) for index in range(30)]
             for name in ("a", "b", "c", "d")
         }
+
+    with_broker(test, **LENIENT)
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_metadata_by_id_is_denied_in_every_version(version: int) -> None:
+    """Versions 10 and 11 have ids that clients must not use, and names that cannot be null."""
+
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        secret = TopicId(await client.create_topic("secret"))
+        denied = rule(ResourceType.TOPIC, "secret", Operation.DESCRIBE, permission=Permission.DENY)
+        assert await create(client, denied) == [0]
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="public", topic_id=secret)])
+        response = await client.ask(request, MetadataResponse, version=version)
+        (topic,) = response.topics
+        assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert topic.name == ("" if version < 12 else None)
 
     with_broker(test, **LENIENT)

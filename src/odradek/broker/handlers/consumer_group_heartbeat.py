@@ -39,7 +39,7 @@ _REST_BYTES: Final = 500
 async def handle(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    error = _denied(context, request)
+    error = _denial(context, request)
     if error is not None:
         return ConsumerGroupHeartbeatResponse(error_code=error)
     if "consumer" not in services.settings.broker.group_coordinator_rebalance_protocols:
@@ -71,7 +71,7 @@ async def handle(
     )
 
 
-def _denied(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ErrorCode | None:
+def _denial(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ErrorCode | None:
     if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     topics = request.subscribed_topic_names or ()

@@ -8,7 +8,7 @@ from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
-from odradek.broker.permissions import CheckedByHandler
+from odradek.broker.permissions import DENIALS, CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
@@ -26,10 +26,6 @@ from odradek.replication.state_partitions import partition_of
 _FIRST_VERSION_WITH_MANY_KEYS: Final = FindCoordinatorRequest.first_version_with("coordinator_keys")
 _TOPICS: Final = {0: GROUPS, 1: TRANSACTIONS}
 _RESOURCE_TYPES: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
-_DENIALS: Final = {
-    0: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    1: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-}
 
 
 async def handle(
@@ -58,7 +54,7 @@ async def handle(
 
 
 def _denied(key_type: int, key: str) -> Coordinator:
-    error = _DENIALS[key_type]
+    error = DENIALS[_RESOURCE_TYPES[key_type]]
     return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.message)
 
 

@@ -44,6 +44,7 @@ from odradek.protocol.messages.metadata import (
 from odradek.protocol.types import NO_TOPIC_ID
 from odradek.world.timeslice import Timeslice
 
+_FIRST_VERSION_WITH_NULL_NAME: Final = MetadataResponseTopic.first_version_with_null("name")
 _FIRST_VERSION_WITH_NULL_FOR_ALL: Final = MetadataRequest.first_version_with_null("topics")
 # Versions 10 and 11 have the field, but clients must not use it (KAFKA-12701).
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 12
@@ -73,7 +74,10 @@ async def handle(
         else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
         for topic in asked
     ]
-    topics = [_hide_if_denied(context, answered) for answered in topics]
+    topics = [
+        _hide_if_denied(context, topic, answered)
+        for topic, answered in zip(asked, topics, strict=True)
+    ]
     image = services.images.image
     if request.include_topic_authorized_operations:
         for answered in topics:
@@ -81,7 +85,7 @@ async def handle(
                 answered.topic_authorized_operations = context.authorized_operations(
                     ResourceType.TOPIC, answered.name, TOPIC_OPERATIONS
                 )
-    topics += [_denied(topic) for topic in denied]
+    topics += [_denied(context, topic) for topic in denied]
     response = MetadataResponse(
         brokers=_brokers(services, context, image),
         cluster_id=image.cluster_id,
@@ -117,17 +121,18 @@ def _may_look(
     )
 
 
-def _denied(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+def _denied(context: RequestContext, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     """A client that asks by id is not told the name of the topic."""
+    name = topic.name if topic.topic_id == NO_TOPIC_ID else None
+    if name is None and context.version < _FIRST_VERSION_WITH_NULL_NAME:
+        name = ""
     return MetadataResponseTopic(
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        name=topic.name if topic.topic_id == NO_TOPIC_ID else None,
-        topic_id=topic.topic_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic.topic_id
     )
 
 
 def _hide_if_denied(
-    context: RequestContext, answered: MetadataResponseTopic
+    context: RequestContext, asked: MetadataRequestTopic, answered: MetadataResponseTopic
 ) -> MetadataResponseTopic:
     """Returns the answer, or a denial if it shows a topic that the client may not describe. The
     handler may have waited, so that an id which was unknown before is the id of a topic now."""
@@ -138,9 +143,7 @@ def _hide_if_denied(
         or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
     ):
         return answered
-    return MetadataResponseTopic(
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=answered.topic_id
-    )
+    return _denied(context, asked)
 
 
 async def _answer_all(
