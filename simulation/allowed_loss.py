@@ -6,13 +6,14 @@ in sync may be the only one that holds what was acknowledged. What is on no othe
 is replaced is gone; everything else must stay, on some disk at least.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.protocol.types import TopicPartition
-from simulation.checkers import History
+from simulation.checkers import History, Violation
 from simulation.cluster_invariants import values_of
 from simulation.simulated_broker import SimulatedBroker
 from simulation.simulated_cluster import Brokers
+from simulation.verdicts import require_no_violations
 
 
 class AllowedLoss:
@@ -84,3 +85,33 @@ class AllowedLoss:
         for (_, partition), polls in self._history.polls.items():
             if partition == topic_partition:
                 polls[:] = [None]
+
+    def require_kept(self, partitions: Iterable[TopicPartition]) -> None:
+        """Raises an anomaly if an acknowledged record, which must be kept, is on no disk."""
+        found = []
+        for topic_partition in partitions:
+            on_disks = set[bytes]().union(
+                *(values_of(broker, topic_partition) for broker in self._brokers.all)
+            )
+            found += [
+                Violation(
+                    "destroyed", topic_partition, f"{send.value!r} was on a disk, and is on none"
+                )
+                for send in self._history.sends
+                if send.partition == topic_partition
+                and send.offset is not None
+                and send.value not in on_disks
+            ]
+        require_no_violations(found)
+
+    def forgive_other_offsets(self, partitions: Iterable[TopicPartition]) -> None:
+        """Lets records stand at other offsets where an operator had to elect an unclean leader.
+
+        Such a leader may hold a record from an attempt that was never acknowledged, at another
+        offset than the acknowledged attempt got on the disk that was lost. It must be there.
+        """
+        for topic_partition in partitions:
+            offsets = {value: offset for offset, value in self._history.final[topic_partition]}
+            for send in self._history.sends:
+                if send.partition == topic_partition and send.offset is not None:
+                    send.offset = offsets.get(send.value, send.offset)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from odradek.world.disk import Buffer
 
 if TYPE_CHECKING:
-    from simulation.network import Link, Network
+    from simulation.link import Link
+    from simulation.network import Network
 
 MAX_BYTES_IN_A_READ = 256 * 1024
 _HIGH_WATER_BYTES = 64 * 1024

@@ -13,22 +13,17 @@ are checked.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
 from random import Random
-from typing import Any
 
-from odradek.client import Admin
-from odradek.client.admin.partitions import ElectionType
-from odradek.client.errors import ClientError
 from odradek.metadata.memory import MemoryMetadata, StoreFaults
-from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
 from simulation.checkers import History, Send, Violation, violations
 from simulation.client_pool import ClientPool
 from simulation.cluster_faults import AllowedFaults, ClusterFaults
 from simulation.cluster_invariants import ClusterInvariants
+from simulation.cluster_operator import BROKERS, ClusterOperator
 from simulation.compaction_workload import (
     STATES,
     Found,
@@ -51,16 +46,14 @@ from simulation.verdicts import NeverHappened, require_no_violations
 from simulation.workload import ConsumingClient, Options, ProducingClient
 from simulation.world import Simulation
 
-# Acknowledged by all; acknowledged by the leader alone; written in transactions; short-lived.
-ORDERS, CLICKS, LEDGER, PASSING = "orders", "clicks", "ledger", "passing"
-BROKERS = 3
+# Topics written with acks=all, with acks=1, and in transactions.
+ORDERS, CLICKS, LEDGER = "orders", "clicks", "ledger"
+
 MIN_IN_SYNC = 2
 
 # Virtual time after which a cluster that has not recovered counts as broken.
 _PATIENCE_S = 120.0
 _LOOK_S = 0.05
-
-Program = Callable[[World], Coroutine[Any, Any, Any]]
 
 
 class _Orders(History):
@@ -116,7 +109,9 @@ class ClusterScenario:
         self._readers: list[Reader] = []
         self._running: dict[str, asyncio.Task[None]] = {}
         self._pools: list[ClientPool] = []
-        self._operations = 0
+        self._operator = ClusterOperator(
+            simulation, random, self._bootstrap, self._topics, self._compaction
+        )
 
     def _was_acknowledged(self, partition: TopicPartition, offset: int) -> None:
         if self._allowed_faults is AllowedFaults.KILLS:
@@ -240,7 +235,7 @@ class ClusterScenario:
             broker.start()
         looking = asyncio.ensure_future(self._look())
         async with asyncio.timeout(_PATIENCE_S):
-            await self._simulation.host("operator").start(self._create_topics, "operator")
+            await self._simulation.host("operator").start(self._operator.create_topics, "operator")
         self._hire()
         faults_end_s = self._simulation.loop.time() + self._random.uniform(4, 25)
         while self._simulation.loop.time() < faults_end_s:
@@ -258,7 +253,7 @@ class ClusterScenario:
     async def _something_happens(self) -> None:
         chance = self._random.random()
         if chance < 0.15:
-            await self._operator(self._choose_operation(), 10.0)
+            await self._operator.send_request(10.0)
         elif chance < 0.25 and self._pools:
             self._random.choice(self._pools).inject()
         elif chance < 0.3:
@@ -283,65 +278,6 @@ class ClusterScenario:
         for task in self._running.values():
             if task.done() and not task.cancelled():
                 task.result()
-
-    # The operator
-
-    async def _operator(self, program: Program, patience_s: float) -> None:
-        """Sends a request. While faults go on it need not succeed."""
-        self._operations += 1
-        host = self._simulation.host("operator")
-        with suppress(TimeoutError, ClientError, KafkaError):
-            async with asyncio.timeout(patience_s):
-                await host.start(program, f"operator#{self._operations}")
-
-    def _admin(self, world: World) -> Admin:
-        return Admin(world=world, bootstrap_servers=self._bootstrap, request_timeout_ms=3000)
-
-    async def _create_topics(self, world: World) -> None:
-        async with self._admin(world) as admin:
-            for name, partitions in self._topics.items():
-                configs = None
-                if self._compaction is not None and name == STATES:
-                    configs = self._compaction.configs
-                while True:
-                    try:
-                        await admin.create_topic(name, partitions, BROKERS, configs)
-                    except KafkaError as error:
-                        if error.code.name == "TOPIC_ALREADY_EXISTS":
-                            break
-                    except ClientError:
-                        pass
-                    else:
-                        break
-                    await asyncio.sleep(0.1)
-
-    def _choose_operation(self) -> Program:
-        random = self._random
-        topic = random.choice(list(self._topics))
-        partition = random.choice(self._partitions(topic))
-        replicas = random.sample(range(1, BROKERS + 1), random.choice((2, 3, 3)))
-
-        async def move(world: World) -> None:
-            async with self._admin(world) as admin:
-                await admin.alter_partition_reassignments({partition: replicas})
-
-        async def cancel(world: World) -> None:
-            async with self._admin(world) as admin:
-                await admin.cancel_partition_reassignments([partition])
-
-        async def elect(world: World) -> None:
-            async with self._admin(world) as admin:
-                await admin.elect_leaders(ElectionType.PREFERRED)
-
-        async def create(world: World) -> None:
-            async with self._admin(world) as admin:
-                await admin.create_topic(PASSING, 2, random.choice((1, 2, 3)))
-
-        async def delete(world: World) -> None:
-            async with self._admin(world) as admin:
-                await admin.delete_topic(PASSING)
-
-        return random.choice((move, move, cancel, elect, create, delete))
 
     # After the faults
 
@@ -485,7 +421,7 @@ class ClusterScenario:
     def _summary(self) -> str:
         sends = len(self._orders.sends)
         return (
-            f"{self._faults.count} faults, {self._operations} operations,"
+            f"{self._faults.count} faults, {self._operator.requests} operations,"
             f" {sum(broker.starts for broker in self._brokers)} starts,"
             f" {self._invariants.checks} changes of partitions,"
             f" {self._orders.acknowledged_count()} of {sends} sends acknowledged"

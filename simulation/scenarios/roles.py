@@ -15,8 +15,7 @@ from odradek.client.admin.partitions import ElectionType
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.allowed_loss import AllowedLoss
-from simulation.checkers import History, Violation, violations
-from simulation.cluster_invariants import values_of
+from simulation.checkers import History, violations
 from simulation.on_demand_producer import OnDemandProducer
 from simulation.simulated_broker import SimulatedBroker
 from simulation.simulated_cluster import Brokers, is_level
@@ -437,8 +436,8 @@ class RoleWalk:
         return self._producer.unanswered == 0 and self._clicker.unanswered == 0
 
     async def _lead_again(self) -> None:
-        """Where the last replica in sync lost its disk nobody may lead unless an operator says
-        so; whatever other disks hold must still be there then."""
+        """Elects unclean leaders where the last replica in sync lost its disk: only an operator may
+        do that. What other disks hold must still be there."""
         await asyncio.sleep(15)
         offline = [
             topic_partition
@@ -446,7 +445,7 @@ class RoleWalk:
             if self._brokers.leader_of(topic_partition) is None
             and topic_partition in self._allowed_loss.forgiven
         ]
-        self._require_kept(offline)
+        self._allowed_loss.require_kept(offline)
         if not offline:
             return
 
@@ -459,43 +458,15 @@ class RoleWalk:
         await self._brokers.ask(elect)
         self._elected_unclean = offline
 
-    def _require_kept(self, partitions: list[TopicPartition]) -> None:
-        found = []
-        for topic_partition in partitions:
-            there = set[bytes]().union(
-                *(values_of(broker, topic_partition) for broker in self._brokers.all)
-            )
-            found += [
-                Violation(
-                    "destroyed", topic_partition, f"{send.value!r} was on a disk, and is on none"
-                )
-                for send in self._history.sends
-                if send.partition == topic_partition
-                and send.offset is not None
-                and send.value not in there
-            ]
-        require_no_violations(found)
-
     async def _judge(self) -> None:
         options = {**self._reader_options(), "isolation_level": "read_uncommitted"}
         found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
         for partition, records in found.items():
             self._history.read_at_the_end(partition, records)
-        self._forgive_other_offsets()
+        self._allowed_loss.forgive_other_offsets(self._elected_unclean)
         require_no_violations(violations(self._history, idempotent=not self._unclean))
         await asyncio.sleep(1)
         self._brokers.invariants.require_equal_replicas()
-
-    def _forgive_other_offsets(self) -> None:
-        """Lets records stand at other offsets where an operator had to elect an unclean leader.
-
-        Such a leader may hold a record from an attempt that was never acknowledged, at another
-        offset than the acknowledged attempt got on the disk that was lost. It must be there."""
-        for topic_partition in self._elected_unclean:
-            offsets = {value: offset for offset, value in self._history.final[topic_partition]}
-            for send in self._history.sends:
-                if send.partition == topic_partition and send.offset is not None:
-                    send.offset = offsets.get(send.value, send.offset)
 
     def _summary(self) -> str:
         return (
