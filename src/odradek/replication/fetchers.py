@@ -96,6 +96,8 @@ class ReplicaFetchers:
                     raise InvariantViolation(
                         str(partition), f"it is fetched twice: by {fetched[key]} and {slot}"
                     )
+                if not partition.is_served:
+                    continue  # It has resigned. Answers of its leader are dropped from now on.
                 if partition.is_leader or partition.leader != slot[0]:
                     raise InvariantViolation(
                         str(partition), f"it is fetched by {slot}, its leader is {partition.leader}"

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from odradek.protocol.api_error import ApiError
+from odradek.protocol.errors import ErrorCode
 from odradek.replication.peers import Peers
 from tests.unit.replication.cluster import Cluster, with_cluster
 
@@ -71,3 +73,19 @@ def test_a_stop_without_retries_does_not_wait_for_the_metadata_store() -> None:
         assert loop.time() - began_s < 1.0
 
     with_cluster(test, brokers=2, controlled_shutdown_max_retries="0")
+
+
+def test_a_partition_that_has_resigned_may_still_be_asked_for() -> None:
+    """A broker whose session has ended gives up its roles; the image changes a moment later."""
+
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        follower = cluster.brokers[2]
+        for partition in follower.partitions():
+            partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        await cluster.create_topic([1], name="other")
+        await asyncio.sleep(1)
+        follower.require_alive()
+
+    with_cluster(test, brokers=2)
