@@ -22,7 +22,7 @@ from odradek.wording import counted
 logger = logging.getLogger("odradek.server")
 
 # The first partitions are logged one by one, of the others only their number.
-_FEW: Final = 20
+_MAX_LOGGED: Final = 20
 
 
 class ReplacedDisks:
@@ -65,7 +65,7 @@ def announce(
         ", ".join(missing),
         counted(len(lost), "partition"),
     )
-    for topic, index in lost[:_FEW]:
+    for topic, index in lost[:_MAX_LOGGED]:
         partition = image.partition(topic, index)
         if partition is None:
             continue
@@ -90,5 +90,5 @@ def announce(
                 topic,
                 index,
             )
-    if lost[_FEW:]:
-        logger.error("and %d more partitions", len(lost) - _FEW)
+    if lost[_MAX_LOGGED:]:
+        logger.error("and %d more partitions", len(lost) - _MAX_LOGGED)

@@ -37,9 +37,9 @@ from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.state_change")
 
-# More roles than these, taken up at once, are told in one line (each of them at DEBUG).
-_FEW: Final = 10
-# More partitions than these, made or ended at once, are prepared: each takes about 0.2 ms.
+# If more partitions change their role at once, they are logged in one line (each of them at DEBUG).
+_MAX_LOGGED_ROLES: Final = 10
+# If more partitions are created or deleted at once, they are prepared: each takes about 0.2 ms.
 _MAX_AT_ONCE: Final = 20
 
 
@@ -249,7 +249,7 @@ class Replicas:
         """Deletes logs of partitions that the cluster does not assign to this broker; returns how
         many there were. A log that this metadata store never knew is renamed instead and kept: the
         store may have replaced one that was lost."""
-        strays = [log for log in self._logs.logs.values() if not self._is_wanted(log)]
+        strays = [log for log in self._logs.logs.values() if not self._is_assigned(log)]
         for log in strays:
             self._discard(log, "the cluster has no such partition here")
         self._logs.trust_store()
@@ -286,7 +286,8 @@ class Replicas:
                 await timeslice.next_turn()
             partition.fail_waiters(_unleased())
 
-    def _is_wanted(self, log: Log) -> bool:
+    def _is_assigned(self, log: Log) -> bool:
+        """Returns whether the cluster assigns a replica of this log's partition to this broker."""
         topic = self._image.topics.get(log.topic_partition.topic)
         index = log.topic_partition.partition
         return (
@@ -402,18 +403,18 @@ def _unleased() -> ApiError:
 
 
 def _log_roles(taken_up: list[Partition]) -> None:
-    level = logging.INFO if len(taken_up) <= _FEW else logging.DEBUG
+    level = logging.INFO if len(taken_up) <= _MAX_LOGGED_ROLES else logging.DEBUG
     if logger.isEnabledFor(level):
         for partition in taken_up:
             name, epoch, log = partition.topic_partition, partition.leader_epoch, partition.log
             if partition.is_leader:
-                told = "%s: leads in epoch %d, log end %d"
-                logger.log(level, told, name, epoch, log.log_end_offset)
+                message = "%s: leads in epoch %d, log end %d"
+                logger.log(level, message, name, epoch, log.log_end_offset)
             elif partition.leader < 0:
                 logger.log(level, "%s: has no leader, epoch %d", name, epoch)
             else:
-                told = "%s: follows broker %d in epoch %d, log end %d"
-                logger.log(level, told, name, partition.leader, epoch, log.log_end_offset)
+                message = "%s: follows broker %d in epoch %d, log end %d"
+                logger.log(level, message, name, partition.leader, epoch, log.log_end_offset)
     if level == logging.DEBUG:
         led = sum(partition.is_leader for partition in taken_up)
         logger.info(
