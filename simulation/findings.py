@@ -22,7 +22,8 @@ class Finding(NamedTuple):
 
 FINDINGS: Final = {
     "ack-before-replication": Finding("cluster", 8, InvariantBroken, ("unreplicated in",)),
-    "elect-unclean": Finding("cluster", 2, InvariantBroken, ("unclean in",)),
+    # An invariant of the controller catches it, before the decision is written.
+    "elect-unclean": Finding("cluster", 2, SimulationError, ("neither in sync nor eligible",)),
     "forget-leader-fencing": Finding("cluster", 7, InvariantBroken, ("epoch fell in",)),
     "ignore-min-isr": Finding("cluster", 47, InvariantBroken, ("unreplicated in",)),
     "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
