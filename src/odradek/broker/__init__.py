@@ -1,4 +1,4 @@
-"""The broker: connections in front, handlers behind, one composition root.
+"""The broker: network server, dispatcher, handlers, and the composition root.
 
 `Broker(settings, world)` and `await broker.run()` are all a caller needs.
 """

@@ -1,4 +1,4 @@
-"""What settings belong to, as DescribeConfigs and AlterConfigs name it."""
+"""The resources that have settings: topics, brokers, groups, as the APIs of configs name them."""
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -29,7 +29,8 @@ _PROTECTED: Final = {
 
 
 def broker_resource(services: Services, name: str) -> BrokerId | None:
-    """This broker, or None for the cluster-wide default. Any other broker is refused."""
+    """Returns the id of this broker, or None for the default of all brokers (an empty name). Raises
+    `ApiError` for another broker."""
     if not name:
         return None
     if name != str(services.broker_id):
@@ -41,7 +42,7 @@ def broker_resource(services: Services, name: str) -> BrokerId | None:
 
 
 class Resource(Protocol):
-    """What settings are asked for, in either API."""
+    """The resource whose settings a request describes or changes."""
 
     resource_type: int
     resource_name: str
@@ -57,8 +58,9 @@ async def change_overrides(
     *,
     validate_only: bool,
 ) -> tuple[ErrorCode, str | None]:
-    """Changes the overrides of a resource to what `change` makes of them; says why not, if it
-    cannot. `change` is called again if somebody else was faster (`odradek.cluster.configs`)."""
+    """Changes the overrides of a resource to what `change` returns for them. Returns the error, if
+    there is one, and its message. `change` is called again if another request has changed the same
+    resource in the meantime (`odradek.cluster.configs`)."""
     try:
         await _change(
             services,

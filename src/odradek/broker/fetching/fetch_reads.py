@@ -155,7 +155,7 @@ class FetchReads:
         return resume_s
 
     def abandon(self) -> None:
-        """Releases what was found: nobody is told of it."""
+        """Releases the records that were found, because the client does not get them."""
         for data in self.results.values():
             if isinstance(data.records, Slice):
                 data.records.release()
