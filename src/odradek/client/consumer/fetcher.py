@@ -279,6 +279,7 @@ class Fetcher:
         )
         state.failures = 0
         state.fetch_offset = next_offset
+        state.check()
         state.buffered.append(fetched)
         self._fetched.append((state, state.generation, fetched))
         self._notify()
@@ -373,6 +374,7 @@ class Fetcher:
         state.position = fetched.next_offset
         if fetched.leader_epoch >= 0:
             state.position_epoch = fetched.leader_epoch
+        state.check()
         return records
 
     async def wait(self, timeout_s: float) -> None:

@@ -30,6 +30,7 @@ from odradek.client.leaders import EARLIEST, LATEST, Answers, ask_leaders, list_
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.consumer import BY_DURATION
 from odradek.config.values import parse_iso_duration_ms
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -113,6 +114,14 @@ class PartitionState:
         self.preferred_replica = NO_BROKER
         self.not_before_s = 0.0
         self.fault = None
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the position is beyond what was fetched."""
+        if self.position is not None and self.position > self.fetch_offset:
+            raise InvariantViolation(
+                f"position in {self.partition}",
+                f"position {self.position} is beyond fetch offset {self.fetch_offset}",
+            )
 
     @property
     def is_fetchable(self) -> bool:

@@ -4,7 +4,7 @@ The producer calls `append` for every record, a hundred thousand times a second:
 into the open batch of its partition and returns the future of its delivery. The sender takes
 batches out.
 
-Invariants, asserted where state moves:
+Invariants, which `check` compares where state moves:
 - A batch is in its partition's queue, or in flight, or done, and is done exactly once.
 - The batches of a queue are in the order in which their records were sent (`ProducerBatch.order`),
   also after batches were put back or split.
@@ -17,10 +17,13 @@ Invariants, asserted where state moves:
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.settings import ProducerSettings
+from odradek.invariants import InvariantViolation
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, Headers, decode_records
 from odradek.protocol.types import NO_TOPIC_ID, Offset, TopicPartition
 
@@ -225,11 +228,19 @@ class PartitionQueue:
         """Puts a batch that was taken out, or a part of it, back at its place in the order."""
         position = 0
         for queued in self.batches:
-            assert queued.order != batch.order, "a batch is in its queue once"
-            if queued.order > batch.order:
+            if queued.order >= batch.order:
                 break
             position += 1
         self.batches.insert(position, batch)
+        self.check()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` unless the batches are in the order of their records."""
+        orders = [batch.order for batch in self.batches]
+        if any(first >= second for first, second in pairwise(orders)):
+            raise InvariantViolation(
+                f"queue of {self.topic_partition}", f"batches are not in order: {orders}"
+            )
 
 
 class Accumulator:
@@ -373,10 +384,12 @@ class Accumulator:
         self.opened_since_pause += 1
         batch = ProducerBatch(queue, builder, (self._opened,), self._loop.time())
         if queue.batches:
-            assert queue.batches[-1].order < batch.order, "a queue is ordered"
             self._on_ready(queue)
         queue.batches.append(batch)
         self.incomplete[batch] = None
+        if invariants.is_thorough():
+            queue.check()
+            self.check()
         return batch
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
@@ -411,14 +424,29 @@ class Accumulator:
 
     def finish(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed: its memory is free again."""
-        assert not batch.done, "a batch is done once"
+        if batch.done:
+            raise InvariantViolation(
+                f"batch {batch.order} of {batch.queue.topic_partition}", "is finished twice"
+            )
         batch.done = True
         del self.incomplete[batch]
         self.free_bytes += batch.held_bytes
         if batch.done_waiter is not None and not batch.done_waiter.done():
             batch.done_waiter.set_result(None)
-        assert self.incomplete or self.free_bytes == self._buffer_bytes, "all memory is returned"
+        self.check()
         self._wake_waiters()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` unless memory is free exactly where no batch holds it."""
+        if self.incomplete and not invariants.is_thorough():
+            return
+        held_bytes = sum(batch.held_bytes for batch in self.incomplete)
+        if self.free_bytes != self._buffer_bytes - held_bytes:
+            raise InvariantViolation(
+                "accumulator",
+                f"{self.free_bytes} bytes are free of {self._buffer_bytes}, and batches hold"
+                f" {held_bytes}",
+            )
 
     async def flushed(self) -> None:
         """Returns when every batch that exists now is done."""

@@ -25,7 +25,10 @@ partition: `in_flight` is ordered as the records were sent, and its batches carr
 and epoch of the partition.
 """
 
+from itertools import pairwise
+
 from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode, error_for
 from odradek.protocol.errors import RetriableError as _Retriable
 
@@ -94,11 +97,27 @@ class Idempotence:
             state = queue.sequences
             if self._is_stale(queue):
                 self._start_at_beginning(queue)
-            assert not state.in_flight or state.in_flight[-1].order < batch.order
             batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
             state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
             state.in_flight.append(batch)
+            self.check(queue)
         batch.sent_epoch = batch.producer_epoch
+
+    def check(self, queue: PartitionQueue) -> None:
+        """Raises `InvariantViolation` unless the batches in flight are in order, and all of them
+        carry the producer id and epoch of the partition."""
+        state = queue.sequences
+        orders = [batch.order for batch in state.in_flight]
+        if any(first >= second for first, second in pairwise(orders)):
+            raise InvariantViolation(
+                f"sequences of {queue.topic_partition}", f"in flight out of order: {orders}"
+            )
+        identity = (state.producer_id, state.producer_epoch)
+        if any((batch.producer_id, batch.producer_epoch) != identity for batch in state.in_flight):
+            raise InvariantViolation(
+                f"sequences of {queue.topic_partition}",
+                f"a batch in flight has another producer id or epoch than {identity}",
+            )
 
     def completed(self, batch: ProducerBatch, now_s: float) -> None:
         """The broker has acknowledged the batch."""
