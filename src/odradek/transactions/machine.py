@@ -80,14 +80,15 @@ _COMMITTED: Final = frozenset({Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT})
 
 
 class StepTaken(NamedTuple):
-    """The event after each record about a transaction: who asked for the step."""
+    """The event that follows each record about a transaction: the client that asked for the step,
+    or "" if the broker took it by itself."""
 
     transactional_id: str
     client_address: str
 
 
 class WriteMarkers(NamedTuple):
-    """The effect of a decided end: the markers of the transaction have to be written."""
+    """The effect of a decision to end a transaction: its markers have to be written."""
 
     transactional_id: str
 

@@ -23,7 +23,7 @@ from odradek.groups.commands import (
 )
 from odradek.groups.consumer.decision import JOIN, SYNC, ConsumerDecision
 from odradek.groups.consumer.group import ConsumerGroup
-from odradek.groups.consumer.member import ClassicSide, ConsumerMember, MemberState, Profile
+from odradek.groups.consumer.member import ClassicProfile, ConsumerMember, MemberState, Profile
 from odradek.groups.consumer.migration import (
     classic_assignment,
     downgrade_for,
@@ -41,6 +41,8 @@ from odradek.statemachine.machine import Caller
 
 
 class ClassicMembers:
+    """Decides for the classic members of all consumer groups of a machine. It has no state."""
+
     def __init__(self, settings: GroupSettings, new_identifier: Callable[[], str]) -> None:
         self._settings = settings
         self._new_identifier = new_identifier
@@ -74,7 +76,7 @@ class ClassicMembers:
             "",
             command.rebalance_timeout_ms,
             None,
-            ClassicSide(command.session_timeout_ms, command.protocols),
+            ClassicProfile(command.session_timeout_ms, command.protocols),
         )
         if decision.update_profile(member, profile):
             decision.bump_epoch()
@@ -143,7 +145,7 @@ def _subscription(command: JoinGroup) -> ConsumerProtocolSubscription:
 
 def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
-) -> tuple[ConsumerMember, ClassicSide]:
+) -> tuple[ConsumerMember, ClassicProfile]:
     member = group.check_member(member_id, instance_id)
     if member.profile.classic is None:
         raise ApiError(

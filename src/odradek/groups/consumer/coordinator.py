@@ -67,7 +67,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller, Outcome, Reply, reply_to
 
 _NO_CHANGE: Final[GroupOutcome] = Outcome()
-_UNRELEASED_INTERVAL_PARTS: Final = 5
+_UNRELEASED_SPEEDUP: Final = 5
 
 
 class ConsumerGroups:
@@ -223,7 +223,9 @@ class ConsumerGroups:
         if isinstance(found, ConsumerGroup):
             return self._decision(found, now)
         if heartbeat.member_epoch != JOINING_EPOCH:
-            raise _missing(heartbeat.group_id) if found is None else _not_found(heartbeat.group_id)
+            raise (
+                _not_found(heartbeat.group_id) if found is None else _wrong_type(heartbeat.group_id)
+            )
         decision = self._decision(ConsumerGroup(heartbeat.group_id), now)
         if isinstance(found, ClassicGroup):
             if found.is_empty:
@@ -231,9 +233,9 @@ class ConsumerGroups:
             elif may_upgrade(found, self._settings):
                 upgrade(decision, found)
             else:
-                raise _not_found(heartbeat.group_id)
+                raise _wrong_type(heartbeat.group_id)
         elif found is not None:
-            raise _not_found(heartbeat.group_id)
+            raise _wrong_type(heartbeat.group_id)
         return decision
 
     def _check_room(self, group: ConsumerGroup, heartbeat: ConsumerHeartbeat) -> None:
@@ -401,23 +403,23 @@ def _interval_ms(decision: ConsumerDecision, member: ConsumerMember) -> int:
     gets them soon after they are released."""
     interval_ms = decision.own_settings.heartbeat_interval_ms
     if member.state is MemberState.UNRELEASED_PARTITIONS:
-        return max(interval_ms // _UNRELEASED_INTERVAL_PARTS, 1)
+        return max(interval_ms // _UNRELEASED_SPEEDUP, 1)
     return interval_ms
 
 
-def _missing(group_id: str) -> ApiError:
+def _not_found(group_id: str) -> ApiError:
     """The words are Kafka's, because its tools look for them."""
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
-def _not_found(group_id: str) -> ApiError:
+def _wrong_type(group_id: str) -> ApiError:
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def _existing(groups: Groups, group_id: str) -> ConsumerGroup:
     group = groups.get(group_id)
     if group is None:
-        raise _missing(group_id)
-    if not isinstance(group, ConsumerGroup):
         raise _not_found(group_id)
+    if not isinstance(group, ConsumerGroup):
+        raise _wrong_type(group_id)
     return group

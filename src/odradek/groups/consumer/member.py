@@ -74,8 +74,8 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class ClassicSide(NamedTuple):
-    """What a member that uses the classic protocol sent when it joined."""
+class ClassicProfile(NamedTuple):
+    """What a member that uses the classic protocol says about itself in addition."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
@@ -93,7 +93,7 @@ class Profile(NamedTuple):
     pattern: str = ""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicSide | None = None
+    classic: ClassicProfile | None = None
 
 
 class ConsumerMember(NamedTuple):

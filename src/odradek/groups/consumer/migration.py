@@ -23,7 +23,7 @@ from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, ConsumerDecision
 from odradek.groups.consumer.member import (
     Assignment,
-    ClassicSide,
+    ClassicProfile,
     ConsumerMember,
     Profile,
     TopicIdPartition,
@@ -137,7 +137,7 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, image: ClusterImage) -
             member.client_host,
             frozenset(subscription.topics),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            classic=ClassicSide(member.session_timeout_ms, member.protocols),
+            classic=ClassicProfile(member.session_timeout_ms, member.protocols),
         ),
         epoch,
         epoch,

@@ -18,7 +18,7 @@ from odradek.groups.commands import Protocol
 from odradek.groups.consumer.member import (
     NO_PARTITIONS,
     Assignment,
-    ClassicSide,
+    ClassicProfile,
     ConsumerMember,
     MemberState,
     Profile,
@@ -287,7 +287,7 @@ def read_profile(value: bytes) -> Profile:
         read.server_assignor,
         None
         if classic is None
-        else ClassicSide(
+        else ClassicProfile(
             classic.session_timeout_ms,
             tuple(
                 Protocol(protocol.name, bytes(protocol.metadata))

@@ -8,7 +8,7 @@ from odradek.groups.commands import Protocol
 from odradek.groups.consumer import records
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import (
-    ClassicSide,
+    ClassicProfile,
     ConsumerMember,
     MemberState,
     Profile,
@@ -24,7 +24,7 @@ texts = st.text(max_size=5)
 partitions = st.builds(TopicIdPartition, st.sampled_from([A, B]), st.integers(0, 5))
 given_partitions = st.dictionaries(partitions, st.integers(0, 9), max_size=5)
 classic_sides = st.builds(
-    ClassicSide,
+    ClassicProfile,
     st.integers(0, 99),
     st.lists(st.builds(Protocol, texts, st.binary(max_size=4)), max_size=2).map(tuple),
 )
