@@ -157,8 +157,8 @@ async def read_keyed(
         ends = await consumer.end_offsets(found)
         for partition, end in ends.items():
             while await consumer.position(partition) < end:
-                for one, records in (await consumer.poll(1000)).items():
-                    found[one] += [Found(r.offset, r.key, r.value) for r in records]
+                for topic_partition, records in (await consumer.poll(1000)).items():
+                    found[topic_partition] += [Found(r.offset, r.key, r.value) for r in records]
     return found
 
 

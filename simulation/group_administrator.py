@@ -147,10 +147,10 @@ class GroupAdministrator:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
         else:
-            for one, known in answer.items():
+            for partition, known in answer.items():
                 if not isinstance(known, GroupOffset):
                     return
-                told[one] = known.offset
+                told[partition] = known.offset
         if told != self._positions:
             detail = f"{told}, acknowledged was {self._positions}"
             self.found.append(Violation("wrong position", self._own_group, detail))
@@ -231,7 +231,7 @@ class GroupAdministrator:
             with suppress(*Refusal):
                 taken = await consumer.poll(3000)
                 await consumer.commit(
-                    {one: records[-1].offset + 1 for one, records in taken.items()}
+                    {partition: records[-1].offset + 1 for partition, records in taken.items()}
                 )
             with suppress(*Refusal):
                 # Refused while it is subscribed to, and while there are members.

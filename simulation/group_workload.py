@@ -143,9 +143,10 @@ class GroupMember:
         # late may have put the group back, in Kafka too.
         is_due = world.clock.monotonic_s() >= notes.next_commit_s
         positions = {
-            one: offset
-            for one, offset in notes.done.items()
-            if one in held and (is_due or notes.committed.get(one) != offset)
+            topic_partition: offset
+            for topic_partition, offset in notes.done.items()
+            if topic_partition in held
+            and (is_due or notes.committed.get(topic_partition) != offset)
         }
         if not positions:
             return
@@ -250,8 +251,11 @@ class Observer:
             except Refusal:
                 return {}
             now_s = world.clock.monotonic_s()
-        told = {one: None if known is None else known.offset for one, known in found.items()}
+        told = {
+            partition: None if known is None else known.offset for partition, known in found.items()
+        }
         self._groups.observations += [
-            Observation(self.name, one, offset, asked_s, now_s) for one, offset in told.items()
+            Observation(self.name, partition, offset, asked_s, now_s)
+            for partition, offset in told.items()
         ]
-        return {one: offset for one, offset in told.items() if offset is not None}
+        return {partition: offset for partition, offset in told.items() if offset is not None}

@@ -148,8 +148,8 @@ def ignore_broker_epochs() -> list[Patch]:
 
     def wanted_of_any_epoch(self: Leadership, mark: int, end: int, alive: Any, **more: Any) -> Any:
         any_epoch = {
-            one: self.followers[one].broker_epoch if one in self.followers else epoch
-            for one, epoch in alive.items()
+            replica: self.followers[replica].broker_epoch if replica in self.followers else epoch
+            for replica, epoch in alive.items()
         }
         return wanted(self, mark, end, any_epoch, **more)
 

@@ -233,7 +233,10 @@ class Worker(_Transactional):
                         producer, attempt, TopicPartition(self._route.target, target), value
                     )
             await self.stall(world)
-            positions = {one: records[-1].offset + 1 for one, records in taken.items()}
+            positions = {
+                topic_partition: records[-1].offset + 1
+                for topic_partition, records in taken.items()
+            }
             attempt.positions.update(positions)
             await producer.send_offsets_to_transaction(positions, consumer.group_metadata())
             await self.stall(world)
@@ -304,7 +307,10 @@ class Reader:
                     await asyncio.sleep(0.5)
 
     def reached(self, partition: Hashable, offset: int) -> bool:
-        return any(one == partition and at >= offset for one, at in self.positions.items())
+        return any(
+            topic_partition == partition and at >= offset
+            for topic_partition, at in self.positions.items()
+        )
 
     def _note(self, partition: TopicPartition, offset: int, value: bytes, world: World) -> None:
         if self._is_committed:
@@ -327,8 +333,8 @@ async def read_all(
         ends = await consumer.end_offsets(found)
         for partition, end in ends.items():
             while await consumer.position(partition) < end:
-                for one, records in (await consumer.poll(1000)).items():
-                    found[one] += [(record.offset, record.value) for record in records]
+                for topic_partition, records in (await consumer.poll(1000)).items():
+                    found[topic_partition] += [(record.offset, record.value) for record in records]
     return found
 
 
@@ -337,7 +343,10 @@ async def read_ends(
 ) -> dict[TopicPartition, int]:
     """Where each partition ends, as the isolation level has it."""
     async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
-        return {one: int(end) for one, end in (await consumer.end_offsets(partitions)).items()}
+        return {
+            partition: int(end)
+            for partition, end in (await consumer.end_offsets(partitions)).items()
+        }
 
 
 def _noting(

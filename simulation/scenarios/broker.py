@@ -148,7 +148,10 @@ class BrokerScenario:
                 ends[partition] = offset + 1
         for consumer in self._consumers:
             deadline_s = self._simulation.loop.time() + _PATIENCE_S
-            while any(consumer.next_offsets.get(one, 0) < end for one, end in ends.items()):
+            while any(
+                consumer.next_offsets.get(topic_partition, 0) < end
+                for topic_partition, end in ends.items()
+            ):
                 position = f"{consumer.name} stands at {consumer.next_offsets}, the ends are {ends}"
                 assert self._simulation.loop.time() < deadline_s, position
                 await asyncio.sleep(0.1)

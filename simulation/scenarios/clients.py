@@ -236,7 +236,11 @@ class ClientWalk:
         found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
         for partition, records in found.items():
             self._history.read_at_the_end(partition, records)
-        there = {(one, offset) for one, records in found.items() for offset, _ in records}
+        there = {
+            (topic_partition, offset)
+            for topic_partition, records in found.items()
+            for offset, _ in records
+        }
         missing: set[tuple[TopicPartition, int]] = set()
 
         def is_read() -> bool:

@@ -122,13 +122,20 @@ class GroupScenario:
         final = await cluster.operator(self._read)
         for partition, records in final.items():
             self._log.read_at_the_end(partition, records)
-        ends = {one: records[-1][0] + 1 for one, records in final.items() if records}
+        ends = {
+            topic_partition: records[-1][0] + 1
+            for topic_partition, records in final.items()
+            if records
+        }
         await self._group_catches_up(ends)
         if self._variations.has_expiration:
             await self._unused_groups_expire(ends)
         members.kill_all()
         found = violations(self._log, idempotent=True)
-        log = {one: [offset for offset, _ in records] for one, records in final.items()}
+        log = {
+            topic_partition: [offset for offset, _ in records]
+            for topic_partition, records in final.items()
+        }
         require_no_violations([*found, *self._group_violations(log), *self._administrator.found])
         if self._variations.has_expiration:
             await self._group_expires()
@@ -157,7 +164,7 @@ class GroupScenario:
         )
         if await self.cluster.operator(self._is_active):
             told = await self.cluster.operator(self._positions)
-            if any(told.get(one, end) != end for one, end in ends.items()) or not told:
+            if any(told.get(partition, end) != end for partition, end in ends.items()) or not told:
                 raise Anomaly(f"expired in {GROUP}: it stands at {told}, the ends are {ends}")
 
     async def _group_expires(self) -> None:
@@ -187,7 +194,11 @@ class GroupScenario:
     async def _positions(self, world: World) -> dict[TopicPartition, int]:
         async with self._admin(world) as admin:
             told = await admin.list_group_offsets(GROUP)
-        return {one: known.offset for one, known in told.items() if isinstance(known, GroupOffset)}
+        return {
+            partition: known.offset
+            for partition, known in told.items()
+            if isinstance(known, GroupOffset)
+        }
 
     async def _are_gone(self, groups: set[str]) -> bool:
         async def look(world: World) -> bool:
@@ -212,7 +223,7 @@ class GroupScenario:
 
         async def is_done() -> bool:
             told.update(await self.cluster.operator(self._observer.look))
-            return all(told.get(one) == end for one, end in ends.items())
+            return all(told.get(partition) == end for partition, end in ends.items())
 
         await self.cluster.until(
             is_done, lambda: f"the group stands at {told}, the ends are {ends}"

@@ -172,9 +172,11 @@ class TransactionScenario:
             found = await self.cluster.operator(
                 lambda world: read_all(world, self.sources, options)
             )
-            last.update({one: records[-1][0] for one, records in found.items() if records})
+            last.update(
+                {partition: records[-1][0] for partition, records in found.items() if records}
+            )
             told.update(await self.cluster.operator(self._observer.look))
-            return all(told.get(one, 0) > offset for one, offset in last.items())
+            return all(told.get(partition, 0) > offset for partition, offset in last.items())
 
         await self.cluster.until(
             is_done, lambda: f"the group stands at {told}, the ends are {last}"
@@ -211,12 +213,16 @@ class TransactionScenario:
 
     async def _readers_catch_up(self) -> None:
         ends = {
-            one: records[-1][0] + 1 for one, records in self.history.log.final.items() if records
+            partition: records[-1][0] + 1
+            for partition, records in self.history.log.final.items()
+            if records
         }
 
         async def all_are_there() -> bool:
             return all(
-                reader.reached(one, end) for reader in self._readers for one, end in ends.items()
+                reader.reached(partition, end)
+                for reader in self._readers
+                for partition, end in ends.items()
             )
 
         await self.cluster.until(
