@@ -131,8 +131,9 @@ class Checkpointer:
                 directory.moved_starts.pop(log, None)
 
     async def _sync_names(self, directory: LogDirectory, logs: list[Log]) -> bool:
-        """Where the name of the first segment tells the log start, no checkpoint does: a power cut
-        could bring back the segments before it. Returns False if that cannot be prevented now."""
+        """Makes the deletion of segments durable in logs that start at their first segment. Such a
+        log start is not in the checkpoint, and a power cut could restore deleted segments. Returns
+        False if a sync failed."""
         for log in logs:
             try:
                 with suppress(FileNotFoundError):  # Its topic was deleted.

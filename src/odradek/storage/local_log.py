@@ -11,7 +11,7 @@ A `LocalLog` is composed of parts, each of which owns its fields and its invaria
 
 Each method here is a change that concerns several parts: rolling, truncating, deleting, closing.
 Files change in an order that a crash may interrupt anywhere: recovery then finds a log without a
-hole. `Log` is the only user; it checks what it is asked and validates what is appended.
+gap. `Log` is the only user; it checks arguments and validates what is appended.
 
 A truncation that has begun cannot be left halfway: any disk error then takes the directory offline.
 """
@@ -265,8 +265,8 @@ class LocalLog:
             old.size,
         )
         if old.size:
-            # Pinned for its sync before appends let go of it: only the descriptor that wrote
-            # is sure to be told of a write that failed later.
+            # The file is pinned for its sync before it is unpinned for appends: the kernel reports
+            # a failed write-back only to descriptors that were open when it happened.
             self.flusher.segment_closed(old)
             old.close_for_appends()
         self.check()
@@ -304,7 +304,7 @@ class LocalLog:
 
         Returns False if the log has no batch at its start offset any more: a batch that reached
         over the start is gone, and all that is left lies before it. The next record would leave a
-        hole, which recovery takes for a loss, so the caller lets the log start over.
+        gap, which recovery takes for a loss, so the caller lets the log start over.
         """
         self._require_descriptors()
         self.history.note(f"truncated to {offset}, was {self.offsets!r}")
@@ -312,7 +312,7 @@ class LocalLog:
             removed = self.segments.behind(offset)
             self.flusher.segments_gone(removed)
             self.segments.remove_last(len(removed))
-            # Only now: a kill before this line leaves a log that is longer, and without a hole.
+            # Only now: a kill before this line leaves a log that is longer, and without a gap.
             active = self.segments.active
             self.flusher.segments_gone([active])
             self.segments.truncate_active(offset)
@@ -398,7 +398,7 @@ class LocalLog:
                 first_kept,
                 expired.segments,
             )
-            # No need for a checkpoint: the name of the first segment says it.
+            # No checkpoint is needed: the name of the first segment is the log start offset.
             self.advance_start(first_kept)
             self.offsets.keep_start(first_kept)
         self.remove_first(expired.segments)

@@ -37,7 +37,6 @@ from odradek.storage.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from odradek.storage.flusher import Flusher
 from odradek.storage.follower_append import append_from_leader
 from odradek.storage.local_log import (
     NO_TIMESTAMP,
@@ -45,7 +44,6 @@ from odradek.storage.local_log import (
     Compacted,
     LocalLog,
 )
-from odradek.storage.log_history import LogHistory
 from odradek.storage.producer_state import ProducerStates, RememberedBatch, Verification
 from odradek.storage.retention import count_expired
 from odradek.storage.segment import Segment
@@ -59,10 +57,10 @@ from odradek.storage.transaction_index import AbortedTransaction, AbortedTransac
 from odradek.storage.validation import Admitted, AppendRules, TakesLong
 from odradek.world import World
 
-# How many segments are removed in one step: a few milliseconds' work.
+# How many segments are removed in one step: that takes a few milliseconds.
 REMOVED_AT_ONCE: Final = 8
 
-# Half the time of a NamedTuple's own constructor, on the way of every batch.
+# Takes half the time of a NamedTuple's own constructor, and every append makes one.
 _new_tuple = tuple.__new__
 
 
@@ -70,13 +68,13 @@ class Log:
     __slots__ = (
         "_clock",
         "_entries",
-        "_flusher",
         "_local",
         "_offsets",
         "_producers",
         "_segments",
         "_staging_lock",
         "directory",
+        "flusher",
         "leader_epochs",
         "path",
         "topic_id",
@@ -99,7 +97,7 @@ class Log:
         self._segments = local.segments
         self._offsets = local.offsets
         self._producers = local.producers
-        self._flusher = local.flusher
+        self.flusher = local.flusher
         self._entries = local.entries
         self.leader_epochs = local.leader_epochs
         self.directory.logs[self] = None
@@ -116,7 +114,7 @@ class Log:
 
     @property
     def durable_start_offset(self) -> int:
-        """Where the log starts, at the least, after a crash: behind `log_start_offset` until the
+        """Where the log starts after a crash, or later: below `log_start_offset` until the
         checkpoint of DeleteRecords is written."""
         return self._offsets.durable_start
 
@@ -165,15 +163,6 @@ class Log:
     @property
     def aborted(self) -> AbortedTransactions:
         return self._producers.aborted
-
-    @property
-    def flusher(self) -> Flusher:
-        return self._flusher
-
-    @property
-    def history(self) -> LogHistory:
-        """Its recent events, for the message of a violated invariant."""
-        return self._local.history
 
     @property
     def rules(self) -> AppendRules:
@@ -236,12 +225,12 @@ class Log:
     @property
     def flushed(self) -> Watermark:
         """Below it, every record survives a power cut. Truncation replaces it."""
-        return self._flusher.flushed
+        return self.flusher.flushed
 
     @property
     def recovery_point(self) -> int:
         """Where recovery starts after a crash: the first segment that is not durable as a whole."""
-        return self._flusher.recovery_point
+        return self.flusher.recovery_point
 
     @property
     def flushes_before_acknowledging(self) -> bool:
@@ -251,19 +240,19 @@ class Log:
     async def flush_to(self, offset: int) -> None:
         """Returns when all below `offset` is durable. One sync serves all requests that wait."""
         self.require_usable()
-        await self._flusher.flush_to(offset)
+        await self.flusher.flush_to(offset)
 
     async def flush(self) -> None:
         await self.flush_to(self._offsets.end)
 
     @property
     def has_unflushed(self) -> bool:
-        return self._flusher.flushed.value < self._offsets.end
+        return self.flusher.flushed.value < self._offsets.end
 
     async def close(self) -> None:
         """Makes everything durable, so that the next start need not recover the log."""
-        if self.is_usable:
-            self.directory.must_recover |= not await self._local.close()
+        if self.is_usable and not await self._local.close():
+            self.directory.must_recover = True
         self._local.end(LogClosed(f"{self.topic_partition} is closed"))
 
     def begin_epoch(self, leader_epoch: int) -> None:
@@ -277,7 +266,7 @@ class Log:
     # Appending
 
     async def admit(self, records: Buffer) -> Admitted:
-        """Checks a batch for which `append` would hold up other requests, and yields to them."""
+        """Checks a batch for which `append` would delay other requests, and yields to them."""
         self.require_usable()
         now_ms = self._clock.now_ms()
         return await self.rules.admit_patiently(
@@ -344,7 +333,7 @@ class Log:
         if header.producer_id >= 0:
             self._producers.note_batch(header, records, base_offset)
         offsets.advance_end(last_offset + 1)
-        self._flusher.appended(header.record_count)
+        self.flusher.appended(header.record_count)
         append_time_ms = now_ms if rules.is_log_append_time else NO_TIMESTAMP
         return _new_tuple(
             AppendResult, (base_offset, last_offset, append_time_ms, offsets.start, False)
@@ -402,10 +391,11 @@ class Log:
         if self._local.unusable is not None:
             raise self._local.unusable
         offsets = self._offsets
-        end = offsets.end
-        if offset < offsets.start or offset > end:
-            raise OffsetOutOfRange(offset, offsets.start, end)
-        if offset == end or (end_offset is not None and offset >= end_offset):
+        if offset == offsets.end:
+            return None
+        if not offsets.start <= offset <= offsets.end:
+            raise OffsetOutOfRange(offset, offsets.start, offsets.end)
+        if end_offset is not None and offset >= end_offset:
             return None
         try:
             return self._segments.read(offset, max_bytes, end_offset, min_one)
@@ -459,7 +449,7 @@ class Log:
         self._local.start_over(offset)
         self.directory.on_truncation(self)
         # There is nothing that could be lost.
-        self._flusher.flushed.advance(offset)
+        self.flusher.flushed.advance(offset)
 
     def advance_log_start(self, offset: int) -> None:
         """DeleteRecords: consumers cannot ask for anything below `offset` any more."""

@@ -408,9 +408,9 @@ class LogManager:
                 self.on_room_changed.notify(directory)
 
     async def keep_log_starts(self) -> None:
-        """Writes down every log start that has moved. Where that worked, `durable_start_offset` of
-        the log says so; where it failed, for want of a descriptor or of room, the next call, or
-        housekeeping, tries again."""
+        """Makes every log start durable that DeleteRecords has moved; `Log.durable_start_offset`
+        tells whether it worked. If there was no descriptor or no space, the next call or
+        housekeeping retries."""
         for directory in self.directories:
             await self.checkpoints.keep_log_starts(directory)
 

@@ -13,7 +13,7 @@ from odradek.storage.segment import Segment
 
 
 class Expired(NamedTuple):
-    """How many segments from the first on are to go, and the setting that says so."""
+    """How many segments from the first on are to be deleted, and because of which setting."""
 
     segments: int
     reason: str
@@ -29,7 +29,7 @@ def count_expired(
     now_ms: int,
     at_most: int,
 ) -> Expired:
-    """`passed` segments lie wholly below the log start, whatever the settings say.
+    """`passed` segments lie wholly below the log start, and are deleted in any case.
 
     No more than `at_most` are counted: each takes five renames on the event loop.
     """

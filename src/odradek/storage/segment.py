@@ -191,11 +191,11 @@ class Segment:
 
     @property
     def index(self) -> OffsetIndex:
-        return self.indexes.offset_index(size=self.size, is_active=self.is_active)
+        return self.indexes.offset_index(self.size, self.is_active)
 
     @property
     def time_index(self) -> TimeIndex:
-        return self.indexes.time_index(is_active=self.is_active)
+        return self.indexes.time_index(self.is_active)
 
     # Closing
 

@@ -69,7 +69,7 @@ class SegmentIndexes:
 
     # Access
 
-    def offset_index(self, *, size: int, is_active: bool) -> OffsetIndex:
+    def offset_index(self, size: int, is_active: bool) -> OffsetIndex:
         """`size` is that of the segment: entries beyond it are ignored."""
         index = self._offset_index
         if index is None:
@@ -83,7 +83,7 @@ class SegmentIndexes:
             self._stores.indexes.touch(self)
         return index
 
-    def time_index(self, *, is_active: bool) -> TimeIndex:
+    def time_index(self, is_active: bool) -> TimeIndex:
         time_index = self._time_index
         if time_index is None:
             time_index = TimeIndex.decode(self._base_offset, self._read(TIME_INDEX_SUFFIX))

@@ -100,7 +100,7 @@ class Segments:
         if rules.segment_jitter_ms:
             segment.roll_early_ms = context.world.randomness.below(rules.segment_jitter_ms)
         if base_offset:
-            # Retention may remove all that lies before: then this name alone tells the offset.
+            # Retention may remove all segments before: then only this name tells the offset.
             segment.create_file()
         self._all.append(segment)
         self._bases.append(base_offset)
@@ -201,7 +201,7 @@ class Segments:
         """Renames the files of segments now and deletes them when it is time.
 
         The outermost segment comes first, at whichever end of the log: a crash in between leaves a
-        log without a hole. Recovery would drop everything behind one.
+        log without a gap. Recovery would remove everything after a gap.
         """
         for segment in segments:
             self._delete_later(rename_to_deleted(self._context.disk, segment))

@@ -4,6 +4,7 @@ A passing shortage refuses the operation and no more, a full disk refuses record
 takes its own directory offline while the others go on.
 """
 
+import asyncio
 import errno
 from random import Random
 
@@ -14,6 +15,8 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import LogManager, StorageError
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import LogDirectoryFailed, LogDirectoryFull, ResourceShortage
+from odradek.storage.file_names import CLEAN_SHUTDOWN
+from odradek.storage.flusher import Flusher
 from odradek.storage.housekeeping import Housekeeping
 from odradek.world import World
 from simulation.disk import SimulatedDisk
@@ -267,3 +270,28 @@ async def test_deletions_that_fail_are_tried_again(error: int) -> None:
     clock_of(found.world).advance(60_000)
     await found.housekeeping.delete_files()
     assert not any("-delete" in name for name in found.disk.list_directory("/one"))
+
+
+async def test_a_log_that_cannot_be_closed_is_recovered_though_others_close_after_it() -> None:
+    world = make_world()
+    manager = make_manager(world)
+    await manager.load()
+    logs = [manager.create(name, TOPIC_ID, topic()) for name in (PARTITION, OTHER)]
+    for log in logs:
+        log.append(make_batch(), leader_epoch=0)
+    has_failed = asyncio.Event()
+
+    async def close_later() -> bool:
+        await has_failed.wait()
+        return True
+
+    async def fail_for_want_of_descriptors() -> bool:
+        has_failed.set()
+        return False
+
+    closing = {logs[0].flusher: close_later, logs[1].flusher: fail_for_want_of_descriptors}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Flusher, "close", lambda flusher: closing[flusher]())
+        await manager.close()
+    assert manager.directories[0].must_recover
+    assert not world.disk.exists(f"/data/{CLEAN_SHUTDOWN}")

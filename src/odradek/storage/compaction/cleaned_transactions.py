@@ -20,7 +20,7 @@ Aborted = tuple[int, int, int, int]
 
 
 class CleanedTransactions:
-    """Is told of the batches in the order of the log. Call `data` or `marker` for each of them."""
+    """Call `data` or `marker` for each batch, in the order of the log."""
 
     __slots__ = ("_aborting", "_next", "_seen_committed", "_transactions", "kept")
 

@@ -329,11 +329,11 @@ class Compaction:
             bounds = record_bounds(data, deltas[-1] + 1)
             records = [data[bounds[delta] : bounds[delta + 1]] for delta in deltas]
         else:
-            wanted = set(deltas)
+            kept_deltas = set(deltas)
             records = [
                 data[record.start : record.end]
                 for record in scan_records(data, header.record_count)
-                if record.offset_delta in wanted
+                if record.offset_delta in kept_deltas
             ]
         return with_records(header, records, horizon_ms)
 
@@ -368,7 +368,7 @@ class Compaction:
         )
 
     def _new_horizon(self, header: BatchHeader) -> int | None:
-        """When the tombstones of a batch may go, if it does not say so already."""
+        """The delete horizon of a batch with tombstones; None if the batch has one already."""
         if header.delete_horizon_ms is not None:
             return None
         return self._job.now_ms + self._job.delete_retention_ms
