@@ -108,14 +108,14 @@ class Replica:
     def _advance_high_watermark(self, offset: int) -> None:
         """Checks before it advances: an advance acknowledges records, which cannot be undone."""
         log, high_watermark = self.log, self.high_watermark
-        end = log.log_end_offset
-        if offset > end or high_watermark.value > end:
+        end, value = log.log_end_offset, high_watermark.value
+        if offset > end or value > end:
             raise self.violation(
-                f"the high watermark moves from {high_watermark.value} to {offset}, beyond the "
-                f"log end {end}"
+                f"the high watermark moves from {value} to {offset}, beyond the log end {end}"
             )
-        high_watermark.advance(offset)
-        log.high_watermark = high_watermark.value
+        if offset > value:
+            high_watermark.advance(offset)
+            log.high_watermark = offset
         if self._last_stable is not None:
             self._advance_last_stable(self._last_stable)
 
@@ -177,7 +177,8 @@ class Replica:
         """Takes over the leader's high watermark and log start; raises `StorageError`."""
         log = self.log
         try:
-            self._advance_high_watermark(min(high_watermark, log.log_end_offset))
+            end = log.log_end_offset
+            self._advance_high_watermark(high_watermark if high_watermark < end else end)
             if log_start > log.log_start_offset:
                 self._start_at(min(log_start, log.log_end_offset))
         except InvariantViolation as violation:
