@@ -27,7 +27,11 @@ from benchmarks.spark_connector import connector_jars, connector_jars_if_possibl
 from odradek import spark as odradek_spark
 from odradek.client.sync import Consumer, Producer
 from odradek.protocol.types import TopicPartition
-from odradek.spark.spark_session import CHECKPOINT_FILES, FILES_OF_ODRADEK, FILES_OF_SPARK
+from odradek.spark.spark_session import (
+    CHECKPOINT_MANAGER_SETTING,
+    LOCAL_CHECKPOINT_MANAGER,
+    SPARK_CHECKPOINT_MANAGER,
+)
 from odradek.testing import Cluster
 
 _EVERY_S = 0.02
@@ -120,8 +124,12 @@ def _latencies_ms(brokers: Cluster, topic: str, from_s: float, seconds: float) -
 def run(kind: str, seconds: float, config: dict[str, str]) -> None:
     jars = connector_jars() if kind == "kafka" else []
     with tempfile.TemporaryDirectory() as where, Cluster() as brokers:
-        files = FILES_OF_SPARK if kind == "kafka" else FILES_OF_ODRADEK
-        usual = {"spark.jars": ",".join(jars), "spark.local.dir": where, CHECKPOINT_FILES: files}
+        files = SPARK_CHECKPOINT_MANAGER if kind == "kafka" else LOCAL_CHECKPOINT_MANAGER
+        usual = {
+            "spark.jars": ",".join(jars),
+            "spark.local.dir": where,
+            CHECKPOINT_MANAGER_SETTING: files,
+        }
         config = {**usual, **config}
         spark = odradek_spark.session("latency", master="local[2]", config=config)
         spark.sparkContext.setLogLevel("OFF")

@@ -20,7 +20,7 @@ from odradek.spark import exactly_once, replays
 from odradek.spark.arrow import producer as arrow_producer
 from odradek.spark.exactly_once import Outcome, write_once
 from odradek.spark.markers import TaskWrite
-from odradek.spark.replays import TaskShare, commit_batch
+from odradek.spark.replays import TaskReport, commit_batch
 from odradek.world import World
 from simulation.blocking_programs import BlockingProgram, wait
 from simulation.sink_steps import Step
@@ -205,7 +205,7 @@ async def attempt(
         _process.world = world
         _process.reached = reached
         # Asked once by each Python worker of Spark's: here every attempt is one.
-        exactly_once._left.cache_clear()
+        exactly_once._earlier_markers.cache_clear()
         given = cast("Iterator[Any]", iter([Columns(values)] if values else []))
         return write_once(task, cast("Any", options), given, send=send)
 
@@ -217,7 +217,7 @@ async def attempt(
 async def commit(
     world: World,
     options: SinkOptions,
-    shares: list[TaskShare],
+    shares: list[TaskReport],
     programs: list[BlockingProgram[None]],
 ) -> None:
     """What the driver does when all tasks of a batch are done."""

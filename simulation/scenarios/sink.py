@@ -20,7 +20,7 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark.exactly_once import Outcome
 from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
-from odradek.spark.replays import CommitFailed, TaskShare
+from odradek.spark.replays import CommitFailed, TaskReport
 from odradek.world import World
 from simulation.blocking_programs import BlockingProgram
 from simulation.checkers import Violation
@@ -203,7 +203,7 @@ class SinkWalk:
         self._tasks_before = self._tasks
         return True
 
-    async def _commit(self, shares: list[TaskShare]) -> None:
+    async def _commit(self, shares: list[TaskReport]) -> None:
         """The driver's part; if the brokers fail, the driver is started again."""
         host = self._simulation.host(f"driver-{len(self._commits)}")
 
@@ -212,7 +212,7 @@ class SinkWalk:
 
         await host.start(work, "driver")
 
-    async def _write_task(self, task: int, batch: int, values: list[bytes]) -> TaskShare:
+    async def _write_task(self, task: int, batch: int, values: list[bytes]) -> TaskReport:
         """Spark tries again until an attempt succeeds."""
         write = TaskWrite(
             f"{self._options.id_prefix}{_QUERY}-{TOPIC}-{task}", batch, run=f"run-{self._runs}"
@@ -220,7 +220,7 @@ class SinkWalk:
         for _ in range(_MAX_ATTEMPTS):
             outcome = await self._try(write, values)
             if outcome is not None:
-                return TaskShare(write, outcome.rows, outcome.was_done_before, outcome.pending)
+                return TaskReport(write, outcome.rows, outcome.was_done_before, outcome.pending)
             await asyncio.sleep(0.2)
         raise NeverHappened(f"unseen: {write} in {_MAX_ATTEMPTS} attempts")
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek.client.sync import Admin
 from odradek.spark import into_topic
-from odradek.spark.spark_session import CHECKPOINT_FILES, FILES_OF_ODRADEK
+from odradek.spark.spark_session import CHECKPOINT_MANAGER_SETTING, LOCAL_CHECKPOINT_MANAGER
 from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.failing_sink import FailingDataSource
@@ -235,4 +235,4 @@ def test_a_local_session_writes_checkpoints_by_renaming_alone(
     spark: SparkSession,
 ) -> None:
     """Spark's own choice starts about seventeen processes for each micro-batch."""
-    assert spark.conf.get(CHECKPOINT_FILES) == FILES_OF_ODRADEK
+    assert spark.conf.get(CHECKPOINT_MANAGER_SETTING) == LOCAL_CHECKPOINT_MANAGER

@@ -16,7 +16,7 @@ from odradek.spark.arrow.producer import BatchProducer
 from odradek.spark.exactly_once import Outcome, write_once
 from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
 from odradek.spark.options import SinkOptions
-from odradek.spark.replays import CommitFailed, TaskShare, abort_batch, commit_batch
+from odradek.spark.replays import CommitFailed, TaskReport, abort_batch, commit_batch
 from odradek.spark.sink import send_all
 from odradek.testing import Cluster
 from tests.spark.topics import values_in
@@ -62,13 +62,13 @@ class Query:
         work = TaskWrite(self.name(prefix, task), batch_id, run, write or str(batch_id))
         return write_once(work, options, columns_of(values), send=send)
 
-    def replay(self, batch_id: int, *tasks: list[bytes], run: str) -> list[TaskShare]:
+    def replay(self, batch_id: int, *tasks: list[bytes], run: str) -> list[TaskReport]:
         """A batch as Spark runs it: all of its tasks; the driver's part is left to the test."""
         shares = []
         for index, values in enumerate(tasks):
             outcome = self.attempt(batch_id, values, run=run, task=index)
             task = TaskWrite(self.name(task=index), batch_id, run, str(batch_id))
-            shares.append(TaskShare(task, outcome.rows, outcome.was_done_before, outcome.pending))
+            shares.append(TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending))
         return shares
 
 
@@ -296,7 +296,7 @@ def test_a_replay_that_is_split_into_more_tasks_doubles_no_row(brokers: Cluster)
         query.attempt(0, [b"a"], run="replay")
     # Spark tells the driver that the batch has failed, with what the other task has said.
     task = TaskWrite(query.name(task=1), 0, "replay", "0")
-    abort_batch(query.options(), [TaskShare(task, 1, False, outcome.pending)])
+    abort_batch(query.options(), [TaskReport(task, 1, False, outcome.pending)])
     assert values_in(brokers, topic, 1) == [b"a", b"b"]
 
 

@@ -34,13 +34,13 @@ def main(arguments: list[str] | None = None) -> int:
 
             print("odradek", __version__)
             return 0
-        command, flags = _newer(typed[0])
+        command, flags = _replacement(typed[0])
         name = f"odradek {command}"
         return _run(command, [*flags, *typed[1:]])
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError as failure:
-        return _reader_has_gone(failure, name)
+        return _pipe_closed(failure, name)
     except Exception as failure:  # noqa: BLE001 - the last line of defence before a person
         return _fail(failure, name)
 
@@ -59,7 +59,7 @@ def _help(arguments: list[str]) -> int:
     return 0
 
 
-def _newer(typed: str) -> tuple[str, list[str]]:
+def _replacement(typed: str) -> tuple[str, list[str]]:
     """Returns the command for an older name, and the flags that the older name implies."""
     older = OLDER_NAMES.get(resolve(typed))
     if older is None:
@@ -93,7 +93,7 @@ def _run(command: str, arguments: list[str]) -> int:
     return code
 
 
-def _reader_has_gone(failure: BrokenPipeError, name: str) -> int:
+def _pipe_closed(failure: BrokenPipeError, name: str) -> int:
     """Handles a closed pipe, as in `odradek ... | head`: it is not a failure, and output is not
     possible any more."""
     if failure.filename is not None:

@@ -112,15 +112,15 @@ def temporary_directory() -> Iterator[str]:
 
 def chosen_ports(host: str, first: int, brokers: int) -> list[int]:
     """Returns a free port for each broker. With `first` = 0 the system chooses them."""
-    wanted = [first + index if first else 0 for index in range(brokers)]
-    if wanted[-1] > _HIGHEST_PORT:
+    requested = [first + index if first else 0 for index in range(brokers)]
+    if requested[-1] > _HIGHEST_PORT:
         raise UsageError(
-            f"--port {first} with --brokers {brokers} would need port {wanted[-1]};"
+            f"--port {first} with --brokers {brokers} would need port {requested[-1]};"
             f" ports end at {_HIGHEST_PORT}"
         )
     held: list[socket.socket] = []
     try:
-        for port in wanted:
+        for port in requested:
             held.append(_bound(host, port))
         return [listener.getsockname()[1] for listener in held]
     finally:

@@ -126,8 +126,8 @@ async def _consume_all(
     progress = Progress("records read", arguments.num_records)
     last_ms = reported_ms = clock.now_ms()
     while statistics.count < arguments.num_records:
-        most = min(_POLL_RECORDS, arguments.num_records - statistics.count)
-        taken = await consumer.poll(arguments.timeout, most)
+        max_records = min(_POLL_RECORDS, arguments.num_records - statistics.count)
+        taken = await consumer.poll(arguments.timeout, max_records)
         if not taken:
             break
         for records in taken.values():

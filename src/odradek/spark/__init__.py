@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OdradekDataSource", "into_topic", "lag", "register", "session", "total_lag"]
 
-_HOMES = {
+_MODULES = {
     "OdradekDataSource": "odradek.spark.source",
     "into_topic": "odradek.spark.updates",
     "lag": "odradek.spark.progress",
@@ -34,7 +34,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
+    home = _MODULES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_packages()

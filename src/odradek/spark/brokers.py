@@ -72,10 +72,12 @@ class Brokers:
         given = dict(spec.offsets)
         if spec.offsets:
             self._check_named(given, partitions)
-        wanted = {partition: given.get(partition, spec.offset) for partition in partitions}
-        found = {partition: offset for partition, offset in wanted.items() if offset >= 0}
+        requested = {partition: given.get(partition, spec.offset) for partition in partitions}
+        found = {partition: offset for partition, offset in requested.items() if offset >= 0}
         for word, timestamp in ((EARLIEST, leaders.EARLIEST), (LATEST, leaders.LATEST)):
-            asked = {partition: timestamp for partition, offset in wanted.items() if offset == word}
+            asked = {
+                partition: timestamp for partition, offset in requested.items() if offset == word
+            }
             found |= {partition: listed.offset for partition, listed in self._list(asked).items()}
         return found
 
@@ -140,11 +142,11 @@ class Brokers:
                 f"an offset is given for {first.topic} [{first.partition}], which is not read"
             )
 
-    def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        if not wanted:
+    def _list(self, requested: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        if not requested:
             return {}
         admin = clients.admin(self._options.admin_settings())
-        answers = admin.list_offsets(wanted, read_committed=self._options.read_committed)
+        answers = admin.list_offsets(requested, read_committed=self._options.read_committed)
         found = {}
         for partition, answer in answers.items():
             if isinstance(answer, KafkaError):

@@ -43,7 +43,7 @@ from odradek.spark.markers import (
     refuse_other_prefix,
 )
 from odradek.spark.options import SinkOptions
-from odradek.spark.replays import Left, groups, last_batch_of_earlier_runs, topic_id_of
+from odradek.spark.replays import EarlierMarker, groups, last_batch_of_earlier_runs, topic_id_of
 
 if TYPE_CHECKING:
     from odradek.spark.arrow.encoding import RecordColumns
@@ -196,7 +196,7 @@ def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
     Raises if a task of the query has written a later batch, or if this task has written the batch
     under another `transactionalIdPrefix`. Attempts that run under another prefix are fenced.
     """
-    left = _left(options, task.name_of_all_tasks(options.id_prefix), task.run)
+    left = _earlier_markers(options, task.name_of_all_tasks(options.id_prefix), task.run)
     for earlier in left:
         refuse_older(task, earlier.marker)
     same_task = task.name.removeprefix(options.id_prefix)
@@ -210,7 +210,7 @@ def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
 
 
 @cache
-def _left(options: SinkOptions, same_query: str, run: str) -> tuple[Left, ...]:
+def _earlier_markers(options: SinkOptions, same_query: str, run: str) -> tuple[EarlierMarker, ...]:
     """Cached, so that each process asks once in a run: there is one group for each task of the
     query."""
     return last_batch_of_earlier_runs(options, same_query, run)

@@ -46,11 +46,11 @@ class Narrowing:
             return False
         column = attribute[0]
         if column in {"topic", "partition"} and isinstance(pushed_filter, EqualTo | In):
-            wanted = set(value) if isinstance(pushed_filter, In) else {value}
+            values = set(value) if isinstance(pushed_filter, In) else {value}
             if column == "topic":
-                self.topics = wanted if self.topics is None else self.topics & wanted
+                self.topics = values if self.topics is None else self.topics & values
             else:
-                self.partitions = wanted if self.partitions is None else self.partitions & wanted
+                self.partitions = values if self.partitions is None else self.partitions & values
             return True
         if column == "offset" and isinstance(value, int):
             return self._take_offset(pushed_filter, value)

@@ -86,16 +86,16 @@ def ids_of(written: OffsetsJson) -> dict[str, str]:
     return {topic: str(found) for topic, found in written.get(IDS_KEY, {}).items()}
 
 
-def made_anew(before: TopicIds, now: TopicIds) -> set[str]:
+def recreated_topics(before: TopicIds, now: TopicIds) -> set[str]:
     """Returns the topics that have another id than before. Topics whose id is not known do not
     count."""
     return {topic for topic, found in before.items() if now.get(topic, found) != found}
 
 
-def begins_of(start: OffsetsJson, ids: TopicIds) -> Offsets:
+def start_offsets(start: OffsetsJson, ids: TopicIds) -> Offsets:
     """Returns where to continue from `start`, given the topics' current ids. A topic that was
     created again is read from its beginning."""
-    other = made_anew(ids_of(start), ids)
+    other = recreated_topics(ids_of(start), ids)
     return {
         partition: 0 if partition.topic in other else at
         for partition, at in from_json(start).items()
@@ -108,7 +108,7 @@ def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
     A partition that is new in `end` is read from its beginning.
     """
     ids = ids_of(end)
-    begins = begins_of(start, ids)
+    begins = start_offsets(start, ids)
     ranges = [
         Range(
             *partition,

@@ -276,10 +276,10 @@ def _topics(given: Mapping[str, str]) -> Topics:
         except re.error as error:
             raise BadOption(f"subscribePattern is no regular expression: {error}") from None
         return Topics(pattern=text)
-    wanted = _json("assign", text)
+    assigned = _json("assign", text)
     partitions = [
         TopicPartition(topic, _number("assign", index))
-        for topic, indexes in wanted.items()
+        for topic, indexes in assigned.items()
         if isinstance(indexes, list)
         for index in indexes
     ]

@@ -38,7 +38,7 @@ class CommitFailed(RuntimeError):
     replays the batch."""
 
 
-class TaskShare(NamedTuple):
+class TaskReport(NamedTuple):
     """What a task has done, as it reports to the driver. `pending` is its transaction, if it is
     open."""
 
@@ -54,7 +54,7 @@ class TaskShare(NamedTuple):
         return self.pending is None and (self.was_done_before or self.rows > 0)
 
 
-class Left(NamedTuple):
+class EarlierMarker(NamedTuple):
     """A marker that an earlier run has left, and the group whose committed offset it is."""
 
     group: str
@@ -86,23 +86,25 @@ def of_query(options: SinkOptions, same_query: str) -> list[str]:
     return groups(options, lambda name: name.rstrip("0123456789").endswith(same_query))
 
 
-def last_batch_of_earlier_runs(options: SinkOptions, same_query: str, run: str) -> tuple[Left, ...]:
+def last_batch_of_earlier_runs(
+    options: SinkOptions, same_query: str, run: str
+) -> tuple[EarlierMarker, ...]:
     """Returns the markers of all tasks of the last batch that earlier runs have written.
 
     If the current run is not known, every marker counts as one of an earlier run.
     """
     admin, topic_id = clients.admin(options.admin_settings()), cache(topic_id_of(options))
-    found: list[Left] = []
+    found: list[EarlierMarker] = []
     for name in of_query(options, same_query):
         for marker in read_all(admin.list_group_offsets(name)):
             is_there = marker.topic_id in {NO_TOPIC_ID, topic_id(marker.topic)}
             if is_there and (not run or marker.run != run):
-                found.append(Left(name, marker))
+                found.append(EarlierMarker(name, marker))
     last = max((left.marker.done_offset for left in found), default=0)
     return tuple(left for left in found if left.marker.done_offset == last)
 
 
-def commit_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
+def commit_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
     """Commits the transactions that tasks have left open, if the invariant of this module allows
     it.
 
@@ -129,7 +131,7 @@ def commit_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
             ) from answer
 
 
-def abort_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
+def abort_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
     """Aborts the transactions that tasks have left open. One that cannot be aborted now is aborted
     by the next attempt at its task."""
     try:
@@ -142,7 +144,7 @@ def abort_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
             _log.warning("transaction %s is left as it is: %s", name, answer)
 
 
-def _check_accounted(options: SinkOptions, shares: list[TaskShare]) -> None:
+def _check_accounted(options: SinkOptions, shares: list[TaskReport]) -> None:
     task = shares[0].task
     same_query = task.name_of_all_tasks(options.id_prefix)
     _fence_absent(options, same_query, {share.task.name for share in shares})
@@ -171,7 +173,7 @@ def _fence_absent(options: SinkOptions, same_query: str, present: set[str]) -> N
 
 
 def _end(
-    options: SinkOptions, shares: list[TaskShare], *, is_commit: bool
+    options: SinkOptions, shares: list[TaskReport], *, is_commit: bool
 ) -> dict[str, bool | KafkaError]:
     pending = [share.pending for share in shares if share.pending is not None]
     if not pending:

@@ -37,7 +37,7 @@ from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.exactly_once import write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
-from odradek.spark.replays import TaskShare, abort_batch, commit_batch
+from odradek.spark.replays import TaskReport, abort_batch, commit_batch
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class Written(WriterCommitMessage):
 
     rows: int
     was_done_before: bool = False
-    share: TaskShare | None = None
+    share: TaskReport | None = None
 
 
-def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskShare]:
+def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskReport]:
     """Returns what the tasks have reported. Failed tasks have reported nothing."""
     return [
         message.share
@@ -187,7 +187,7 @@ def _write_exactly_once(options: SinkOptions, columns: "Iterator[RecordColumns]"
         return send_all(options, producer, columns)
 
     outcome = write_once(task, options, columns, send=send)
-    share = TaskShare(task, outcome.rows, outcome.was_done_before, outcome.pending)
+    share = TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending)
     return Written(outcome.rows, outcome.was_done_before, share)
 
 

@@ -39,18 +39,18 @@ from odradek.spark.offsets import (
     Range,
     Split,
     TopicIds,
-    begins_of,
     divide,
     from_json,
     ids_of,
     limit,
-    made_anew,
     plan,
+    recreated_topics,
+    start_offsets,
     to_json,
 )
 from odradek.spark.options import SinkOptions, SourceOptions, check_names
 from odradek.spark.sink import BatchSink, StreamSink
-from odradek.spark.worker_daemon import keep_loaded
+from odradek.spark.worker_daemon import freeze_loaded_objects
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ class OdradekDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Created again for each micro-batch by the Spark worker that plans the write."""
         super().__init__(options)
-        keep_loaded()
+        freeze_loaded_objects()
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Called in a Spark worker when the data source is unpickled; all modules it needs are
         loaded by then."""
         self.__dict__.update(state)
-        keep_loaded()
+        freeze_loaded_objects()
 
     @classmethod
     def name(cls) -> str:
@@ -220,10 +220,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest, ids = self._target or self._ends()
         self._latest = dict(latest)
         self._check_loss(start, latest, ids)
-        begins = begins_of(start, ids)
+        begins = start_offsets(start, ids)
         if not isinstance(limit, ReadAllAvailable):
-            latest = self._admitted(begins, latest)
-        if latest == from_json(start) and not made_anew(ids_of(start), ids):
+            latest = self._limited(begins, latest)
+        if latest == from_json(start) and not recreated_topics(ids_of(start), ids):
             return start
         self._last_batch_s = _clock.monotonic_s()
         return to_json(latest, self._split, ids)
@@ -232,7 +232,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions, ids = self._brokers.subscription()
         return _Ends(self._brokers.latest(partitions), ids)
 
-    def _admitted(self, begins: Offsets, latest: Offsets) -> Offsets:
+    def _limited(self, begins: Offsets, latest: Offsets) -> Offsets:
         options = self._options
         waiting = sum(max(0, end - begins.get(partition, 0)) for partition, end in latest.items())
         least = options.min_offsets_per_trigger
@@ -251,7 +251,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_loss(self, start: OffsetsJson, latest: Offsets, ids: TopicIds) -> None:
         """Raises or warns if records that were read before, or their topics, are gone; used by all
         triggers."""
-        other = made_anew(ids_of(start), ids)
+        other = recreated_topics(ids_of(start), ids)
         lost = []
         for partition, begin in from_json(start).items():
             name = f"{partition.topic} [{partition.partition}]"

@@ -25,16 +25,16 @@ _ADAPTIVE_STREAMS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
 # The class that writes checkpoint files. Where Hadoop's native library is missing, Spark's default
 # starts about seventeen `chmod` and `readlink` processes for each micro-batch; this one starts four
 # (decision 21). On a local disk both replace files by rename(2).
-CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
-FILES_OF_SPARK: Final = (
+CHECKPOINT_MANAGER_SETTING: Final = "spark.sql.streaming.checkpointFileManagerClass"
+SPARK_CHECKPOINT_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 )
-FILES_OF_ODRADEK: Final = (
+LOCAL_CHECKPOINT_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 # By default Java listens on loopback only.
 _LOCAL: Final = {
-    CHECKPOINT_FILES: FILES_OF_ODRADEK,
+    CHECKPOINT_MANAGER_SETTING: LOCAL_CHECKPOINT_MANAGER,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -67,21 +67,21 @@ def session(
     _log.info("Spark runs on Java %s (%s)", version, java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    wanted = dict(config or {})
-    chosen = master or wanted.get("spark.master") or os.environ.get("MASTER")
+    settings = dict(config or {})
+    chosen = master or settings.get("spark.master") or os.environ.get("MASTER")
     builder = SparkSession.builder.appName(name)
     if chosen is None:
         chosen = "local[*]"
     if chosen.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        wanted = _LOCAL | wanted
-    for key, value in (_EVERYWHERE | wanted).items():
+        settings = _LOCAL | settings
+    for key, value in (_EVERYWHERE | settings).items():
         builder = builder.config(key, value)
     with _python_path(STARTUP):
         made = builder.master(chosen).getOrCreate()
     # Spark finds the data source in `pyspark_odradek` by itself; registering it again would only
     # cause a warning.
-    _set_what_it_needs(made)
+    _set_required_settings(made)
     return made
 
 
@@ -101,12 +101,12 @@ def _python_path(entry: str) -> Iterator[None]:
 
 def register(spark: SparkSession) -> SparkSession:
     """Registers `format("odradek")` with a session, and sets what its sink needs."""
-    _set_what_it_needs(spark)
+    _set_required_settings(spark)
     spark.dataSource.register(OdradekDataSource)
     return spark
 
 
-def _set_what_it_needs(spark: SparkSession) -> None:
+def _set_required_settings(spark: SparkSession) -> None:
     if spark.conf.get(_ADAPTIVE_STREAMS, None) is None:
         # A replayed batch must be split into the same tasks: see `exactly_once`.
         spark.conf.set(_ADAPTIVE_STREAMS, "false")

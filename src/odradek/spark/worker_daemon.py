@@ -39,7 +39,7 @@ def _load(worker_module: str) -> None:
 
 
 @cache
-def keep_loaded() -> None:
+def freeze_loaded_objects() -> None:
     """Excludes all objects that exist now from garbage collection, once in each process.
 
     Spark's workers run a full collection after each task and each plan. Over all loaded modules it
@@ -61,7 +61,7 @@ def _refuse_threads() -> None:
         raise RuntimeError(f"workers cannot be forked while threads run: {', '.join(running)}")
 
 
-def without_delays(worker: Worker) -> Worker:
+def without_delayed_acks(worker: Worker) -> Worker:
     """Wraps `worker` so that it serves tasks over a connection without delayed acknowledgements.
 
     Java sends a task in two small writes. Its kernel holds the second one back until ours has
@@ -86,9 +86,9 @@ def main() -> None:
     if find_spec("numba") is not None:
         _load(worker_module)
     _refuse_threads()
-    keep_loaded()
+    freeze_loaded_objects()
     daemon: Any = import_module("pyspark.daemon")
-    daemon.worker = without_delays(daemon.worker)
+    daemon.worker = without_delayed_acks(daemon.worker)
     daemon.manager()
 
 

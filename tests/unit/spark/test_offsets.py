@@ -13,8 +13,8 @@ from odradek.spark.offsets import (
     from_json,
     ids_of,
     limit,
-    made_anew,
     plan,
+    recreated_topics,
     split_of,
     to_json,
 )
@@ -50,12 +50,12 @@ def test_new_partitions_are_read_from_their_beginning_and_empty_ones_not_at_all(
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
     start = json.loads(json.dumps(to_json({A0: 5, B0: 7}, ids={"a": "aa", "b": "bb"})))
     assert from_json(start) == {A0: 5, B0: 7}
-    assert made_anew(ids_of(start), {"a": "other", "b": "bb"}) == {"a"}
+    assert recreated_topics(ids_of(start), {"a": "other", "b": "bb"}) == {"a"}
     end = to_json({A0: 9, B0: 9}, ids={"a": "other", "b": "bb"})
     assert plan(start, end) == [Range("a", 0, 0, 9, "other"), Range("b", 0, 7, 9, "bb")]
     # What was written before ids were is taken for the same topic.
     assert plan(to_json({A0: 5}), end)[0] == Range("a", 0, 5, 9, "other")
-    assert made_anew({}, ids_of(end)) == made_anew(ids_of(end), {}) == set()
+    assert recreated_topics({}, ids_of(end)) == recreated_topics(ids_of(end), {}) == set()
 
 
 @given(_places, _places, st.integers(0, 30), st.integers(0, 100))

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from odradek.spark import source, worker_daemon
-from odradek.spark.worker_daemon import _refuse_threads, without_delays
+from odradek.spark.worker_daemon import _refuse_threads, without_delayed_acks
 
 
 def test_it_does_not_fork_while_a_thread_runs() -> None:
@@ -36,11 +36,11 @@ def test_what_java_sends_is_acknowledged_and_answered_at_once() -> None:
         socket.create_connection(listening.getsockname()),
         listening.accept()[0] as accepted,
     ):
-        assert without_delays(worker)(accepted, True) == 7
+        assert without_delayed_acks(worker)(accepted, True) == 7
     assert seen[0] != 0
     one, other = socket.socketpair()
     with one, other:
-        assert without_delays(worker)(one, True) == 7
+        assert without_delayed_acks(worker)(one, True) == 7
 
 
 def test_a_source_that_is_made_in_a_process_of_sparks_is_no_garbage(
@@ -50,10 +50,10 @@ def test_a_source_that_is_made_in_a_process_of_sparks_is_no_garbage(
     frozen: list[bool] = []
     monkeypatch.setattr(worker_daemon, "_is_forked_by_spark", lambda: True)
     monkeypatch.setattr("gc.freeze", lambda: frozen.append(True))
-    worker_daemon.keep_loaded.cache_clear()
+    worker_daemon.freeze_loaded_objects.cache_clear()
     try:
         source.OdradekDataSource({})
         source.OdradekDataSource({})
     finally:
-        worker_daemon.keep_loaded.cache_clear()
+        worker_daemon.freeze_loaded_objects.cache_clear()
     assert frozen == [True]

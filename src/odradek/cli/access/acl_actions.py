@@ -123,8 +123,8 @@ async def _find(admin: Admin, arguments: argparse.Namespace) -> Rules:
         AclFilter(resource.type, resource.name, resource.pattern) for resource in resources
     ] or [AclFilter()]
     found: Rules = {}
-    for wanted in filters:
-        _collect(found, await admin.describe_acls(wanted))
+    for acl_filter in filters:
+        _collect(found, await admin.describe_acls(acl_filter))
     return _about(arguments.principal, found) if arguments.principal else found
 
 

@@ -295,15 +295,15 @@ async def _why_it_stays(admin: Admin, group_id: str, error: KafkaError) -> str:
 
 async def named_partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
     """Reads partitions: `orders` means all partitions of the topic, `orders:0,1` two of them."""
-    wanted: dict[str, list[int] | None] = {}
+    indexes_by_topic: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, indexes = text.partition(":")
         chosen = _indexes(text, indexes) if colon else None
-        before = wanted.get(topic, [])
-        wanted[topic] = None if chosen is None or before is None else before + chosen
-    known = await topics_named(admin, wanted)
+        before = indexes_by_topic.get(topic, [])
+        indexes_by_topic[topic] = None if chosen is None or before is None else before + chosen
+    known = await topics_named(admin, indexes_by_topic)
     partitions: list[TopicPartition] = []
-    for topic, indexes_asked in wanted.items():
+    for topic, indexes_asked in indexes_by_topic.items():
         there = known[topic].partitions
         for index in there if indexes_asked is None else dict.fromkeys(indexes_asked):
             if index not in there:

@@ -187,15 +187,15 @@ async def _by_time(admin: Admin, partitions: list[TopicPartition], timestamp_ms:
     return found | await _listed(admin, without, LATEST)
 
 
-async def _within_log(admin: Admin, wanted: Plan) -> Plan:
+async def _within_log(admin: Admin, requested: Plan) -> Plan:
     """Limits offsets to the log: an offset before its start or after its end is replaced by
     that."""
-    if not wanted:
+    if not requested:
         return {}
-    first = await _ask(admin, wanted, EARLIEST)
-    end = await _ask(admin, wanted, LATEST)
+    first = await _ask(admin, requested, EARLIEST)
+    end = await _ask(admin, requested, LATEST)
     plan: Plan = {}
-    for partition, offset in wanted.items():
+    for partition, offset in requested.items():
         low, high = first[partition].offset, end[partition].offset
         plan[partition] = max(low, min(offset, high))
         if offset > high:

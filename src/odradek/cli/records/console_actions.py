@@ -154,8 +154,8 @@ async def _print_all(
     limit = arguments.max_messages
     while limit is None or printer.printed < limit:
         left = None if limit is None else limit - printer.printed
-        most = min(consumer.settings.max_poll_records, left) if left else None
-        taken = await consumer.poll(arguments.timeout_ms or _POLL_MS, most)
+        max_records = min(consumer.settings.max_poll_records, left) if left else None
+        taken = await consumer.poll(arguments.timeout_ms or _POLL_MS, max_records)
         if not taken and arguments.timeout_ms is not None:
             return
         printer.print(record for records in taken.values() for record in records)

@@ -92,7 +92,7 @@ async def _ask(
 ) -> Answer:
     clock = SystemClock()
     cluster = Cluster(settings)
-    wanted = {partition: [key] for partition in partitions}
+    keys_by_partition = {partition: [key] for partition in partitions}
     committed = settings.isolation_level == "read_committed"
     timeout_ms = settings.default_api_timeout_ms
     try:
@@ -105,7 +105,7 @@ async def _ask(
         for _ in range(times):
             begun_s = clock.monotonic_s()
             answers = await look_up(
-                cluster, wanted, read_committed=committed, timeout_ms=timeout_ms
+                cluster, keys_by_partition, read_committed=committed, timeout_ms=timeout_ms
             )
             took_ms.append(1000 * (clock.monotonic_s() - begun_s))
     except UnsupportedVersion as error:
@@ -115,10 +115,10 @@ async def _ask(
     records = [record for answer in answers.values() for record in answer.records]
     read = sum(answer.bytes_read for answer in answers.values())
     unindexed = sum(answer.unindexed_bytes for answer in answers.values())
-    return Answer(newest(records), _told(read, unindexed, took_ms))
+    return Answer(newest(records), _summary(read, unindexed, took_ms))
 
 
-def _told(bytes_read: int, unindexed_bytes: int, took_ms: list[float]) -> str:
+def _summary(bytes_read: int, unindexed_bytes: int, took_ms: list[float]) -> str:
     """Describes in one line what the last look-up read and how long the look-ups took."""
     line = f"{bytes_read} bytes read"
     if unindexed_bytes:
@@ -127,8 +127,8 @@ def _told(bytes_read: int, unindexed_bytes: int, took_ms: list[float]) -> str:
         return f"{line} in {took_ms[0]:.2f} ms"
     ordered = sorted(took_ms)
     share = {name: ordered[int(part * (len(ordered) - 1))] for name, part in _SHARES.items()}
-    told = ", ".join(f"{name} {value:.2f} ms" for name, value in share.items())
-    return f"{line} by the last of {len(took_ms)} look-ups: {told}"
+    text = ", ".join(f"{name} {value:.2f} ms" for name, value in share.items())
+    return f"{line} by the last of {len(took_ms)} look-ups: {text}"
 
 
 _SHARES = {"p50": 0.5, "p99": 0.99, "longest": 1.0}

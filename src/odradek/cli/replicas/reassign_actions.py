@@ -65,10 +65,10 @@ async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
         for broker in arguments.broker_list
     }
     current = await replicas_of(admin, topics)
-    most = arguments.replication_factor or max(map(len, current.values()))
-    if most > len(brokers):
+    replica_count = arguments.replication_factor or max(map(len, current.values()))
+    if replica_count > len(brokers):
         raise CommandFailed(
-            f"{most} replicas need as many brokers, and --broker-list has {len(brokers)};"
+            f"{replica_count} replicas need as many brokers, and --broker-list has {len(brokers)};"
             " list more brokers, or give a lower --replication-factor"
         )
     proposed = spread(current, brokers, replication_factor=arguments.replication_factor)

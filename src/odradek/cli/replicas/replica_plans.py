@@ -111,15 +111,15 @@ def spread(
         partition: [broker for broker in current[partition] if broker in brokers]
         for partition in sorted(current)
     }
-    wanted = {
+    replica_counts = {
         partition: min(replication_factor or len(current[partition]), len(brokers))
         for partition in plan
     }
     for partition, replicas in plan.items():
-        _shrink(replicas, wanted[partition], brokers)
+        _shrink(replicas, replica_counts[partition], brokers)
         loads.update(replicas)
     for partition, replicas in plan.items():
-        while len(replicas) < wanted[partition]:
+        while len(replicas) < replica_counts[partition]:
             chosen = _best(replicas, loads, brokers)
             replicas.append(chosen)
             loads[chosen] += 1
@@ -175,13 +175,13 @@ def _best(
 def _even_out(plan: Plan, loads: "Counter[int]", brokers: Mapping[int, str | None]) -> None:
     while True:
         for idle in sorted(loads, key=lambda broker: (loads[broker], broker)):
-            if _relieve_one(plan, loads, brokers, idle):
+            if _move_one_replica(plan, loads, brokers, idle):
                 break
         else:
             return
 
 
-def _relieve_one(
+def _move_one_replica(
     plan: Plan, loads: "Counter[int]", brokers: Mapping[int, str | None], idle: int
 ) -> bool:
     """Moves one replica to the idle broker from a broker that has at least two more, if

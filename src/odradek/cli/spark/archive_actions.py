@@ -47,7 +47,7 @@ def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSe
             spark.sparkContext.setLogLevel("OFF")
         yield spark
     except (PySparkException, Py4JError) as error:
-        raise CommandFailed(why(str(error))) from error
+        raise CommandFailed(cause_of(str(error))) from error
     except refusals as error:
         raise CommandFailed(str(error)) from error
     finally:
@@ -69,7 +69,7 @@ def _refusals() -> tuple[type[Exception], ...]:
     )
 
 
-def why(text: str) -> str:
+def cause_of(text: str) -> str:
     """Returns the line of Spark's error that states the cause: the last line of the task's
     traceback."""
     python, _, _ = text.partition("\n\tat ")
@@ -228,7 +228,7 @@ def restore_topic(arguments: argparse.Namespace) -> int:
     with spark_session(arguments, "odradek restore") as spark:
         from odradek.spark.archive import Archive, Restoring, restore
 
-        wanted = Restoring(
+        restoring = Restoring(
             arguments.topic,
             sink_options(arguments),
             to_topic=arguments.to_topic,
@@ -241,7 +241,7 @@ def restore_topic(arguments: argparse.Namespace) -> int:
         began_s = _clock.monotonic_s()
         bar = _Bar("records")
         try:
-            restored = restore(Archive(spark, arguments.directory), wanted, bar)
+            restored = restore(Archive(spark, arguments.directory), restoring, bar)
         finally:
             bar.clear()
         took_s = _clock.monotonic_s() - began_s
@@ -258,7 +258,7 @@ def restore_topic(arguments: argparse.Namespace) -> int:
                 "group": restored.group,
                 "seconds": round(took_s, 3),
             },
-            f"restored {_records(restored.records)} to {wanted.target}"
+            f"restored {_records(restored.records)} to {restoring.target}"
             + (", after what was there already" if restored.was_begun else "")
             + f", {took_s:.1f} s",
         )

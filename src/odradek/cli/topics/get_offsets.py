@@ -102,9 +102,9 @@ def _partition_set(text: str | None) -> frozenset[int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    wanted = chosen_filter(arguments)
+    is_selected = chosen_filter(arguments)
     import asyncio
 
     from odradek.cli.topics.partition_actions import print_offsets
 
-    return asyncio.run(print_offsets(arguments, wanted))
+    return asyncio.run(print_offsets(arguments, is_selected))

@@ -13,7 +13,7 @@ from odradek.tools.terminal import print_json
 from odradek.tools.topic_names import is_internal, no_such_topic
 
 
-async def print_offsets(arguments: argparse.Namespace, wanted: Filter) -> int:
+async def print_offsets(arguments: argparse.Namespace, is_selected: Filter) -> int:
     async with open_admin(arguments) as admin:
         known = await admin.list_topics(include_internal=True)
         partitions = [
@@ -21,7 +21,7 @@ async def print_offsets(arguments: argparse.Namespace, wanted: Filter) -> int:
             for name, topic in known.items()
             if not (arguments.exclude_internal_topics and is_internal(name))
             for index in topic.partitions
-            if wanted(name, index)
+            if is_selected(name, index)
         ]
         if not partitions:
             if arguments.topic is not None and arguments.topic not in known:

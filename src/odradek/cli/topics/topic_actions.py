@@ -90,19 +90,19 @@ async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
 async def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
     names = await _matching(admin, arguments)
     known = await admin.describe_topics(names)
-    wanted = {}
+    count = {}
     for name in names:
         topic = known[name]
         if isinstance(topic, KafkaError):
             raise CommandFailed(topic.message)
         assignment = arguments.replica_assignment
         total = arguments.partitions or len(assignment)
-        wanted[name] = NewPartitions(total, assignment and assignment[len(topic.partitions) :])
-    checked(await admin.create_partitions(wanted))
+        count[name] = NewPartitions(total, assignment and assignment[len(topic.partitions) :])
+    checked(await admin.create_partitions(count))
     if arguments.json:
-        print_json({name: new.total for name, new in wanted.items()})
+        print_json({name: new.total for name, new in count.items()})
     else:
-        for name, new in wanted.items():
+        for name, new in count.items():
             print(f"Topic {name} has {counted(new.total, 'partition')} now.")
 
 
@@ -216,9 +216,9 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
 async def _named_by_id(admin: Admin, arguments: argparse.Namespace) -> list[str] | None:
     if arguments.topic_id is None:
         return None
-    wanted = topic_id_bytes(arguments.topic_id)
+    topic_id = topic_id_bytes(arguments.topic_id)
     known = await admin.list_topics(include_internal=True)
-    names = [name for name, topic in known.items() if topic.id == wanted]
+    names = [name for name, topic in known.items() if topic.id == topic_id]
     if not names and not arguments.if_exists:
         raise CommandFailed(f"no topic has the id {arguments.topic_id}")
     return names

@@ -263,38 +263,38 @@ class ArchiveWriter:
         """Merges small neighbouring files. Returns by how much the number of files has fallen."""
         found = merges(self.state.files.values(), target_bytes)
         before, done = len(self.state.files), 0
-        total = sum(file.rows for file in found)
+        total = sum(merge.rows for merge in found)
         for group in batches_of(found, _MERGED_AT_ONCE_BYTES):
             for at in range(0, len(group), _MERGES_AT_ONCE):
-                some = group[at : at + _MERGES_AT_ONCE]
+                batch = group[at : at + _MERGES_AT_ONCE]
                 on_progress(done, total)
-                self._merge(some, codec)
-                done += sum(file.rows for file in some)
+                self._merge(batch, codec)
+                done += sum(merge.rows for merge in batch)
         return before - len(self.state.files)
 
-    def _merge(self, some: list[Merge], codec: str) -> None:
+    def _merge(self, merges: list[Merge], codec: str) -> None:
         staging = self._log.staging()
         local = self._directory.local_path(staging)
         if local is None:
-            added = self._merge_by_spark(some, codec, staging)
+            added = self._merge_by_spark(merges, codec, staging)
         else:
             root = self._directory.local_path("") or "/"
-            made = local_files.merge(self._session, root, some, local, codec)
+            made = local_files.merge(self._session, root, merges, local, codec)
             added = self._staged_paths(made, staging)
-        files = [file for merge in some for file in merge.files]
+        files = [file for merge in merges for file in merge.files]
         _compare(files, [file for file, _ in added])
         self._log.compact(added, [file.path for file in files])
 
     def _merge_by_spark(
-        self, some: list[Merge], codec: str, staging: str
+        self, merges: list[Merge], codec: str, staging: str
     ) -> list[tuple[DataFile, str]]:
         staging_path = self._directory.full_path(staging)
-        files = [file for merge in some for file in merge.files]
-        lanes = {file.name: lane for lane, merge in enumerate(some) for file in merge.files}
+        files = [file for merge in merges for file in merge.files]
+        lanes = {file.name: lane for lane, merge in enumerate(merges) for file in merge.files}
         with parquet.settings(self._session):
             records = self._archive.read_files(files)
             laned = records.withColumn("lane", parquet.lane_by_name(lanes))
-            together = laned.repartition(min(len(some), _MERGES_AT_ONCE), "lane")
+            together = laned.repartition(min(len(merges), _MERGES_AT_ONCE), "lane")
             parquet.write(together, staging_path, codec=codec, lane=f.col("lane"))
         found = parquet.staged_files(self._session, staging_path)
         return [(file, f"{staging}/{path}") for file, path in found]

@@ -126,14 +126,14 @@ def _merge(task: _Merging) -> list[DataFile]:
 
 
 def read_batches(
-    path: str, wanted: Callable[[pq.RowGroupMetaData], bool] = lambda _: True
+    path: str, is_selected: Callable[[pq.RowGroupMetaData], bool] = lambda _: True
 ) -> Iterator[pa.RecordBatch]:
     """Yields a file's records in small batches, whether Spark or this module wrote it. `wanted`
     selects the row groups."""
     # Reads are buffered and row groups are read one at a time, because records may be large.
     with pq.ParquetFile(path, buffer_size=1 << 20) as file:
         for index in range(file.num_row_groups):
-            if not wanted(file.metadata.row_group(index)):
+            if not is_selected(file.metadata.row_group(index)):
                 continue
             for batch in file.iter_batches(_ROWS_AT_ONCE, [index], SCHEMA.names):
                 table = pa.Table.from_batches([batch]).select(SCHEMA.names)

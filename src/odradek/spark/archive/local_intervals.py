@@ -55,12 +55,12 @@ def _within(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         times_ms = np.asarray(batch.column("timestamp").cast(pa.int64())) // 1000
-        wanted = np.ones(batch.num_rows, np.bool_)
+        is_within = np.ones(batch.num_rows, np.bool_)
         if since_ms is not None:
-            wanted &= times_ms >= since_ms
+            is_within &= times_ms >= since_ms
         if until_ms is not None:
-            wanted &= times_ms < until_ms
-        yield batch if wanted.all() else batch.filter(pa.array(wanted))
+            is_within &= times_ms < until_ms
+        yield batch if is_within.all() else batch.filter(pa.array(is_within))
 
 
 def in_order(files: list[LocalFile], interval: Interval) -> Iterator[pa.RecordBatch]:

@@ -32,10 +32,10 @@ WHILE_WRITING: Final = {
 
 
 @contextmanager
-def settings(session: SparkSession, wanted: Mapping[str, str] = WHILE_WRITING) -> Iterator[None]:
+def settings(session: SparkSession, changes: Mapping[str, str] = WHILE_WRITING) -> Iterator[None]:
     """Changes settings of the session for the duration of a `with` block."""
-    before = {name: session.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
+    before = {name: session.conf.get(name, None) for name in changes}
+    for name, value in changes.items():
         session.conf.set(name, value)
     try:
         yield

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
 from odradek.spark.archive.entries import DataFile, Gap, Offsets
-from odradek.spark.offsets import Range, limit, made_anew
+from odradek.spark.offsets import Range, limit, recreated_topics
 
 
 class DataLoss(Exception):
@@ -30,7 +30,7 @@ class Chunk(NamedTuple):
 
 def refuse_other_topics(known: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raises if a topic of the same name has another id than the archived one."""
-    for topic in sorted(made_anew(known, now)):
+    for topic in sorted(recreated_topics(known, now)):
         raise DataLoss(
             f"{topic} was deleted and made anew since it was archived: it is another topic of the"
             " same name; archive it into another directory"

@@ -28,9 +28,9 @@ from odradek.spark.archive.parquet import settings
 from odradek.spark.archive.plans import Interval, files_with, rounds
 from odradek.spark.archive.sending import (
     FORMAT,
-    Reached,
     RestoreDataSource,
     RestoreFailed,
+    RestoreProgress,
     Work,
     reached_by,
     work_options,
@@ -112,10 +112,10 @@ class _Restore:
         self._files = [file for file in self._state.files_of(wanted.topic) if self._may_hold(file)]
 
     def _may_hold(self, file: DataFile) -> bool:
-        wanted = self._wanted
+        restoring = self._wanted
         return not (
-            (wanted.since_ms is not None and file.last_ms < wanted.since_ms)
-            or (wanted.until_ms is not None and file.first_ms >= wanted.until_ms)
+            (restoring.since_ms is not None and file.last_ms < restoring.since_ms)
+            or (restoring.until_ms is not None and file.first_ms >= restoring.until_ms)
         )
 
     # The topic
@@ -173,7 +173,7 @@ class _Restore:
 
     # The records
 
-    def reached(self) -> dict[int, Reached]:
+    def reached(self) -> dict[int, RestoreProgress]:
         """Returns how far each partition is restored. Open transactions of an earlier run may yet
         change it."""
         partitions = [
@@ -203,7 +203,7 @@ class _Restore:
         earlier = sum(progress.records for progress in before.values())
         return Restored(done - earlier, any(position.values()), self.group)
 
-    def _run_job(self, job: list[Interval], now: dict[int, Reached]) -> None:
+    def _run_job(self, job: list[Interval], now: dict[int, RestoreProgress]) -> None:
         work = [
             Work(
                 self.group,
@@ -222,12 +222,12 @@ class _Restore:
             local_intervals.send(self._archive.session, tasks)
 
     def _sending(self, root: str, interval: Interval, work: Work) -> Sending:
-        wanted = self._wanted
+        restoring = self._wanted
         files = [
             LocalFile(file.first_offset, f"{root}/{file.path}")
             for file in files_with(self._files, interval)
         ]
-        return Sending(work, self._options, interval, files, wanted.since_ms, wanted.until_ms)
+        return Sending(work, self._options, interval, files, restoring.since_ms, restoring.until_ms)
 
     def _send_by_spark(self, job: list[Interval], work: list[Work]) -> None:
         self._archive.session.dataSource.register(RestoreDataSource)
@@ -251,11 +251,11 @@ class _Restore:
             & (f.col("offset") >= interval.start)
             & (f.col("offset") < interval.end)
         )
-        time, wanted = f.col("timestamp"), self._wanted
-        if wanted.since_ms is not None:
-            records = records.filter(time >= f.timestamp_millis(f.lit(wanted.since_ms)))
-        if wanted.until_ms is not None:
-            records = records.filter(time < f.timestamp_millis(f.lit(wanted.until_ms)))
+        time, restoring = f.col("timestamp"), self._wanted
+        if restoring.since_ms is not None:
+            records = records.filter(time >= f.timestamp_millis(f.lit(restoring.since_ms)))
+        if restoring.until_ms is not None:
+            records = records.filter(time < f.timestamp_millis(f.lit(restoring.until_ms)))
         return records.select(*_COLUMNS).coalesce(1).sortWithinPartitions("offset")
 
 

@@ -49,7 +49,7 @@ class RestoreFailed(Exception):
     """A restore cannot go on; the message says why and what to do."""
 
 
-class Reached(NamedTuple):
+class RestoreProgress(NamedTuple):
     """How far a partition is restored: the next archived offset, and the number of records so
     far."""
 
@@ -60,7 +60,7 @@ class Reached(NamedTuple):
         return json.dumps({"records": self.records, "source": source})
 
     @classmethod
-    def read(cls, group: str, source: str, committed: GroupOffset) -> "Reached":
+    def read(cls, group: str, source: str, committed: GroupOffset) -> "RestoreProgress":
         """Reads a committed offset. Raises if its metadata says that something else was
         restored."""
         try:
@@ -170,7 +170,9 @@ def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]
             )
         producer.begin_transaction()
         records = reached.records + _send(work, options, producer, batches, reached.offset)
-        note = OffsetAndMetadata(work.end, Reached(work.end, records).to_metadata(work.source))
+        note = OffsetAndMetadata(
+            work.end, RestoreProgress(work.end, records).to_metadata(work.source)
+        )
         producer.send_offsets({work.target: note}, work.group)
         producer.commit_transaction()
     finally:
@@ -218,14 +220,14 @@ def reached_by(
     partitions: list[TopicPartition],
     *,
     require_stable: bool,
-) -> dict[TopicPartition, Reached]:
+) -> dict[TopicPartition, RestoreProgress]:
     """Returns how far partitions are restored, according to the committed offsets."""
     admin = clients.admin(options.admin_settings())
     answers = admin.list_group_offsets(group, partitions, require_stable=require_stable)
-    found = dict.fromkeys(partitions, Reached())
+    found = dict.fromkeys(partitions, RestoreProgress())
     for topic_partition, answer in answers.items():
         if isinstance(answer, KafkaError):
             raise answer
         if answer.offset >= 0:
-            found[topic_partition] = Reached.read(group, source, answer)
+            found[topic_partition] = RestoreProgress.read(group, source, answer)
     return found

@@ -23,11 +23,11 @@ from odradek.spark.arrow.kernels import (
     HeaderColumns,
     Longs,
     fingerprint,
-    sealed,
+    read_only,
 )
 
-_NO_BYTES: Bytes = sealed(np.empty(0, np.uint8))
-_NO_ENDS: Ends = sealed(np.zeros(1, np.int32))
+_NO_BYTES: Bytes = read_only(np.empty(0, np.uint8))
+_NO_ENDS: Ends = read_only(np.zeros(1, np.int32))
 NO_HEADERS: Final = HeaderColumns(
     _NO_ENDS, Column(_NO_ENDS, _NO_BYTES, _NO_BYTES), Column(_NO_ENDS, _NO_BYTES, _NO_BYTES)
 )
@@ -75,8 +75,8 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
         _bytes_column(_taken(columns, "value", _is_bytes), count),
         _header_columns(_taken(columns, "headers", pa.types.is_list)),
         _taken(columns, "topic", _is_text),
-        sealed(_partitions(_taken(columns, "partition", pa.types.is_integer), count)),
-        sealed(_timestamps_ms(_taken(columns, "timestamp", _is_instant), count, now_ms)),
+        read_only(_partitions(_taken(columns, "partition", pa.types.is_integer), count)),
+        read_only(_timestamps_ms(_taken(columns, "timestamp", _is_instant), count, now_ms)),
     )
 
 
@@ -161,14 +161,14 @@ def _timestamps_ms(column: pa.Array | None, count: int, now_ms: int) -> Longs:
 def _bytes_column(column: pa.Array | None, count: int) -> Column:
     if column is None:
         no_ends: Ends = np.zeros(count + 1, np.int32)
-        return Column(sealed(no_ends), _NO_BYTES, sealed(np.zeros(count, np.uint8)))
+        return Column(read_only(no_ends), _NO_BYTES, read_only(np.zeros(count, np.uint8)))
     if column.type != pa.binary():
         column = column.cast(pa.binary())
     _, ends_buffer, data_buffer = column.buffers()
     begin = column.offset
     ends: Ends = np.frombuffer(ends_buffer, np.int32)[begin : begin + len(column) + 1]
     data = _NO_BYTES if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-    return Column(sealed(ends), sealed(data), sealed(_validity(column)))
+    return Column(read_only(ends), read_only(data), read_only(_validity(column)))
 
 
 def _validity(column: pa.Array) -> Bytes:
@@ -196,7 +196,7 @@ def _header_columns(column: pa.Array | None) -> HeaderColumns | None:
     if used.null_count:
         raise BadColumn("column headers: the key of a header is null, which no reader can take")
     return HeaderColumns(
-        sealed(ends),
+        read_only(ends),
         _bytes_column(fields["key"], len(entries)),
         _bytes_column(fields["value"], len(entries)),
     )

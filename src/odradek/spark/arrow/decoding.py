@@ -31,7 +31,7 @@ from odradek.spark.arrow.kernels import (
     HeaderColumns,
     Rows,
     decode_batch,
-    sealed,
+    read_only,
 )
 
 # About how many rows an Arrow batch has. Record batches are decoded whole, so it may be more.
@@ -73,7 +73,7 @@ class _VisibleBatches(Fetched):
 
     def pieces(self) -> Iterator[_Piece]:
         buffer, position = self._buffer, 0
-        whole = sealed(np.frombuffer(buffer, np.uint8))
+        whole = read_only(np.frombuffer(buffer, np.uint8))
         while position < self._end:
             try:
                 header = read_header(buffer, position)
@@ -94,7 +94,7 @@ def _piece(whole: Bytes, position: int, header: BatchHeader) -> _Piece:
             plain = decompress(header.codec, memoryview(whole.data)[begin:end])
         except MalformedCompression as error:
             raise MalformedRecords(str(error)) from error
-        data, begin, end = sealed(np.frombuffer(plain, np.uint8)), 0, len(plain)
+        data, begin, end = read_only(np.frombuffer(plain, np.uint8)), 0, len(plain)
     if header.record_count * _MIN_RECORD_BYTES > end - begin:
         raise MalformedRecords(f"{header.record_count} records in {end - begin} bytes")
     return _Piece(header, data, begin, end)

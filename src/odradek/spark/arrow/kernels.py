@@ -42,7 +42,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", njit(cache=True, nogil=True)(function))
 
 
-def sealed(array: A) -> A:
+def read_only(array: A) -> A:
     """Returns the array made read-only. Arrays that a loop only reads are always passed like this:
     for numba, writable arrays are another type, and it compiles a function again for each
     combination of types, which takes seconds."""

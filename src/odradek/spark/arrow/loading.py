@@ -13,7 +13,7 @@ from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
 
 def load_loops() -> None:
     """Encodes and decodes a few records, which loads all loops. Later calls have the same argument
-    types (`kernels.sealed`), so nothing is compiled again."""
+    types (`kernels.read_only`), so nothing is compiled again."""
     place = TopicPartition("loading", 0)
     rows = pa.record_batch(
         {

@@ -107,25 +107,25 @@ class RangeReader:
             read_committed=self._read_committed,
             check_crcs=self._settings.check_crcs,
         )
-        wanted = _Wanted(partition, topic_id, end, fail_on_data_loss)
-        coming = self._ask(wanted, start) if start < end else None
+        request = _Wanted(partition, topic_id, end, fail_on_data_loss)
+        coming = self._ask(request, start) if start < end else None
         try:
             while coming is not None:
                 answer = coming.result()
                 coming = None
                 if answer.next_offset < end:
-                    coming = self._ask(wanted, answer.next_offset)
+                    coming = self._ask(request, answer.next_offset)
                 yield from decoder.decode(answer.buffer, answer.first_offset, end, answer.aborted)
         finally:
             if coming is not None:
                 coming.cancel()
 
-    def _ask(self, wanted: _Wanted, offset: int) -> "Begun[_Answer]":
-        return self._thread.begin(self._fetch(wanted, offset))
+    def _ask(self, request: _Wanted, offset: int) -> "Begun[_Answer]":
+        return self._thread.begin(self._fetch(request, offset))
 
-    async def _fetch(self, wanted: _Wanted, offset: int) -> _Answer:
+    async def _fetch(self, request: _Wanted, offset: int) -> _Answer:
         """Sends fetch requests until a response has at least one batch."""
-        partition, _, end, fail_on_data_loss = wanted
+        partition, _, end, fail_on_data_loss = request
         cluster, failures = self._cluster, self._cluster.retry.failures()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.default_api_timeout_ms / 1000
@@ -144,7 +144,7 @@ class RangeReader:
                     buffer: Buffer = data.records or b""  # type: ignore[assignment]
                     next_offset, _ = end_of_batches(buffer)
                     if next_offset > offset:
-                        await self._check_id(wanted)
+                        await self._check_id(request)
                         return _Answer(offset, next_offset, buffer, data.aborted_transactions)
                     reason = (
                         f"the log ends at {data.high_watermark}, stable to"
@@ -166,10 +166,10 @@ class RangeReader:
             cluster.refresh_soon()
             await failures.wait()
 
-    async def _check_id(self, wanted: _Wanted) -> None:
+    async def _check_id(self, request: _Wanted) -> None:
         """Raises `DataLost` if the topic now has another id. Cached metadata may be old, so it is
         refreshed before the error is raised."""
-        partition, topic_id, _, fail_on_data_loss = wanted
+        partition, topic_id, _, fail_on_data_loss = request
         if topic_id == NO_TOPIC_ID:
             return
         limit_ms = self._settings.default_api_timeout_ms

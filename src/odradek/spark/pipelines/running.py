@@ -142,7 +142,7 @@ class Runner:
     def _failed(self, running: _Running, error: object) -> None:
         why = first_line(error)
         running.query = None
-        delay_s = None if is_hopeless(error) else running.backoff.next_delay_s()
+        delay_s = None if is_permanent(error) else running.backoff.next_delay_s()
         if delay_s is None:
             running.is_over = running.has_failed = True
             self._state.error = why
@@ -241,7 +241,7 @@ def _has_run(progress: Any) -> bool:
     return "addBatch" in progress["durationMs"]
 
 
-def is_hopeless(error: object) -> bool:
+def is_permanent(error: object) -> bool:
     """Returns whether the query would fail again in the same way after a restart."""
     reason = str(error).partition(_END_OF_REASON)[0]
     return any(name in reason for name in _HOPELESS)
@@ -253,11 +253,11 @@ def first_line(error: object) -> str:
     reason = str(error).partition(_END_OF_REASON)[0]
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     # If it contains a Python traceback, the last line of that states the cause.
-    told = [line for line in lines if _is_told(line)]
-    return (told[-1] if told else lines[0] if lines else type(error).__name__)[:300]
+    cause = [line for line in lines if _is_python_error(line)]
+    return (cause[-1] if cause else lines[0] if lines else type(error).__name__)[:300]
 
 
-def _is_told(line: str) -> bool:
+def _is_python_error(line: str) -> bool:
     """Returns whether a line is a Python error such as `odradek.spark.options.BadOption: no topic
     ...`."""
     name, colon, rest = line.partition(": ")

@@ -193,11 +193,11 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
     topic = table.text("topic")
     pattern = table.text("pattern")
     starting = table.text("starting")
-    most = table.take("max_offsets_per_trigger")
+    max_offsets = table.take("max_offsets_per_trigger")
     servers = table.text("bootstrap", bootstrap) or bootstrap
     if kind == "odradek":
         given = {"subscribe": topic, "subscribePattern": pattern, "startingOffsets": starting}
-        given["maxOffsetsPerTrigger"] = None if most is None else str(most)
+        given["maxOffsetsPerTrigger"] = None if max_offsets is None else str(max_offsets)
         shorthand = {key: value for key, value in given.items() if value is not None}
         options = {"kafka.bootstrap.servers": servers, **shorthand, **options}
         if not {"subscribe", "subscribePattern", "assign"} & set(options):

@@ -2,7 +2,7 @@ import pytest
 
 from odradek.cli.parser import parser_of
 from odradek.cli.spark import archive, restore
-from odradek.cli.spark.archive_actions import why
+from odradek.cli.spark.archive_actions import cause_of
 from odradek.tools.failures import UsageError
 
 
@@ -67,4 +67,4 @@ def test_of_sparks_many_lines_the_telling_one_is_shown() -> None:
         "odradek.spark.archive.sending.RestoreFailed: the topic was deleted\n\n"
         "\tat org.apache.spark.X: y\n"
     )
-    assert why(text).startswith("the topic was deleted; set ODRADEK_DEBUG=1")
+    assert cause_of(text).startswith("the topic was deleted; set ODRADEK_DEBUG=1")

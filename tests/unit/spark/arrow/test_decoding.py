@@ -24,7 +24,7 @@ from odradek.protocol.records import (
 from odradek.protocol.types import TopicPartition
 from odradek.spark.arrow.decoding import SCHEMA, SCHEMA_WITH_HEADERS, ArrowDecoder
 from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
-from odradek.spark.arrow.kernels import sealed
+from odradek.spark.arrow.kernels import read_only
 
 PLACE = TopicPartition("clicks", 3)
 FAR = 1 << 60
@@ -186,7 +186,7 @@ def test_a_header_without_a_name_is_read_as_null() -> None:
     )
     columns = record_columns(pa.record_batch({"value": ["v"], "headers": headers}), 0)
     assert columns.headers is not None
-    no_name = columns.headers.names._replace(is_valid=sealed(np.zeros(1, np.uint8)))
+    no_name = columns.headers.names._replace(is_valid=read_only(np.zeros(1, np.uint8)))
     columns = columns._replace(headers=columns.headers._replace(names=no_name))
     (packed,) = ArrowEncoder("t", lambda _: 1).pack(columns)
     buffer = memoryview(packed.records.build(0)).toreadonly()

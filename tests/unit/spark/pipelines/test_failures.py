@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.spark.pipelines.running import first_line, is_hopeless
+from odradek.spark.pipelines.running import first_line, is_permanent
 
 _LONG = """[STREAM_FAILED] Query terminated with exception: Job aborted
  at org.apache.spark.Something(Some.scala:1)
@@ -32,7 +32,7 @@ Logical Plan: DataLost
 
 def test_what_spark_says_about_the_query_is_not_taken_for_the_reason() -> None:
     assert first_line(_LONG + _DESCRIBED) == first_line(_LONG)
-    assert not is_hopeless("RequestTimedOut: nobody answers" + _DESCRIBED)
+    assert not is_permanent("RequestTimedOut: nobody answers" + _DESCRIBED)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_what_spark_says_about_the_query_is_not_taken_for_the_reason() -> None:
     ],
 )
 def test_a_query_that_would_fail_again_is_not_started_again(said: str) -> None:
-    assert is_hopeless(said + _DESCRIBED)
+    assert is_permanent(said + _DESCRIBED)
