@@ -43,6 +43,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the plan, with --execute, --verify and --cancel",
     )
+    _add_generate_arguments(parser)
+    parser.add_argument(
+        "--throttle",
+        metavar="BYTES",
+        type=whole_number,
+        default=-1,
+        help="with --execute: at most this many bytes a second between brokers",
+    )
+    parser.add_argument(
+        "--additional",
+        action="store_true",
+        help="with --execute: also while other moves are in progress; changes their throttle too",
+    )
+    parser.add_argument(
+        "--preserve-throttles",
+        action="store_true",
+        help="with --verify and --cancel: leave throttles as they are",
+    )
+    parser.add_argument("--timeout", type=whole_number, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--replica-alter-log-dirs-throttle", type=whole_number, help=argparse.SUPPRESS
+    )
+    add_json_argument(parser)
+    add_connection_arguments(parser, broker_list=False)
+
+
+def _add_generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topics-to-move-json-file",
         metavar="FILE",
@@ -70,29 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--disable-rack-aware", action="store_true", help="with --generate: ignore racks"
     )
-    parser.add_argument(
-        "--throttle",
-        metavar="BYTES",
-        type=whole_number,
-        default=-1,
-        help="with --execute: at most this many bytes a second between brokers",
-    )
-    parser.add_argument(
-        "--additional",
-        action="store_true",
-        help="with --execute: also while other moves are in progress; changes their throttle too",
-    )
-    parser.add_argument(
-        "--preserve-throttles",
-        action="store_true",
-        help="with --verify and --cancel: leave throttles as they are",
-    )
-    parser.add_argument("--timeout", type=whole_number, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--replica-alter-log-dirs-throttle", type=whole_number, help=argparse.SUPPRESS
-    )
-    add_json_argument(parser)
-    add_connection_arguments(parser, broker_list=False)
 
 
 def broker_ids(text: str) -> list[int]:
