@@ -27,7 +27,7 @@ Reply = ProduceResponse | Pipelined | Awaitable[ProduceResponse | None] | None
 
 
 def take_out_denied(context: RequestContext, request: ProduceRequest) -> list[TopicProduceResponse]:
-    """Takes the topics out of the request that the client may not write to; returns the answers for
+    """Removes the topics that the client may not write to from the request. Returns the answers for
     them. Without permission for the transactional id these are all topics."""
     topics, transactional_id = request.topic_data, request.transactional_id
     if _is_transactional(request) and (

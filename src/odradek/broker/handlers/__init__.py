@@ -30,7 +30,7 @@ class Handler(Generic[AnyRequest, AnyResponse]):
     """How a broker serves one API.
 
     - `handle(services, context, request)` returns the response, or an awaitable of it, or None
-      where the client wants no reply.
+      if the client wants no response.
     - `permission` says what a client needs permission for, and who asks for it
       (`broker.permissions`).
     - `splitting` says how a request with many elements is served in pieces

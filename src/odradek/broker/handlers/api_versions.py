@@ -49,7 +49,7 @@ def handle(
 
 @cache
 def supported(error: ErrorCode, version: int) -> ApiVersionsResponse:
-    """Returns the answer, the same object to all clients: it must not be changed."""
+    """Returns the response. All clients get the same object, so it must not be changed."""
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[

@@ -97,7 +97,8 @@ def _check_size(
 
 
 def _may_describe(services: Services, context: RequestContext) -> Callable[[str], bool] | None:
-    """Topics that match a pattern are left out if the member may not describe them (KIP-848)."""
+    """Returns the function that tells whether the member may describe a topic, or None if it may
+    describe all. A pattern stands for the topics that its member may describe (KIP-848)."""
     if services.authorizer is None:
         return None
     return partial(context.authorize_quietly, Operation.DESCRIBE, ResourceType.TOPIC)

@@ -46,7 +46,9 @@ async def handle(
         result = CreatableTopicResult(name=name, error_message=None)
         results.append(result)
         if not len(results) % _AT_ONCE:
-            await asyncio.sleep(0)  # A topic that is refused awaits nothing.
+            await asyncio.sleep(
+                0
+            )  # A refusal awaits nothing, so many of them would stall the event loop.
         try:
             if times > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
@@ -70,7 +72,8 @@ def _denied(topic: CreatableTopic) -> CreatableTopicResult:
 
 
 def _hide_configs(context: RequestContext, result: CreatableTopicResult) -> None:
-    """A client that may create a topic may still not be allowed to see its settings."""
+    """Removes the settings from the result if the client may not see them. A client may be allowed
+    to create a topic and not to see its settings."""
     if not context.authorize_quietly(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         result.num_partitions = result.replication_factor = -1

@@ -96,8 +96,8 @@ async def _when_done(
         for deletion in waiting:
             try:
                 if deletion.partition.log.durable_start_offset < deletion.upto:
-                    # The checkpoint could not be written, for want of a descriptor or of room:
-                    # after a crash the records would be there again.
+                    # The checkpoint could not be written (no file descriptor, no disk space), so
+                    # the records would be back after a crash.
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
                 if _is_done(services, deletion):
                     continue

@@ -97,7 +97,7 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        # Null is allowed on the wire, but Apache Kafka's own tools fall over it.
+        # The protocol allows null, but the tools of Apache Kafka fail with it.
         eligible_leader_replicas=list(partition.eligible),
         last_known_elr=list(partition.last_known),
         offline_replicas=image.offline_replicas(partition),

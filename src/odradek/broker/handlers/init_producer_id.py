@@ -71,7 +71,7 @@ async def _init(
     try:
         fresh_producer_id = await services.producer_ids.next()
     except ApiError:
-        # The metadata store is away; clients try again when they hear this.
+        # The metadata store cannot be reached. This error makes clients try again.
         return Identity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if transactional_id is None:
         return Identity(ErrorCode.NONE, fresh_producer_id, 0)

@@ -33,7 +33,7 @@ _FIRST_VERSION_WITH_NULL_PROTOCOL: Final = JoinGroupResponse.first_version_with_
 _FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT: Final = JoinGroupResponse.first_version_with(
     "skip_assignment"
 )
-# What a protocol takes in memory beside its name and its metadata.
+# The memory that a protocol takes besides its name and its metadata.
 _PROTOCOL_BYTES: Final = 100
 
 

@@ -58,6 +58,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=required_on_group(Operation.READ, _refused),
-    # The group rebalances when the last of these members have left, or their time is up.
+    # The first piece starts a rebalance. It ends when the last of the members have left, or when
+    # the rebalance times out.
     splitting=[Splitting("members", "members", max_elements=500)],
 )

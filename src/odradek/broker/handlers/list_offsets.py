@@ -171,6 +171,6 @@ HANDLER: Final = Handler(
     permission=CheckedByHandler(
         "DESCRIBE on each topic, or for brokers CLUSTER_ACTION on the cluster"
     ),
-    # To find a timestamp may mean to read a hundred thousand records.
+    # The search for a timestamp may read a hundred thousand records.
     splitting=[PARTITIONS._replace(max_elements=20)],
 )

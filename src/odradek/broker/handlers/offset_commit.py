@@ -159,7 +159,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler("READ on the group and on each topic"),
-    # Offsets that a group commits together are written together, as far as that takes no longer.
+    # Up to this number the offsets that a group commits together are written in one batch.
     splitting=[PARTITIONS._replace(max_elements=1_000)],
     has_small_responses=True,
 )

@@ -34,7 +34,7 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.world.timeslice import Timeslice
 
-# Some milliseconds' work.
+# How many partitions are fetched in one step: some milliseconds' work.
 _AT_ONCE: Final = 1_000
 _FIRST_VERSION_WITH_ERROR: Final = OffsetFetchResponse.first_version_with("error_code")
 _FIRST_VERSION_WITH_GROUPS: Final = OffsetFetchRequest.first_version_with("groups")
@@ -105,8 +105,8 @@ def _denied_group(asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
 def _take_out_denied(
     context: RequestContext, asked: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Takes the topics out of the request that the client may not describe; returns the answers
-    for them."""
+    """Removes the topics that the client may not describe from the request. Returns the answers for
+    them."""
     if asked.topics is None:
         return []
     asked.topics, denied = context.split_authorized(
@@ -119,7 +119,8 @@ def _take_out_denied(
 
 
 def _leave_out_hidden(context: RequestContext, group: OffsetFetchResponseGroup) -> None:
-    """A client that asks for all topics of a group is shown those that it may describe."""
+    """Removes the topics that the client may not describe from the answer. A request for all topics
+    of a group does not name them."""
     group.topics = [
         topic
         for topic in group.topics
@@ -256,7 +257,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler("DESCRIBE on each group and on each topic"),
-    # Of each group the handler itself fetches some partitions at a time.
+    # Within a group the handler itself fetches some partitions at a time.
     splitting=[
         Splitting("groups", "groups"),
         Splitting("topics", "topics", "partition_indexes", "partitions", max_elements=1_000),

@@ -151,7 +151,7 @@ def _count(request: ProduceRequest) -> int:
 async def _in_pieces(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | None:
-    """Serves some partitions at a time, each of them before the next."""
+    """Serves a request for many partitions: some of them at a time, in their order."""
     whole = ProduceResponse()
     timeslice = Timeslice.of_running_loop()
     for topic in request.topic_data:

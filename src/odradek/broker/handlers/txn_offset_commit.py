@@ -140,6 +140,6 @@ HANDLER: Final = Handler(
     permission=CheckedByHandler(
         "WRITE on the transactional id, READ on the group and on each topic"
     ),
-    # Offsets that a group commits together are written together, as far as that takes no longer.
+    # Up to this number the offsets that a group commits together are written in one batch.
     splitting=[PARTITIONS._replace(max_elements=1_000)],
 )
