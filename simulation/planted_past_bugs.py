@@ -287,7 +287,7 @@ def tell_unstable_offsets() -> list[Patch]:
 
 
 def name_itself_leader() -> list[Patch]:
-    return [(ClientMetadata, "_shown", lambda self, image: image)]
+    return [(ClientMetadata, "_visible", lambda self, image: image)]
 
 
 def coordinate_without_lease() -> list[Patch]:
