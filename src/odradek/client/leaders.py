@@ -154,14 +154,14 @@ async def _ask_one(
 
 async def list_offsets(
     cluster: Cluster,
-    wanted: Mapping[TopicPartition, int],
+    timestamps: Mapping[TopicPartition, int],
     *,
     read_committed: bool = False,
     timeout_ms: int,
 ) -> Answers[ListedOffset]:
     """Returns the offset of each partition at a timestamp, or at `EARLIEST`, `LATEST`, ..."""
     min_version = max(
-        (_FIRST_VERSIONS.get(timestamp, 0) for timestamp in wanted.values()), default=0
+        (_FIRST_VERSIONS.get(timestamp, 0) for timestamp in timestamps.values()), default=0
     )
 
     async def ask(
@@ -178,7 +178,7 @@ async def list_offsets(
                 ListOffsetsPartition(
                     partition_index=partition.partition,
                     current_leader_epoch=-1 if known is None else known.leader_epoch,
-                    timestamp=wanted[partition],
+                    timestamp=timestamps[partition],
                 )
             )
         response = await connection.request(
@@ -200,4 +200,4 @@ async def list_offsets(
             for answer in answered.partitions
         }
 
-    return await ask_leaders(cluster, wanted, ask, timeout_ms)
+    return await ask_leaders(cluster, timestamps, ask, timeout_ms)

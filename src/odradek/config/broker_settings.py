@@ -274,12 +274,14 @@ def _check_inter_broker_protocol(settings: BrokerSettings) -> None:
     name = BrokerSettings.security_inter_broker_protocol.name
     if name not in settings.layers.static:
         return
-    wanted = settings.security_inter_broker_protocol
+    protocol = settings.security_inter_broker_protocol
     if settings.inter_broker_listener_name is not None:
-        raise InvalidSetting(name, wanted, "inter.broker.listener.name is set; choose one of both")
+        raise InvalidSetting(
+            name, protocol, "inter.broker.listener.name is set; choose one of both"
+        )
     spoken = [settings.security_protocol(listener.name) for listener in settings.listeners]
-    if wanted not in spoken:
-        raise InvalidSetting(name, wanted, f"listeners has only {', '.join(spoken)}")
+    if protocol not in spoken:
+        raise InvalidSetting(name, protocol, f"listeners has only {', '.join(spoken)}")
 
 
 def _check_listeners(settings: BrokerSettings) -> None:

@@ -96,10 +96,10 @@ def describe_group(
 ) -> list[Description]:
     """Returns all settings of a group, or those named; the group need not exist."""
     whole = ConsumerGroupSettings.of(broker, overrides)
-    wanted = set(GROUP_DECLARED if names is None else names)
+    wanted_names = set(GROUP_DECLARED if names is None else names)
     described = []
     for setting in GROUP_DECLARED.values():
-        if setting.name not in wanted:
+        if setting.name not in wanted_names:
             continue
         value = setting.text(getattr(whole, setting.attribute))
         is_own = setting.name in overrides

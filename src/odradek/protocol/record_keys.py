@@ -29,8 +29,8 @@ _RECORD_AT: Final = Walk(
     "record at an offset",
     through="delta",
     offsets=Offsets.RISING,
-    parameters=("data", "count", "wanted"),
-    each=("if delta >= wanted: return (start, end) if delta == wanted else None",),
+    parameters=("data", "count", "target"),
+    each=("if delta >= target: return (start, end) if delta == target else None",),
 )
 
 

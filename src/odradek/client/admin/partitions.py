@@ -29,7 +29,7 @@ class ElectionType(IntEnum):
     PREFERRED = 0
     """The first replica leads again, if it is in sync."""
     UNCLEAN = 1
-    """Somebody leads, even if records are lost."""
+    """Any replica may become the leader, even if records are lost."""
 
 
 class Reassignment(NamedTuple):

@@ -17,7 +17,7 @@ from odradek.protocol.types import TopicPartition
 
 class RecordCalls(AdminChannel):
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> Answers[ListedOffset]:
         """Returns offsets by time: a timestamp in ms, or `EARLIEST`, `LATEST`, ... of `leaders`.
 
@@ -25,7 +25,7 @@ class RecordCalls(AdminChannel):
         """
         return await list_offsets(
             self.cluster,
-            wanted,
+            timestamps,
             read_committed=read_committed,
             timeout_ms=self.settings.default_api_timeout_ms,
         )

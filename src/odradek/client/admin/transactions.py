@@ -175,13 +175,13 @@ class TransactionCalls(CoordinatorChannel):
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> Answers[list[PartitionProducer]]:
         """Returns the active producers of partitions, from their leaders or from one broker."""
-        wanted = list(partitions)
+        asked = list(partitions)
         if broker_id is None:
             return await ask_leaders(
-                self.cluster, wanted, _ask_producers, self.settings.default_api_timeout_ms
+                self.cluster, asked, _ask_producers, self.settings.default_api_timeout_ms
             )
         return await self.ask_broker(
-            BrokerId(broker_id), lambda connection: _ask_producers(connection, wanted)
+            BrokerId(broker_id), lambda connection: _ask_producers(connection, asked)
         )
 
     async def abort_transaction(

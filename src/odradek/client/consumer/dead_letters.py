@@ -189,13 +189,13 @@ class Retrying:
     async def create_topics(self, admin: Admin, *, replication_factor: int = -1) -> None:
         """Creates the delay and dead-letter topics that are missing, with as many partitions."""
         described = await admin.describe_topics(self.topics)
-        wanted: list[NewTopic] = []
+        new_topics: list[NewTopic] = []
         for topic in self.topics:
             found = described[topic]
             if isinstance(found, KafkaError):
                 raise found
             names = [*(retry_topic(topic, delay) for delay in self.delays), dead_topic(topic)]
-            wanted += [
+            new_topics += [
                 NewTopic(
                     name,
                     partitions=len(found.partitions),
@@ -203,7 +203,7 @@ class Retrying:
                 )
                 for name in names
             ]
-        for answer in (await admin.create_topics(wanted)).values():
+        for answer in (await admin.create_topics(new_topics)).values():
             if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise answer
 

@@ -99,7 +99,7 @@ class Fetcher:
         if any(state.fault is not None for state in positions.assigned.values()):
             self._notify()
         now_s = self._loop.time()
-        wanted: dict[BrokerId, list[PartitionState]] = {}
+        by_broker: dict[BrokerId, list[PartitionState]] = {}
         full: set[BrokerId] = set()
         for state in positions.assigned.values():
             if not state.is_fetchable:
@@ -112,8 +112,8 @@ class Fetcher:
             elif state.not_before_s > now_s:
                 self._loop.call_at(state.not_before_s, self.wake)
             else:
-                wanted.setdefault(broker, []).append(state)
-        for broker, states in wanted.items():
+                by_broker.setdefault(broker, []).append(state)
+        for broker, states in by_broker.items():
             node = self._nodes.get(broker)
             if node is None:
                 node = self._nodes[broker] = _Node()
@@ -175,19 +175,19 @@ class Fetcher:
         self, session: FetchSession, states: list[PartitionState]
     ) -> tuple[dict[TopicPartition, FetchPosition], FetchRequest]:
         view, settings = self._cluster.view, self._settings
-        wanted: dict[TopicPartition, FetchPosition] = {}
+        fetch_positions: dict[TopicPartition, FetchPosition] = {}
         for state in states:
             topic = view.topics.get(state.partition.topic)
             if topic is None or not state.is_fetchable:
                 continue
-            wanted[state.partition] = FetchPosition(
+            fetch_positions[state.partition] = FetchPosition(
                 topic.id,
                 state.fetch_offset,
                 state.leader_epoch,
                 settings.max_partition_fetch_bytes,
             )
-        topics, forgotten = session.next_request(wanted)
-        return wanted, FetchRequest(
+        topics, forgotten = session.next_request(fetch_positions)
+        return fetch_positions, FetchRequest(
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_max_bytes,
@@ -332,17 +332,17 @@ class Fetcher:
         """Returns up to `limit` records that were fetched, and moves the positions past them."""
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         kept: list[tuple[PartitionState, int, Fetched]] = []
-        on_hand = self._fetched
-        while limit > 0 and on_hand:
-            state, generation, fetched = on_hand[0]
+        waiting = self._fetched
+        while limit > 0 and waiting:
+            state, generation, fetched = waiting[0]
             if (
                 state.generation != generation
                 or self._positions.assigned.get(state.partition) is not state
             ):
-                on_hand.popleft()
+                waiting.popleft()
                 continue
             if state.is_paused:
-                kept.append(on_hand.popleft())
+                kept.append(waiting.popleft())
                 continue
             records = self._take_from(state, fetched, limit)
             if records:
@@ -352,13 +352,13 @@ class Fetcher:
                     taken[state.partition] = records
                 else:
                     taken[state.partition] = before + records
-            elif on_hand and on_hand[0][2] is fetched:
-                on_hand.popleft()
+            elif waiting and waiting[0][2] is fetched:
+                waiting.popleft()
                 if state.generation == generation:
                     state.buffered.popleft()
                 self._wake.set()
         if kept:
-            on_hand.extendleft(reversed(kept))
+            waiting.extendleft(reversed(kept))
         return taken
 
     def _take_from(

@@ -160,14 +160,15 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Makes these the assigned partitions; those that stay keep their positions."""
-        wanted = list(dict.fromkeys(partitions))
+        unique_partitions = list(dict.fromkeys(partitions))
         before = self.assigned
-        topics = {partition.topic for partition in wanted}
+        topics = {partition.topic for partition in unique_partitions}
         for topic in {partition.topic: None for partition in before}:
             if topic not in topics and topic not in self.subscribed:
                 self._cluster.untrack(topic)
         self.assigned = {
-            partition: before.get(partition) or self._new_state(partition) for partition in wanted
+            partition: before.get(partition) or self._new_state(partition)
+            for partition in unique_partitions
         }
         for partition, state in self.assigned.items():
             if partition not in before:

@@ -223,16 +223,20 @@ class ClassicMembership:
                 )
                 await ownership.lose(ownership.owned)
             elif self._is_cooperative:
-                wanted = set(self._subscription.topics)
+                subscribed_topics = set(self._subscription.topics)
                 await ownership.revoke(
-                    [partition for partition in ownership.owned if partition.topic not in wanted]
+                    [
+                        partition
+                        for partition in ownership.owned
+                        if partition.topic not in subscribed_topics
+                    ]
                 )
             else:
                 await ownership.revoke(ownership.owned)
 
         if self._is_cooperative and self._dropped_because is None:
-            wanted = set(self._subscription.topics)
-            if all(partition.topic in wanted for partition in self._ownership.owned):
+            subscribed_topics = set(self._subscription.topics)
+            if all(partition.topic in subscribed_topics for partition in self._ownership.owned):
                 return
         await self._gate.run(work)
 
@@ -363,9 +367,9 @@ class ClassicMembership:
         )
         await self._gate.run(work)
         self.metadata_changed()
-        wanted = set(self._subscription.topics)
+        subscribed_topics = set(self._subscription.topics)
         if self._generation == generation and any(
-            partition.topic not in wanted for partition in assigned
+            partition.topic not in subscribed_topics for partition in assigned
         ):
             self.request_rejoin("the subscription changed while joining")
 
@@ -473,7 +477,11 @@ class ClassicMembership:
                 LeaveGroupResponse,
             )
         except (ClientError, KafkaError) as error:
-            _log.info("group %s: could not say goodbye: %s", self._group_id, error)
+            _log.info(
+                "group %s: LeaveGroup failed: %s",
+                self._group_id,
+                error,
+            )
 
 
 _AT_ONCE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}

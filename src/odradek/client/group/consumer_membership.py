@@ -408,7 +408,7 @@ class ConsumerMembership:
                 ConsumerGroupHeartbeatResponse,
             )
         except (ClientError, KafkaError) as error:
-            _log.info("group %s: could not say goodbye: %s", self._group_id, error)
+            _log.info("group %s: the last heartbeat failed: %s", self._group_id, error)
 
 
 def _is_final(error: BaseException) -> bool:

@@ -39,7 +39,7 @@ OnCommit = Callable[[Offsets, BaseException | None], None]
 
 _MISSING_TOPIC_LOOK_S = 1.0
 # How long close() tries to leave: a group that is not told finds out after session.timeout.ms.
-_GOODBYE_S = 3.0
+_LEAVE_TIMEOUT_S = 3.0
 _DROPPED = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -206,10 +206,10 @@ class Group:
             self._positions.subscribed = frozenset()
             self._ownership.listener = None
             try:
-                async with asyncio.timeout(_GOODBYE_S):
+                async with asyncio.timeout(_LEAVE_TIMEOUT_S):
                     await membership.leave("the consumer unsubscribed")
             except TimeoutError:
-                _log.info("group %s: nobody was there to say goodbye to", self.group_id)
+                _log.info("group %s: the member did not leave in time", self.group_id)
 
     async def _stop_running(self) -> None:
         if self._running is not None:
@@ -283,20 +283,20 @@ class Group:
     async def commit(self, offsets: Offsets | None, timeout_ms: int) -> None:
         """Commits, again until it succeeds; raises an error that is not retriable."""
         await self._finish_commits()
-        wanted = self._consumed() if offsets is None else offsets
-        if not wanted:
+        to_commit = self._consumed() if offsets is None else offsets
+        if not to_commit:
             return
         await self._cluster.retry.run_within(
             timeout_ms,
             f"group {self.group_id}: offsets were not committed",
-            lambda: self._commit_once(wanted),
+            lambda: self._commit_once(to_commit),
             may_retry=may_retry,
         )
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
         """Commits in the background, once; `on_commit(offsets, error)` gets the outcome."""
-        wanted = self._consumed() if offsets is None else dict(offsets)
-        task = self._loop.create_task(self._commit_in_background(wanted, on_commit))
+        to_commit = self._consumed() if offsets is None else dict(offsets)
+        task = self._loop.create_task(self._commit_in_background(to_commit, on_commit))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
 

@@ -66,7 +66,8 @@ class ProducerSettings(ClientSettings):
         string(
             "acks",
             "all",
-            "Who must have a record before it counts: all in sync, 1 the leader, 0 nobody.",
+            "Which replicas must have a record before it is acknowledged: all in sync, 1 the"
+            " leader, 0 none.",
             choices=("all", "-1", "0", "1"),
         )
     )
@@ -189,7 +190,7 @@ class ProducerSettings(ClientSettings):
         string(
             "transactional.id",
             None,
-            "Names the producer across restarts: its transactions, and whom it fences.",
+            "Identifies the producer across restarts: a new one fences the older one.",
             may_be_empty=False,
         )
     )

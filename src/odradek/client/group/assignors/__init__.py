@@ -26,7 +26,7 @@ from typing import Protocol, runtime_checkable
 from odradek.protocol.types import TopicPartition
 
 Partitions = Mapping[str, Sequence[int]]
-"""The partitions of every topic that somebody in the group is subscribed to and that exists."""
+"""The partitions of every existing topic to which a member of the group is subscribed."""
 Assigned = Mapping[str, Iterable[TopicPartition]]
 """The partitions of each member, by member id."""
 

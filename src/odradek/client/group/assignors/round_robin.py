@@ -13,10 +13,10 @@ class RoundRobinAssignor:
     def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
         ordered = in_order(members)
         assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in ordered}
-        wanted = {topic for member in ordered for topic in member.topics}
+        subscribed_topics = {topic for member in ordered for topic in member.topics}
         turn = 0
         for partition in all_partitions(partitions):
-            if partition.topic not in wanted:
+            if partition.topic not in subscribed_topics:
                 continue
             # A member that does not read this topic is passed over.
             while partition.topic not in ordered[turn % len(ordered)].topics:
