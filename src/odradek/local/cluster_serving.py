@@ -192,13 +192,13 @@ class LocalCluster:
             for broker, child in zip(self.brokers, brokers, strict=True):
                 if not child.is_running and child.pid not in ended:
                     ended.add(child.pid)
-                    self._tell_of_end(broker, child)
+                    self._report_end(broker, child)
             if store is not None and not store.is_running:
                 print(f"the {_STORE} ended ({store.ending()}); starting it again", flush=True)
                 supervisor.wait_until(lambda: supervisor.stops, restarts.next_delay_s())
                 supervisor.start(store)
 
-    def _tell_of_end(self, broker: BrokerDirectory, child: Child) -> None:
+    def _report_end(self, broker: BrokerDirectory, child: Child) -> None:
         if self._zookeeper is not None:
             self._end_session(broker, child)
         remove_pid(self._disk, f"{broker.directory}/{PID_FILE}", child.pid)

@@ -117,7 +117,7 @@ class RegistryClient:
                 answer = json.loads(response.read())
         except urllib.error.HTTPError as error:
             with error:
-                raise RegistryFailed(f"{self._url}{path}: {_said(error)}") from None
+                raise RegistryFailed(f"{self._url}{path}: {_error_message(error)}") from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise RegistryFailed(f"the registry at {self._url} cannot be asked: {reason}") from None
@@ -137,7 +137,7 @@ def _quoted(subject: str) -> str:
     return urllib.parse.quote(subject, safe="")
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _error_message(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(error.read())["message"])
     except (ValueError, KeyError, TypeError):

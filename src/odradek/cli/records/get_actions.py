@@ -19,14 +19,15 @@ from odradek.tools.terminal import flush_out, write_out
 from odradek.wording import counted
 from odradek.world import SystemClock
 
-# A transaction marker at the end of the log gives no record, so the scan also ends after this time.
+# Short, because a poll that only passes a transaction marker returns no record: the loop then checks
+# the consumer's position.
 _POLL_MS = 100
 
 
 class Answer(NamedTuple):
     record: ConsumerRecord | None
     # The cost of the look-up, for the user.
-    told: str
+    cost: str
 
 
 async def print_newest(
@@ -41,7 +42,7 @@ async def print_newest(
     else:
         answer = await _ask(settings, partitions, key, arguments.repeat)
     if arguments.stats:
-        print(answer.told, file=sys.stderr)
+        print(answer.cost, file=sys.stderr)
     record = answer.record
     if record is None:
         others = len(topic.all_partitions) - len(partitions)
@@ -149,7 +150,7 @@ async def _scan(
             for records in (await consumer.poll(_POLL_MS)).values():
                 count += len(records)
                 for record in records:
-                    if record.key == key and record.offset < ends[_where(record)]:
+                    if record.key == key and record.offset < ends[_partition_of(record)]:
                         found[record.partition] = record
     took_ms = 1000 * (clock.monotonic_s() - begun_s)
     return Answer(newest(found.values()), f"{counted(count, 'record')} read in {took_ms:.2f} ms")
@@ -162,5 +163,5 @@ async def _is_before(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> 
     return False
 
 
-def _where(record: ConsumerRecord) -> TopicPartition:
+def _partition_of(record: ConsumerRecord) -> TopicPartition:
     return TopicPartition(record.topic, record.partition)

@@ -16,8 +16,8 @@ from odradek.world import SystemClock
 
 _MINUTE_MS = 60_000
 _DEFAULT_TIMEOUT_MINUTES = 15
-# How many partitions one DescribeProducers round asks about.
-_PARTITIONS_A_REQUEST = 500
+# How many partitions one DescribeProducers request asks about.
+_MAX_PARTITIONS_PER_REQUEST = 500
 
 
 async def perform(arguments: argparse.Namespace) -> int:
@@ -142,8 +142,8 @@ async def _producers(
     if broker_id is not None:
         await require_brokers(admin, [broker_id])
     producers: dict[TopicPartition, list[PartitionProducer]] = {}
-    for start in range(0, len(partitions), _PARTITIONS_A_REQUEST):
-        asked = partitions[start : start + _PARTITIONS_A_REQUEST]
+    for start in range(0, len(partitions), _MAX_PARTITIONS_PER_REQUEST):
+        asked = partitions[start : start + _MAX_PARTITIONS_PER_REQUEST]
         answers = await admin.describe_producers(asked, broker_id=broker_id)
         for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
