@@ -19,8 +19,8 @@ from odradek.tools.terminal import flush_out, write_out
 from odradek.wording import counted
 from odradek.world import SystemClock
 
-# Short, because a poll that only passes a transaction marker returns no record: the loop then checks
-# the consumer's position.
+# Short, because a poll that only passes a transaction marker returns no record: the loop then
+# checks the consumer's position.
 _POLL_MS = 100
 
 
