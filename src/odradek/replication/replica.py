@@ -65,10 +65,14 @@ class Replica:
     # Invariants
 
     def check(self) -> None:
-        """Raises `InvariantViolation` if the offsets are out of order."""
+        """Raises `InvariantViolation` if the offsets are out of order.
+
+        While retention removes segments, in steps, the last stable offset may be below the log
+        start until `start_moved` is called.
+        """
         log, high = self.log, self.high_watermark.value
         stable = high if self._last_stable is None else self._last_stable.value
-        if not log.log_start_offset <= stable <= high <= log.log_end_offset:
+        if not log.log_start_offset <= high <= log.log_end_offset or stable > high:
             raise self.violation(
                 f"the offsets are out of order: log start {log.log_start_offset}, last stable "
                 f"{stable}, high watermark {high}, log end {log.log_end_offset}"

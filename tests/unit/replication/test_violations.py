@@ -10,6 +10,7 @@ import pytest
 
 from odradek.invariants import InvariantViolation
 from odradek.metadata import PartitionImage
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -162,6 +163,23 @@ def test_a_follower_whose_epoch_falls(caplog: pytest.LogCaptureFixture) -> None:
     partition = follower()
     with goes_offline(caplog, partition, "the leader epoch falls from 5 to 3"):
         partition.follow(BrokerId(3), LeaderEpoch(3))
+
+
+def test_a_partition_whose_node_is_deleted_has_no_epoch_and_is_not_offline() -> None:
+    """A large topic is deleted in parts, the nodes of its partitions first."""
+    partition = leader()
+    partition.follow(NO_LEADER, LeaderEpoch(-1))
+    assert not partition.is_served
+    assert partition.log.is_usable
+
+
+def test_retention_may_pass_an_open_transaction_before_the_replica_hears_of_it() -> None:
+    partition = leader()
+    partition._last_stable = Watermark(0)
+    partition.log.advance_log_start(1)
+    partition.check()
+    partition.start_moved()
+    assert partition.last_stable.value == 1
 
 
 def test_an_in_sync_set_without_the_leader(caplog: pytest.LogCaptureFixture) -> None:
