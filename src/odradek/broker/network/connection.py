@@ -77,22 +77,22 @@ class Connection(asyncio.Protocol):
         "_blocks",
         "_busy_poll",
         "_connections",
-        "_finishing",
         "_frames",
-        "_in_turn",
         "_is_admitted",
+        "_is_finishing",
+        "_is_serving",
+        "_is_turn_scheduled",
         "_loop",
-        "_out",
         "_queue",
         "_reply_batching",
         "_serve",
         "_small_replies",
         "_transport",
-        "_turn_scheduled",
         "_wait",
         "_waiting",
         "_waits_for_group",
         "_waits_pipelined",
+        "_writer",
         "active_s",
         "address",
         "held_bytes",
@@ -129,21 +129,21 @@ class Connection(asyncio.Protocol):
         self._waits_for_group = False
         # Whether the last request in `_waiting` waits for as long as the client has chosen.
         self._blocks = False
-        self._out = ReplyWriter(self._loop, self._take_turn)
+        self._writer = ReplyWriter(self._loop, self._take_turn)
         # Only where there is a real socket, whose other side sleeps and is woken.
         self._busy_poll: BusyPoll | None = None
         self._reply_batching: ReplyBatching | None = None
-        self._turn_scheduled = False
+        self._is_turn_scheduled = False
         self._awaits_reading = False
-        self._finishing = False
-        self._in_turn = False
+        self._is_finishing = False
+        self._is_serving = False
         self._is_admitted = True
         self._small_replies: list[bytes] = []
 
     @property
     def is_waiting(self) -> bool:
         """Whether a request is under way, or a reply has not been sent completely."""
-        return bool(self._waiting or self._out.parts)
+        return bool(self._waiting or self._writer.parts)
 
     @property
     def queued(self) -> int:
@@ -174,8 +174,8 @@ class Connection(asyncio.Protocol):
         """Whether the client decides when its next request is served: a request waits for as long
         as the client has chosen, or the client does not read its replies. A Produce request waits
         for followers, and does not count."""
-        out = self._out
-        return bool((self._waiting and self._blocks) or out.is_paused or out.parts)
+        writer = self._writer
+        return bool((self._waiting and self._blocks) or writer.is_paused or writer.parts)
 
     def begin_wait(self, wait: InterruptibleWait) -> None:
         """Called by the handler of a request that is to be interrupted if need be."""
@@ -202,11 +202,11 @@ class Connection(asyncio.Protocol):
         if not self._connections.admit(self, self.address):
             self._transport.abort()
             return
-        self._out.open(self._transport)
-        if self._out.is_direct:
+        self._writer.open(self._transport)
+        if self._writer.is_direct:
             self._busy_poll, self._reply_batching = self._connections.of_loop()
         if self._connections.send_buffer_bytes != OS_DEFAULT:
-            self._out.limit_send_buffer(self._connections.send_buffer_bytes)
+            self._writer.limit_send_buffer(self._connections.send_buffer_bytes)
         self._wait_for_admission()
 
     def _wait_for_admission(self) -> None:
@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
             self._frames.extend(frames)
             if self is queue.finisher:
                 queue.finished(self)
-        if self._frames and not self._turn_scheduled and self._is_admitted:
+        if self._frames and not self._is_turn_scheduled and self._is_admitted:
             if len(self._frames[0]) <= _MAX_BYTES_PER_TURN:
                 self._take_turn()
             else:
@@ -259,10 +259,10 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self._out.is_paused = True
+        self._writer.is_paused = True
 
     def resume_writing(self) -> None:
-        self._out.resume()
+        self._writer.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
             waiting.cancel()
         self._waiting.clear()
         self._small_replies.clear()
-        self._out.end()
+        self._writer.end()
         self._drop_unserved()
         self._queue.forget(self)
         self._connections.forget(self, self.address)
@@ -284,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Closes as soon as the requests under way are answered."""
-        self._finishing = True
+        self._is_finishing = True
         self._drop_unserved()
         self.read_on()
         if not self.is_waiting:
@@ -319,7 +319,7 @@ class Connection(asyncio.Protocol):
             return
         if (
             self._is_admitted
-            and not self._finishing
+            and not self._is_finishing
             and not self._frames
             and not self._awaits_reading
             and (self.held_bytes <= SMALL_BYTES or not self.is_blocked)
@@ -332,10 +332,10 @@ class Connection(asyncio.Protocol):
     def _take_turn(self) -> None:
         """Serves queued frames, a few at a time, so that other connections get their turn."""
         queue = self._queue
-        if self._turn_scheduled:
-            self._turn_scheduled = False
+        if self._is_turn_scheduled:
+            self._is_turn_scheduled = False
             queue.queued -= 1
-        self._in_turn = True
+        self._is_serving = True
         frames = self._frames
         room_bytes = _MAX_BYTES_PER_TURN
         for _ in range(_MAX_FRAMES_PER_TURN):
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
             self._serve_frame(frame)
             if room_bytes <= 0:
                 break
-        self._in_turn = False
+        self._is_serving = False
         self.check()
         if self._small_replies and (
             self._reply_batching is None
@@ -356,7 +356,7 @@ class Connection(asyncio.Protocol):
         queue.settle()
         if self._transport is None:
             return
-        if self._finishing:
+        if self._is_finishing:
             self.finish()
             return
         if not frames:
@@ -379,12 +379,12 @@ class Connection(asyncio.Protocol):
 
     def _queue_up(self) -> None:
         """Serves the next frames after the connections that queue already have had their turn."""
-        self._turn_scheduled = True
+        self._is_turn_scheduled = True
         self._queue.queued += 1
         self._connections.serving_order.add(self._take_turn)
 
     def _may_serve(self, frame: Buffer) -> bool:
-        if self._out.is_paused or self._out.parts:
+        if self._writer.is_paused or self._writer.parts:
             return False
         if not self._waiting:
             return True
@@ -431,7 +431,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_waiting(self, _: object) -> None:
         waiting = self._waiting
-        self._in_turn = True
+        self._is_serving = True
         while waiting and waiting[0][0].done():
             task, encode, size = waiting.popleft()
             self._hold(-size)
@@ -457,10 +457,10 @@ class Connection(asyncio.Protocol):
                 self._hold(size)
                 encoding.add_done_callback(self._answer_waiting)
                 break
-        self._in_turn = False
+        self._is_serving = False
         self._write_small_replies()
         self.active_s = self._loop.time()
-        if not self._turn_scheduled and self._transport is not None:
+        if not self._is_turn_scheduled and self._transport is not None:
             self._take_turn()
 
     def _refuse(self, error: MalformedMessage) -> None:
@@ -485,13 +485,13 @@ class Connection(asyncio.Protocol):
                 if not isinstance(part, bytes):
                     part.release()
             return
-        if len(parts) == 1 and not self._out.parts and isinstance(parts[0], bytes):
+        if len(parts) == 1 and not self._writer.parts and isinstance(parts[0], bytes):
             self._small_replies.append(parts[0])
-            if not self._in_turn:
+            if not self._is_serving:
                 self._write_small_replies()
             return
         self._write_small_replies()
-        self._out.send(parts)
+        self._writer.send(parts)
 
     def _write_small_replies(self) -> None:
         """Sends the small replies of a turn in one system call."""
