@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.cluster import reassignment
+from odradek.cluster import elections, reassignment
 from odradek.cluster.elections import check_decision
 from odradek.cluster.reassignment import Step, finish_reassignments, write_steps
 from odradek.cluster.state_changes import change_states
@@ -17,6 +17,7 @@ from odradek.metadata.paths import topic_path
 from odradek.metadata.store import Delete
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from tests.unit.cluster.test_concurrent_changes import Pair
+from tests.unit.cluster.test_elections import every_case, subsets
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BEFORE = PartitionImage(0, (1, 2, 3), BrokerId(1), LeaderEpoch(7), (1, 2), 1, 4)
@@ -122,3 +123,31 @@ async def test_a_blind_write_is_refused() -> None:
     await pair.prepare()
     with pytest.raises(InvariantViolation, match="overwrites whatever is there"):
         await attempt(pair.first.images, Delete(topic_path("t")))
+
+
+def test_no_decision_of_ours_breaks_a_rule() -> None:
+    """Over every small partition, with every set of eligible replicas and of live brokers."""
+    checked = 0
+    for one, live in every_case():
+        left = tuple(replica for replica in one.replicas if replica not in one.isr)
+        for eligible in subsets(left):
+            before = one._replace(eligible=eligible)
+            decisions = [
+                elections.after_loss(before, live, 9),
+                elections.departing(before, BrokerId(1), live, 9),
+                elections.leaving(before, BrokerId(1), 9),
+                elections.preferred(before, live, 9),
+                elections.unclean(before, BrokerId(2), live, 9),
+                elections.restored(before._replace(isr=(), last_known=(1,)), BrokerId(1), 9),
+                *(
+                    elections.returning(before, BrokerId(1), live, 9, condition)
+                    for condition in elections.LogCondition
+                ),
+            ]
+            for after in decisions:
+                if after is not None:
+                    is_restored = after is decisions[5]
+                    known = before._replace(isr=(), last_known=(1,)) if is_restored else before
+                    check_decision(T0, known, after)
+                    checked += 1
+    assert checked > 1000
