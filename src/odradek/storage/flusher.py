@@ -62,7 +62,7 @@ class Flusher:
         self._workers = world.workers
         # Closed segments that are to be synced, and those that a sync is under way for.
         self._closed: list[Segment] = []
-        self._syncing: list[Segment] = []
+        self._syncing: Sequence[Segment] = ()
         self._is_closed = False
         self._requested = recovery_point
         # Counts truncations: a sync that began before one proves nothing.
@@ -196,7 +196,7 @@ class Flusher:
                 self._advance(target)
             return True
         finally:
-            self._syncing = []
+            self._syncing = ()
             for segment in segments[: len(handles)]:
                 segment.file.unpin()
 
