@@ -272,7 +272,9 @@ class Segment:
             position = self._resume.get(offset)
             if position is not None:
                 return position
-        return self._search(self.index.floor(offset), offset)
+        # Not by the property `index`, which is one more call for every read of older records.
+        index = self.indexes.offset_index(self.size, self.is_active)
+        return self._search(index.floor(offset), offset)
 
     def end_below(self, start: int, limit: int, end_offset: int | None) -> int:
         """The end of the last whole batch after `start` that does not reach beyond the position
@@ -285,7 +287,7 @@ class Segment:
             size = self.locate(end_offset)
         if limit >= size:
             return size
-        end = self.index.batch_start_below(limit)
+        end = self.indexes.offset_index(self.size, self.is_active).batch_start_below(limit)
         if end <= start:
             end = self._last_start_below(start, limit)
         return end

@@ -46,6 +46,7 @@ class SegmentIndexes:
     __slots__ = (
         "_base_offset",
         "_directory",
+        "_loaded",
         "_offset_index",
         "_stores",
         "_time_index",
@@ -57,6 +58,7 @@ class SegmentIndexes:
         self._directory = directory
         self._base_offset = base_offset
         self._stores = stores
+        self._loaded = stores.indexes
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         # Of one file: `segment.index.bytes`. The segment rolls when one of the indexes is full.
@@ -78,9 +80,9 @@ class SegmentIndexes:
                 index.truncate_to(self._base_offset + index.offsets[-1] + 1, size)
             self._offset_index = index
             if not is_active:
-                self._stores.indexes.add(self, index.memory_bytes())
+                self._loaded.add(self, index.memory_bytes())
         elif not is_active:
-            self._stores.indexes.touch(self)
+            self._loaded.touch(self)
         return index
 
     def time_index(self, is_active: bool) -> TimeIndex:
@@ -89,7 +91,7 @@ class SegmentIndexes:
             time_index = TimeIndex.decode(self._base_offset, self._read(TIME_INDEX_SUFFIX))
             self._time_index = time_index
             if not is_active:
-                self._stores.indexes.add(self, time_index.memory_bytes())
+                self._loaded.add(self, time_index.memory_bytes())
         return time_index
 
     def _path(self, suffix: str) -> str:
@@ -165,11 +167,11 @@ class SegmentIndexes:
         """The segment is closed: from now on `LoadedIndexes` may drop the arrays."""
         if self._offset_index is not None and self._time_index is not None:
             size = self._offset_index.memory_bytes() + self._time_index.memory_bytes()
-            self._stores.indexes.add(self, size)
+            self._loaded.add(self, size)
 
     def reopen(self) -> None:
         """A truncation makes the segment the active one again: the arrays stay in memory."""
-        self._stores.indexes.remove(self)
+        self._loaded.remove(self)
 
     def drop_indexes(self) -> None:
         """Frees the memory of a closed segment's arrays: they can be read again."""
@@ -178,7 +180,7 @@ class SegmentIndexes:
     def forget(self) -> None:
         """The segment leaves the log."""
         self._stores.unwritten.pop(self, None)
-        self._stores.indexes.remove(self)
+        self._loaded.remove(self)
 
     # Invariants
 
