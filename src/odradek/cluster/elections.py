@@ -1,5 +1,8 @@
 """Decides which replica leads a partition: every such decision is a function here.
 
+Whether an unclean election is allowed, and which of the candidates has the longest log, is found
+out by `controller.elect_unclean`, which then calls `unclean`.
+
 Each function takes a partition's state from the image and the live brokers, and returns the state
 to write, or None if nothing is to change. `state_changes` writes it by compare-and-set on the
 version that the decision was made from, and has it decided again if the version has passed.

@@ -1,8 +1,8 @@
 """The machine of the group coordinator: all groups of one partition of `__consumer_offsets`.
 
-It finds the group that a command is about and lets the type of the group decide. Offsets, listing,
-deletion and retention are the same for all types and are decided here. Types other than the classic
-one plug in (`group.GroupTypePlugin`).
+It finds the group that a command is about and lets the type of the group decide. Listing, deletion
+and retention are the same for all types and are decided here; committed offsets are kept in
+`groups.offsets`. Types other than the classic one plug in (`group.GroupTypePlugin`).
 
 Invariant: a replay of the log gives the state in memory, except for what is never written: callers
 that wait, members that have an id and have not joined, and rebalances in progress. A record of an
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import (
     ClassicCommand,
     CommitOffsets,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import (
     ClassicCommand,

@@ -6,6 +6,8 @@
 Retention: an offset is kept while it is in use, and for `offsets.retention.minutes` after. The time
 runs from when the group became empty, or from the commit if the group has no members of its own or
 no longer subscribes to the topic. An offset that is pending in a transaction is never deleted.
+
+Whether a commit is accepted at all is decided by the group (`Group.check_commit`).
 """
 
 from collections.abc import Iterable, Iterator

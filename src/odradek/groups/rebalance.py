@@ -15,7 +15,7 @@ them. It has the two phases of a rebalance: `prepare` and `complete_join` for Jo
 from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import ClassicGroup, InitialDelay, State
+from odradek.groups.classic_group import ClassicGroup, InitialDelay, State
 from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.group import GroupChanged, GroupNow, GroupOutcome, members_of

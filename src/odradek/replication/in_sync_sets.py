@@ -1,5 +1,6 @@
 """Changes the in-sync sets of the partitions that this broker leads.
 
+`Leadership.next_in_sync` decides who is in the set; this module writes it to the metadata store.
 A follower leaves the set when it was not caught up for `replica.lag.time.max.ms`, or at once when
 its broker leaves the cluster's image. It enters the set when it holds every committed record.
 

@@ -1,6 +1,7 @@
-"""Authorizers decide which principal may do which operation on which resource.
+"""Authorizers answer whether a principal may do an operation on a resource.
 
-`Authorizer` is the interface, and `AclAuthorizer` the one that follows the ACLs of the cluster. The
+`Authorizer` is the interface, and `AclAuthorizer` the one that follows the ACLs of the cluster: it
+knows the super users and the default, and asks `security.acl_index` what the rules say. The
 setting `authorizer.class.name` chooses: the names of Kafka's own classes stand for `AclAuthorizer`,
 and `module:Class` is a Python class of the operator. A broker without this setting has no
 authorizer and allows everything.
@@ -13,7 +14,7 @@ from typing import Final
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.acls import Operation, ResourceType
-from odradek.security.acls import NO_RULES, AclIndex, Decision, Rules, Ruling
+from odradek.security.acl_index import NO_RULES, AclIndex, Decision, Rules, Ruling
 from odradek.security.principals import Principal
 
 SETTING: Final = "authorizer.class.name"

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from odradek.config import BrokerSettings
-from odradek.groups.classic import ClassicGroup
+from odradek.groups.classic_group import ClassicGroup
 from odradek.groups.commands import (
     CommitOffsets,
     FetchedOffset,

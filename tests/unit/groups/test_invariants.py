@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from odradek import invariants
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import LeavingMember
 from odradek.groups.consumer.assignors import ASSIGNORS, Subscribers, Topics, uniform
 from odradek.groups.consumer.member import TopicIdPartition

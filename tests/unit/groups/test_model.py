@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import (
     DeleteGroup,
     Heartbeat,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import (
     CommitOffsets,
     DeleteGroup,

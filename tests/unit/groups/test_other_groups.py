@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import (
     ClassicCommand,
     CommitOffsets,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.groups.classic import TRANSITIONS, ClassicGroup, State
+from odradek.groups.classic_group import TRANSITIONS, ClassicGroup, State
 from odradek.groups.commands import JoinReply, LeavingMember, Protocol, SyncGroup, SyncReply
 from odradek.groups.rebalance import PENDING_JOINS_TIMEOUT_MS
 from odradek.invariants import InvariantViolation

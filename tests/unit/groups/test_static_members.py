@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.groups.classic import State
+from odradek.groups.classic_group import State
 from odradek.groups.commands import Heartbeat, JoinReply, LeavingMember, Protocol, SyncReply
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (

@@ -13,7 +13,7 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
-from odradek.security.acls import AclIndex, Ruling
+from odradek.security.acl_index import AclIndex, Ruling
 
 TOPIC = ResourceType.TOPIC
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED

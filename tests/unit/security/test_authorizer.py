@@ -11,7 +11,7 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
-from odradek.security.acls import AclIndex
+from odradek.security.acl_index import AclIndex
 from odradek.security.authorizer import AclAuthorizer, Authorizer, load_authorizer
 from odradek.security.principals import ANONYMOUS, Principal
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import CONSUMER_PROTOCOL
+from odradek.groups.classic_group import CONSUMER_PROTOCOL
 from odradek.groups.commands import (
     ClassicCommand,
     Heartbeat,

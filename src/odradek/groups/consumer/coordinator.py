@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import ClassicGroup
+from odradek.groups.classic_group import ClassicGroup
 from odradek.groups.commands import ClassicCommand
 from odradek.groups.consumer.classic_members import ClassicMembers
 from odradek.groups.consumer.commands import (

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.config.coordinator_settings import GroupSettings
-from odradek.groups.classic import CONSUMER_PROTOCOL, ClassicGroup
+from odradek.groups.classic_group import CONSUMER_PROTOCOL, ClassicGroup
 from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, ConsumerDecision

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.groups.classic import ClassicGroup, State
+from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import Heartbeat, JoinReply, LeavingMember, Protocol, SyncReply
 from odradek.groups.consumer.group import ConsumerGroup, GroupState
 from odradek.protocol.errors import ErrorCode

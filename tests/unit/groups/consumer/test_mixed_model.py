@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from odradek.groups.classic import ClassicGroup
+from odradek.groups.classic_group import ClassicGroup
 from odradek.groups.commands import (
     Heartbeat,
     JoinReply,
