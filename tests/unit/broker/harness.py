@@ -20,6 +20,7 @@ from odradek.protocol.schema import Request, Response
 from odradek.world import World
 from simulation.run import run
 from simulation.world import Simulation
+from tests.inside import inside
 
 R = TypeVar("R", bound=Response)
 
@@ -117,3 +118,7 @@ def with_broker(
             await test(connect)
 
     run(main, seed=1)
+
+
+on_broker = inside(with_broker)
+"""Decorates a test that `with_broker` runs."""

@@ -19,7 +19,7 @@ from odradek.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 from tests.unit.broker.test_every_api import REQUESTS, error_codes
 
 Connect = Callable[[], Awaitable[Client]]
@@ -75,102 +75,89 @@ async def found(
 
 
 @pytest.mark.parametrize("key", sorted(set(REQUESTS)), ids=lambda key: all_apis()[key].name)
-def test_a_super_user_is_served_as_without_an_authorizer(key: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        version = served_apis()[key].max_version
-        response = await client.ask(REQUESTS[key], all_apis()[key].response, version=version)
-        assert not any(error_codes(response)), response
-
-    with_broker(test, **SUPER)
+@on_broker(**SUPER)
+async def test_a_super_user_is_served_as_without_an_authorizer(connect: Connect, key: int) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    version = served_apis()[key].max_version
+    response = await client.ask(REQUESTS[key], all_apis()[key].response, version=version)
+    assert not any(error_codes(response)), response
 
 
-def test_without_an_authorizer_rules_are_not_taken() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        mine = rule(ResourceType.TOPIC, "t", Operation.READ)
-        assert await create(client, mine) == [ErrorCode.SECURITY_DISABLED]
-        described = await client.ask(DescribeAclsRequest(), DescribeAclsResponse)
-        assert described.error_code == ErrorCode.SECURITY_DISABLED
-        deleted = await client.ask(
-            DeleteAclsRequest(filters=[DeleteAclsFilter()]), DeleteAclsResponse
-        )
-        assert deleted.filter_results[0].error_code == ErrorCode.SECURITY_DISABLED
-
-    with_broker(test)
+@on_broker()
+async def test_without_an_authorizer_rules_are_not_taken(connect: Connect) -> None:
+    client = await connect()
+    mine = rule(ResourceType.TOPIC, "t", Operation.READ)
+    assert await create(client, mine) == [ErrorCode.SECURITY_DISABLED]
+    described = await client.ask(DescribeAclsRequest(), DescribeAclsResponse)
+    assert described.error_code == ErrorCode.SECURITY_DISABLED
+    deleted = await client.ask(DeleteAclsRequest(filters=[DeleteAclsFilter()]), DeleteAclsResponse)
+    assert deleted.filter_results[0].error_code == ErrorCode.SECURITY_DISABLED
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_rules_are_made_found_and_removed(version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        rules = [
-            rule(ResourceType.TOPIC, "orders", Operation.READ, principal="User:a"),
-            rule(ResourceType.TOPIC, "orders", Operation.READ, principal="User:b"),
-            rule(ResourceType.TOPIC, "ord", Operation.ALL, pattern=PatternType.PREFIXED),
-            rule(ResourceType.TOPIC, "*", Operation.DESCRIBE),
-            rule(ResourceType.GROUP, "a/b .. %2F ü", Operation.READ),
-            rule(ResourceType.GROUP, "..", Operation.READ),
-            rule(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER),
-        ]
-        request = CreateAclsRequest(creations=[*rules, rules[0]])
-        created = await client.ask(request, CreateAclsResponse, version=version)
-        assert not any(error_codes(created))
-        assert len(await found(client)) == len(rules)
-        matching = await found(client, ResourceType.TOPIC, "orders", PatternType.MATCH)
-        assert {name for name, _, _ in matching} == {"orders", "ord", "*"}
-        literal = await found(client, name="..", pattern=PatternType.LITERAL)
-        assert literal == [("..", "User:ANONYMOUS", Operation.READ)]
-
-        wanted = DeleteAclsFilter(
-            resource_type_filter=2,
-            resource_name_filter=None,
-            pattern_type_filter=1,
-            principal_filter=None,
-            host_filter=None,
-            operation=3,
-            permission_type=1,
-        )
-        deleted = await client.ask(
-            DeleteAclsRequest(filters=[wanted, wanted]), DeleteAclsResponse, version=version
-        )
-        first, second = deleted.filter_results
-        assert [acl.principal for acl in first.matching_acls] == ["User:a", "User:b"]
-        assert second.matching_acls == []
-        assert len(await found(client)) == len(rules) - 2
-
-    with_broker(test, **SUPER)
+@on_broker(**SUPER)
+async def test_rules_are_made_found_and_removed(connect: Connect, version: int) -> None:
+    client = await connect()
+    rules = [
+        rule(ResourceType.TOPIC, "orders", Operation.READ, principal="User:a"),
+        rule(ResourceType.TOPIC, "orders", Operation.READ, principal="User:b"),
+        rule(ResourceType.TOPIC, "ord", Operation.ALL, pattern=PatternType.PREFIXED),
+        rule(ResourceType.TOPIC, "*", Operation.DESCRIBE),
+        rule(ResourceType.GROUP, "a/b .. %2F ü", Operation.READ),
+        rule(ResourceType.GROUP, "..", Operation.READ),
+        rule(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER),
+    ]
+    request = CreateAclsRequest(creations=[*rules, rules[0]])
+    created = await client.ask(request, CreateAclsResponse, version=version)
+    assert not any(error_codes(created))
+    assert len(await found(client)) == len(rules)
+    matching = await found(client, ResourceType.TOPIC, "orders", PatternType.MATCH)
+    assert {name for name, _, _ in matching} == {"orders", "ord", "*"}
+    literal = await found(client, name="..", pattern=PatternType.LITERAL)
+    assert literal == [("..", "User:ANONYMOUS", Operation.READ)]
+    wanted = DeleteAclsFilter(
+        resource_type_filter=2,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=3,
+        permission_type=1,
+    )
+    deleted = await client.ask(
+        DeleteAclsRequest(filters=[wanted, wanted]), DeleteAclsResponse, version=version
+    )
+    first, second = deleted.filter_results
+    assert [acl.principal for acl in first.matching_acls] == ["User:a", "User:b"]
+    assert second.matching_acls == []
+    assert len(await found(client)) == len(rules) - 2
 
 
-def test_rules_that_say_nothing_are_refused_one_by_one() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        topic = ResourceType.TOPIC
-        bad = [
-            rule(ResourceType.ANY, "t", Operation.READ),
-            rule(topic, "t", Operation.ANY),
-            rule(topic, "t", Operation.UNKNOWN),
-            rule(topic, "", Operation.READ),
-            rule(topic, "t", Operation.READ, pattern=PatternType.MATCH),
-            rule(topic, "t", Operation.READ, permission=Permission.ANY),
-            rule(topic, "t", Operation.READ, principal="alice"),
-            rule(ResourceType.CLUSTER, "mine", Operation.READ),
-        ]
-        codes = await create(client, *bad, rule(topic, "t", Operation.READ))
-        assert codes == [ErrorCode.INVALID_REQUEST] * len(bad) + [ErrorCode.NONE]
-        unknown = await client.ask(
-            DescribeAclsRequest(resource_type_filter=99, operation=1), DescribeAclsResponse
-        )
-        assert unknown.error_code == ErrorCode.INVALID_REQUEST
-
-    with_broker(test, **SUPER)
+@on_broker(**SUPER)
+async def test_rules_that_say_nothing_are_refused_one_by_one(connect: Connect) -> None:
+    client = await connect()
+    topic = ResourceType.TOPIC
+    bad = [
+        rule(ResourceType.ANY, "t", Operation.READ),
+        rule(topic, "t", Operation.ANY),
+        rule(topic, "t", Operation.UNKNOWN),
+        rule(topic, "", Operation.READ),
+        rule(topic, "t", Operation.READ, pattern=PatternType.MATCH),
+        rule(topic, "t", Operation.READ, permission=Permission.ANY),
+        rule(topic, "t", Operation.READ, principal="alice"),
+        rule(ResourceType.CLUSTER, "mine", Operation.READ),
+    ]
+    codes = await create(client, *bad, rule(topic, "t", Operation.READ))
+    assert codes == [ErrorCode.INVALID_REQUEST] * len(bad) + [ErrorCode.NONE]
+    unknown = await client.ask(
+        DescribeAclsRequest(resource_type_filter=99, operation=1), DescribeAclsResponse
+    )
+    assert unknown.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_nobody_without_permission_changes_rules() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        everything = rule(ResourceType.TOPIC, "*", Operation.ALL)
-        assert await create(client, everything) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-
-    with_broker(test, authorizer_class_name=STANDARD, super_users="User:admin")
+@on_broker(authorizer_class_name=STANDARD, super_users="User:admin")
+async def test_nobody_without_permission_changes_rules(connect: Connect) -> None:
+    client = await connect()
+    everything = rule(ResourceType.TOPIC, "*", Operation.ALL)
+    assert await create(client, everything) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]

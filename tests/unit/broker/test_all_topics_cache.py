@@ -26,7 +26,7 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from odradek.protocol.types import TopicId
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 from tests.unit.broker.test_acls import create, rule
 from tests.unit.broker.test_permissions import LENIENT
 
@@ -129,43 +129,43 @@ async def test_few_encodings_are_kept() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 8, 10, 13])
-def test_all_topics_are_told_with_brokers_and_operations(version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("wide", partitions=250)
-        await client.create_topic("narrow")
-        request = MetadataRequest(
-            topics=[] if version == 0 else None,
-            include_topic_authorized_operations=True,
-            include_cluster_authorized_operations=True,
-        )
-        for _ in range(2):
-            response = await client.ask(request, MetadataResponse, version=version)
-            assert [broker.host for broker in response.brokers] == ["broker"]
-            assert [topic.name for topic in response.topics] == ["narrow", "wide"]
-            indexes = [part.partition_index for part in response.topics[1].partitions]
-            assert indexes == list(range(250))
-            told = response.topics[0].topic_authorized_operations
-            assert told == (TOPIC_OPERATIONS if version >= 8 else -(2**31))
-        await client.create_topic("new")
+@on_broker()
+async def test_all_topics_are_told_with_brokers_and_operations(
+    connect: Connect, version: int
+) -> None:
+    client = await connect()
+    await client.create_topic("wide", partitions=250)
+    await client.create_topic("narrow")
+    request = MetadataRequest(
+        topics=[] if version == 0 else None,
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    for _ in range(2):
         response = await client.ask(request, MetadataResponse, version=version)
-        assert [topic.name for topic in response.topics] == ["narrow", "new", "wide"]
-
-    with_broker(test)
+        assert [broker.host for broker in response.brokers] == ["broker"]
+        assert [topic.name for topic in response.topics] == ["narrow", "wide"]
+        indexes = [part.partition_index for part in response.topics[1].partitions]
+        assert indexes == list(range(250))
+        told = response.topics[0].topic_authorized_operations
+        assert told == (TOPIC_OPERATIONS if version >= 8 else -(2**31))
+    await client.create_topic("new")
+    response = await client.ask(request, MetadataResponse, version=version)
+    assert [topic.name for topic in response.topics] == ["narrow", "new", "wide"]
 
 
 @pytest.mark.parametrize("version", [0, 13])
-def test_topics_that_a_client_may_not_see_are_left_out(version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("open")
-        await client.create_topic("secret")
-        deny = rule(ResourceType.TOPIC, "secret", Operation.ALL, permission=Permission.DENY)
-        assert await create(client, deny) == [0]
-        request = MetadataRequest(
-            topics=[] if version == 0 else None, include_topic_authorized_operations=True
-        )
-        response = await client.ask(request, MetadataResponse, version=version)
-        assert [topic.name for topic in response.topics] == ["open"]
-
-    with_broker(test, **LENIENT)
+@on_broker(**LENIENT)
+async def test_topics_that_a_client_may_not_see_are_left_out(
+    connect: Connect, version: int
+) -> None:
+    client = await connect()
+    await client.create_topic("open")
+    await client.create_topic("secret")
+    deny = rule(ResourceType.TOPIC, "secret", Operation.ALL, permission=Permission.DENY)
+    assert await create(client, deny) == [0]
+    request = MetadataRequest(
+        topics=[] if version == 0 else None, include_topic_authorized_operations=True
+    )
+    response = await client.ask(request, MetadataResponse, version=version)
+    assert [topic.name for topic in response.topics] == ["open"]

@@ -32,6 +32,7 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.protocol.types import TopicPartition
 from odradek.replication.state_partitions import partition_of
 from odradek.world import World
+from tests.inside import inside
 from tests.unit.replication.cluster import Cluster, with_cluster
 
 BOOTSTRAP = ["broker-1:9092", "broker-2:9092", "broker-3:9092"]
@@ -51,6 +52,10 @@ def with_three(test: Callable[[Cluster], Awaitable[None]], seed: int = 1) -> Non
         min_insync_replicas="2",
         group_initial_rebalance_delay_ms="0",
     )
+
+
+on_three = inside(with_three)
+"""Decorates a test that `with_three` runs."""
 
 
 def image(cluster: Cluster) -> ClusterImage:
@@ -125,115 +130,106 @@ def producer_for(world: World, transactional_id: str) -> Producer:
 # Finding
 
 
-def test_every_broker_names_the_same_coordinators() -> None:
-    async def test(cluster: Cluster) -> None:
-        found = {
-            key: [await coordinator_of(cluster, key, kind, asked) for asked in (1, 2, 3)]
-            for kind in (0, 1)
-            for key in (f"{kind}-{number}" for number in range(12))
-        }
-        assert all(len(set(brokers)) == 1 for brokers in found.values()), found
-        assert {brokers[0] for brokers in found.values()} == {1, 2, 3}
-        for topic in ("__consumer_offsets", "__transaction_state"):
-            for partition in image(cluster).topics[topic].partitions:
-                assert sorted(partition.replicas) == [1, 2, 3]
-
-    with_three(test)
+@on_three()
+async def test_every_broker_names_the_same_coordinators(cluster: Cluster) -> None:
+    found = {
+        key: [await coordinator_of(cluster, key, kind, asked) for asked in (1, 2, 3)]
+        for kind in (0, 1)
+        for key in (f"{kind}-{number}" for number in range(12))
+    }
+    assert all(len(set(brokers)) == 1 for brokers in found.values()), found
+    assert {brokers[0] for brokers in found.values()} == {1, 2, 3}
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        for partition in image(cluster).topics[topic].partitions:
+            assert sorted(partition.replicas) == [1, 2, 3]
 
 
 # Transactions
 
 
-def test_a_transaction_ends_wherever_its_partitions_are_led() -> None:
-    async def test(cluster: Cluster) -> None:
-        await create_spread(cluster)
+@on_three()
+async def test_a_transaction_ends_wherever_its_partitions_are_led(cluster: Cluster) -> None:
+    await create_spread(cluster)
 
-        async def work(world: World) -> None:
-            for number in range(4):
-                async with producer_for(world, f"tx-{number}") as producer:
-                    await producer.init_transactions()
-                    for committed in (True, False, True):
-                        await producer.begin_transaction()
-                        value = b"%d" % number if committed else b"aborted"
-                        for partition in range(3):
-                            await producer.send("t", value, partition=partition)
-                        if committed:
-                            await producer.commit_transaction()
-                        else:
-                            await producer.abort_transaction()
-
-        await as_client(cluster, work)
-        coordinators = {await coordinator_of(cluster, f"tx-{number}", 1) for number in range(4)}
-        assert len(coordinators) > 1
-        found = await as_client(cluster, lambda world: read_committed(world, 24))
-        assert found == sorted([(index, b"%d" % n) for n in range(4) for index in range(3)] * 2)
-
-    with_three(test)
-
-
-def test_whoever_coordinates_next_ends_what_was_decided() -> None:
-    """The decision is committed, the markers cannot be written, and the coordinator dies."""
-
-    async def test(cluster: Cluster) -> None:
-        await create_spread(cluster)
-        coordinator = await coordinator_of(cluster, "tx", 1)
-        others = [number for number in (1, 2, 3) if number != coordinator]
-
-        async def work(world: World) -> None:
-            producer = producer_for(world, "tx")
-            await producer.init_transactions()
-            await producer.begin_transaction()
-            for partition in range(3):
-                await producer.send("t", b"decided", partition=partition)
-            await producer.flush()
-            # Others still fetch the decision from it; its own requests do not get through.
-            for number in others:
-                cluster.simulation.network.refuse(f"broker-{number}", 9092)
-            await producer.commit_transaction()
-            await producer.close(timeout_ms=100)
-
-        await as_client(cluster, work)
-        cluster.brokers[coordinator].kill()
-        for number in others:
-            cluster.simulation.network.admit(f"broker-{number}")
-        found = await as_client(cluster, lambda world: read_committed(world, 3))
-        assert found == [(index, b"decided") for index in range(3)]
-        assert await coordinator_of(cluster, "tx", 1, others[0]) in others
-
-    with_three(test)
-
-
-def test_offsets_count_with_the_transaction_also_on_another_broker() -> None:
-    async def test(cluster: Cluster) -> None:
-        await create_spread(cluster)
-        groups = [f"g-{number}" for number in range(6)]
-
-        async def work(world: World) -> None:
-            options = {
-                "bootstrap_servers": BOOTSTRAP,
-                "group_id": "",
-                "auto_offset_reset": "earliest",
-            }
-            async with producer_for(world, "tx") as producer:
+    async def work(world: World) -> None:
+        for number in range(4):
+            async with producer_for(world, f"tx-{number}") as producer:
                 await producer.init_transactions()
-                for group in groups:
-                    options["group_id"] = group
-                    async with Consumer(
-                        ConsumerSettings.from_options(options), world=world
-                    ) as consumer:
-                        await producer.begin_transaction()
-                        await producer.send("t", group.encode(), partition=0)
-                        await producer.send_offsets_to_transaction(
-                            {TopicPartition("t", 1): 7}, consumer.group_metadata()
-                        )
+                for committed in (True, False, True):
+                    await producer.begin_transaction()
+                    value = b"%d" % number if committed else b"aborted"
+                    for partition in range(3):
+                        await producer.send("t", value, partition=partition)
+                    if committed:
                         await producer.commit_transaction()
+                    else:
+                        await producer.abort_transaction()
 
-        await as_client(cluster, work)
-        for group in groups:
-            broker = await coordinator_of(cluster, group, 0)
-            assert await committed_offset(cluster, broker, group) == 7
+    await as_client(cluster, work)
+    coordinators = {await coordinator_of(cluster, f"tx-{number}", 1) for number in range(4)}
+    assert len(coordinators) > 1
+    found = await as_client(cluster, lambda world: read_committed(world, 24))
+    assert found == sorted([(index, b"%d" % n) for n in range(4) for index in range(3)] * 2)
 
-    with_three(test)
+
+@on_three()
+async def test_whoever_coordinates_next_ends_what_was_decided(cluster: Cluster) -> None:
+    """The decision is committed, the markers cannot be written, and the coordinator dies."""
+    await create_spread(cluster)
+    coordinator = await coordinator_of(cluster, "tx", 1)
+    others = [number for number in (1, 2, 3) if number != coordinator]
+
+    async def work(world: World) -> None:
+        producer = producer_for(world, "tx")
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        for partition in range(3):
+            await producer.send("t", b"decided", partition=partition)
+        await producer.flush()
+        # Others still fetch the decision from it; its own requests do not get through.
+        for number in others:
+            cluster.simulation.network.refuse(f"broker-{number}", 9092)
+        await producer.commit_transaction()
+        await producer.close(timeout_ms=100)
+
+    await as_client(cluster, work)
+    cluster.brokers[coordinator].kill()
+    for number in others:
+        cluster.simulation.network.admit(f"broker-{number}")
+    found = await as_client(cluster, lambda world: read_committed(world, 3))
+    assert found == [(index, b"decided") for index in range(3)]
+    assert await coordinator_of(cluster, "tx", 1, others[0]) in others
+
+
+@on_three()
+async def test_offsets_count_with_the_transaction_also_on_another_broker(cluster: Cluster) -> None:
+    await create_spread(cluster)
+    groups = [f"g-{number}" for number in range(6)]
+
+    async def work(world: World) -> None:
+        options = {
+            "bootstrap_servers": BOOTSTRAP,
+            "group_id": "",
+            "auto_offset_reset": "earliest",
+        }
+        async with producer_for(world, "tx") as producer:
+            await producer.init_transactions()
+            for group in groups:
+                options["group_id"] = group
+                async with Consumer(
+                    ConsumerSettings.from_options(options), world=world
+                ) as consumer:
+                    await producer.begin_transaction()
+                    await producer.send("t", group.encode(), partition=0)
+                    await producer.send_offsets_to_transaction(
+                        {TopicPartition("t", 1): 7}, consumer.group_metadata()
+                    )
+                    await producer.commit_transaction()
+
+    await as_client(cluster, work)
+    for group in groups:
+        broker = await coordinator_of(cluster, group, 0)
+        assert await committed_offset(cluster, broker, group) == 7
 
 
 # Groups
@@ -288,48 +284,45 @@ async def committed_offset(cluster: Cluster, broker: int, group: str) -> int | E
     return ErrorCode(partition.error_code) if partition.error_code else partition.committed_offset
 
 
-def test_a_new_coordinator_never_answers_from_old_state() -> None:
+@on_three()
+async def test_a_new_coordinator_never_answers_from_old_state(cluster: Cluster) -> None:
     """Whatever it is asked from the first moment on, it says the offset, or to come again."""
-
-    async def test(cluster: Cluster) -> None:
-        await create_spread(cluster)
-        coordinator = await coordinator_of(cluster, "g", 0)
-        others = [number for number in (1, 2, 3) if number != coordinator]
-        for offset in range(1, 30):
-            await insist_on(cluster, coordinator, "g", offset)
-        cluster.brokers[coordinator].kill()
-        heard: list[int | ErrorCode] = []
-        while 29 not in heard:
-            assert len(heard) < 5000
-            heard += [await committed_offset(cluster, number, "g") for number in others]
-            await asyncio.sleep(0.001)
-        assert set(heard) - {29} <= LOADING, set(heard)
-
-    with_three(test)
+    await create_spread(cluster)
+    coordinator = await coordinator_of(cluster, "g", 0)
+    others = [number for number in (1, 2, 3) if number != coordinator]
+    for offset in range(1, 30):
+        await insist_on(cluster, coordinator, "g", offset)
+    cluster.brokers[coordinator].kill()
+    heard: list[int | ErrorCode] = []
+    while 29 not in heard:
+        assert len(heard) < 5000
+        heard += [await committed_offset(cluster, number, "g") for number in others]
+        await asyncio.sleep(0.001)
+    assert set(heard) - {29} <= LOADING, set(heard)
 
 
-def test_a_coordinator_without_enough_replicas_promises_nothing_and_forgets_nothing() -> None:
-    async def test(cluster: Cluster) -> None:
-        await create_spread(cluster)
-        coordinator = await coordinator_of(cluster, "g", 0)
-        others = [number for number in (1, 2, 3) if number != coordinator]
-        await insist_on(cluster, coordinator, "g", 1)
-        for number in others:
-            cluster.brokers[number].kill()
-        index = partition_of("g", image(cluster), "__consumer_offsets")
-        while True:
-            state = image(cluster).partition("__consumer_offsets", index)
-            assert state is not None
-            if state.isr == (coordinator,):
-                break
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.1)
-        error = await commit_offset(cluster, coordinator, "g", 2)
-        assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert await committed_offset(cluster, coordinator, "g") == 1
-        for number in others:
-            cluster.brokers[number].start()
-        await insist_on(cluster, coordinator, "g", 3)
-        assert await committed_offset(cluster, coordinator, "g") == 3
-
-    with_three(test)
+@on_three()
+async def test_a_coordinator_without_enough_replicas_promises_nothing_and_forgets_nothing(
+    cluster: Cluster,
+) -> None:
+    await create_spread(cluster)
+    coordinator = await coordinator_of(cluster, "g", 0)
+    others = [number for number in (1, 2, 3) if number != coordinator]
+    await insist_on(cluster, coordinator, "g", 1)
+    for number in others:
+        cluster.brokers[number].kill()
+    index = partition_of("g", image(cluster), "__consumer_offsets")
+    while True:
+        state = image(cluster).partition("__consumer_offsets", index)
+        assert state is not None
+        if state.isr == (coordinator,):
+            break
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.1)
+    error = await commit_offset(cluster, coordinator, "g", 2)
+    assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await committed_offset(cluster, coordinator, "g") == 1
+    for number in others:
+        cluster.brokers[number].start()
+    await insist_on(cluster, coordinator, "g", 3)
+    assert await committed_offset(cluster, coordinator, "g") == 3

@@ -37,6 +37,7 @@ from odradek.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from odradek.world import World
+from tests.inside import inside
 from tests.unit.broker.test_coordinators_apart import (
     LOADING,
     as_client,
@@ -46,7 +47,7 @@ from tests.unit.broker.test_coordinators_apart import (
     read_committed,
 )
 from tests.unit.broker.transactional import insist
-from tests.unit.replication.cluster import Cluster, with_cluster
+from tests.unit.replication.cluster import Cluster, on_cluster, with_cluster
 
 
 def with_three(
@@ -60,6 +61,10 @@ def with_three(
         offsets_commit_timeout_ms="2000",
         replica_lag_time_max_ms=replica_lag_time_max_ms,
     )
+
+
+on_three = inside(with_three)
+"""Decorates a test that `with_three` runs."""
 
 
 async def commit(
@@ -121,36 +126,36 @@ async def another_coordinator(cluster: Cluster, group: str, before: int) -> int:
             await asyncio.sleep(0.05)
 
 
-def test_a_coordinator_that_is_cut_off_does_not_answer_with_old_offsets() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        old = await coordinator_of(cluster, "g", 0)
-        await insist_on_commit(cluster, old, "g", 50)
-        cluster.brokers[old].cut_store()
-        for other in {1, 2, 3} - {old}:
-            cluster.simulation.network.cut(f"broker-{old}", f"broker-{other}")
-        new = await another_coordinator(cluster, "g", old)
-        await insist_on_commit(cluster, new, "g", 100)
-        assert await fetch(cluster, new, "g") == (0, 100)
-        assert await fetch(cluster, old, "g") == (ErrorCode.NOT_COORDINATOR, -1)
-        assert await commit(cluster, old, "g", 60) == ErrorCode.NOT_COORDINATOR
+@on_three()
+async def test_a_coordinator_that_is_cut_off_does_not_answer_with_old_offsets(
+    cluster: Cluster,
+) -> None:
+    await cluster.create_topic([1, 2, 3])
+    old = await coordinator_of(cluster, "g", 0)
+    await insist_on_commit(cluster, old, "g", 50)
+    cluster.brokers[old].cut_store()
+    for other in {1, 2, 3} - {old}:
+        cluster.simulation.network.cut(f"broker-{old}", f"broker-{other}")
+    new = await another_coordinator(cluster, "g", old)
+    await insist_on_commit(cluster, new, "g", 100)
+    assert await fetch(cluster, new, "g") == (0, 100)
+    assert await fetch(cluster, old, "g") == (ErrorCode.NOT_COORDINATOR, -1)
+    assert await commit(cluster, old, "g", 60) == ErrorCode.NOT_COORDINATOR
 
-    with_three(test)
 
-
-def test_what_waited_at_a_stopped_coordinator_is_not_answered_with_old_offsets() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        old = await coordinator_of(cluster, "g", 0)
-        await insist_on_commit(cluster, old, "g", 50)
-        cluster.brokers[old].pause()
-        waiting = asyncio.ensure_future(fetch(cluster.another_client(), old, "g"))
-        new = await another_coordinator(cluster, "g", old)
-        await insist_on_commit(cluster, new, "g", 100)
-        cluster.brokers[old].resume()
-        assert await waiting == (ErrorCode.NOT_COORDINATOR, -1)
-
-    with_three(test)
+@on_three()
+async def test_what_waited_at_a_stopped_coordinator_is_not_answered_with_old_offsets(
+    cluster: Cluster,
+) -> None:
+    await cluster.create_topic([1, 2, 3])
+    old = await coordinator_of(cluster, "g", 0)
+    await insist_on_commit(cluster, old, "g", 50)
+    cluster.brokers[old].pause()
+    waiting = asyncio.ensure_future(fetch(cluster.another_client(), old, "g"))
+    new = await another_coordinator(cluster, "g", old)
+    await insist_on_commit(cluster, new, "g", 100)
+    cluster.brokers[old].resume()
+    assert await waiting == (ErrorCode.NOT_COORDINATOR, -1)
 
 
 async def join_alone(cluster: Cluster, broker: int, group: str) -> tuple[str, int]:
@@ -176,147 +181,140 @@ async def join_alone(cluster: Cluster, broker: int, group: str) -> tuple[str, in
     return joined.member_id, joined.generation_id
 
 
-def test_a_replica_that_does_not_answer_holds_up_its_own_commits_alone() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        loop = asyncio.get_running_loop()
-        broker = await coordinator_of(cluster, "g", 0)
-        for group in ("g", "h"):
-            await insist_on_commit(cluster, broker, group, 50)
-        member_id, generation_id = await join_alone(cluster, broker, "m")
-        follower = broker % 3 + 1
-        cluster.simulation.network.cut(f"broker-{broker}", f"broker-{follower}")
+@on_three(replica_lag_time_max_ms="30000")
+async def test_a_replica_that_does_not_answer_holds_up_its_own_commits_alone(
+    cluster: Cluster,
+) -> None:
+    await cluster.create_topic([1, 2, 3])
+    loop = asyncio.get_running_loop()
+    broker = await coordinator_of(cluster, "g", 0)
+    for group in ("g", "h"):
+        await insist_on_commit(cluster, broker, group, 50)
+    member_id, generation_id = await join_alone(cluster, broker, "m")
+    follower = broker % 3 + 1
+    cluster.simulation.network.cut(f"broker-{broker}", f"broker-{follower}")
 
-        async def timed(asked: Awaitable[object]) -> tuple[object, float]:
-            began_s = loop.time()
-            return await asked, loop.time() - began_s
-
-        commits = [
-            asyncio.ensure_future(timed(asked))
-            for asked in (
-                commit(cluster.another_client(), broker, "g", 60),
-                commit(
-                    cluster.another_client(),
-                    broker,
-                    "m",
-                    60,
-                    member_id=member_id,
-                    generation_id=generation_id,
-                ),
-            )
-        ]
-        await asyncio.sleep(0.3)
-        assert not any(waiting.done() for waiting in commits)
-        # Nothing of another group, and no heartbeat of the same, waits for them.
-        answer, took_s = await timed(fetch(cluster, broker, "h"))
-        assert answer == (0, 50)
-        assert took_s < 0.1
-        heartbeat = HeartbeatRequest(group_id="m", generation_id=generation_id, member_id=member_id)
-        connection = await cluster.connection(broker)
-        beaten, took_s = await timed(connection.request(heartbeat, HeartbeatResponse))
-        assert isinstance(beaten, HeartbeatResponse)
-        assert beaten.error_code == 0
-        assert took_s < 0.1
-        # What rests on the commit waits as long as the commit may; then it is refused, too.
-        assert await fetch(cluster, broker, "g") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-        for waiting in commits:
-            error, took_s = await waiting
-            assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert 1.9 < took_s < 2.1
-        cluster.simulation.network.heal_all()
-        await insist_on_commit(cluster, broker, "g", 70)
-        assert await fetch(cluster, broker, "g") == (0, 70)
-
-    with_three(test, replica_lag_time_max_ms="30000")
-
-
-def test_what_waits_at_a_broker_that_loses_its_lease_is_sent_away() -> None:
-    """A commit and a produce request that wait for replicas, and a member that waits to join."""
-
-    async def test(cluster: Cluster) -> None:
-        broker = await coordinator_of(cluster, "g", 0)
-        others = [other for other in (1, 2, 3) if other != broker]
-        await cluster.create_topic([broker, *others])
-        await insist_on_commit(cluster, broker, "g", 50)
-        await join_alone(cluster, broker, "m")
-        for other in others:
-            cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
-        cluster.brokers[broker].cut_store()
-        clients = [cluster.another_client() for _ in range(3)]
-        join = JoinGroupRequest(
-            group_id="m",
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=60_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
-
-        async def join_second() -> int:
-            connection = await clients[2].connection(broker)
-            return (await connection.request(join, JoinGroupResponse, max_version=3)).error_code
-
-        async def produce() -> int:
-            return (await clients[1].produce(broker, b"v", timeout_ms=30_000)).error_code
-
-        waiting = [
-            asyncio.ensure_future(asked)
-            for asked in (commit(clients[0], broker, "g", 60), produce(), join_second())
-        ]
-        loop = asyncio.get_running_loop()
+    async def timed(asked: Awaitable[object]) -> tuple[object, float]:
         began_s = loop.time()
-        errors = await asyncio.gather(*waiting)
-        assert errors[0] in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        assert errors[1:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR]
-        assert loop.time() - began_s < 10
+        return await asked, loop.time() - began_s
 
-    with_three(test)
+    commits = [
+        asyncio.ensure_future(timed(asked))
+        for asked in (
+            commit(cluster.another_client(), broker, "g", 60),
+            commit(
+                cluster.another_client(),
+                broker,
+                "m",
+                60,
+                member_id=member_id,
+                generation_id=generation_id,
+            ),
+        )
+    ]
+    await asyncio.sleep(0.3)
+    assert not any(waiting.done() for waiting in commits)
+    # Nothing of another group, and no heartbeat of the same, waits for them.
+    answer, took_s = await timed(fetch(cluster, broker, "h"))
+    assert answer == (0, 50)
+    assert took_s < 0.1
+    heartbeat = HeartbeatRequest(group_id="m", generation_id=generation_id, member_id=member_id)
+    connection = await cluster.connection(broker)
+    beaten, took_s = await timed(connection.request(heartbeat, HeartbeatResponse))
+    assert isinstance(beaten, HeartbeatResponse)
+    assert beaten.error_code == 0
+    assert took_s < 0.1
+    # What rests on the commit waits as long as the commit may; then it is refused, too.
+    assert await fetch(cluster, broker, "g") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    for waiting in commits:
+        error, took_s = await waiting
+        assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert 1.9 < took_s < 2.1
+    cluster.simulation.network.heal_all()
+    await insist_on_commit(cluster, broker, "g", 70)
+    assert await fetch(cluster, broker, "g") == (0, 70)
 
 
-def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was() -> None:
+@on_three()
+async def test_what_waits_at_a_broker_that_loses_its_lease_is_sent_away(cluster: Cluster) -> None:
+    """A commit and a produce request that wait for replicas, and a member that waits to join."""
+    broker = await coordinator_of(cluster, "g", 0)
+    others = [other for other in (1, 2, 3) if other != broker]
+    await cluster.create_topic([broker, *others])
+    await insist_on_commit(cluster, broker, "g", 50)
+    await join_alone(cluster, broker, "m")
+    for other in others:
+        cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
+    cluster.brokers[broker].cut_store()
+    clients = [cluster.another_client() for _ in range(3)]
+    join = JoinGroupRequest(
+        group_id="m",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+
+    async def join_second() -> int:
+        connection = await clients[2].connection(broker)
+        return (await connection.request(join, JoinGroupResponse, max_version=3)).error_code
+
+    async def produce() -> int:
+        return (await clients[1].produce(broker, b"v", timeout_ms=30_000)).error_code
+
+    waiting = [
+        asyncio.ensure_future(asked)
+        for asked in (commit(clients[0], broker, "g", 60), produce(), join_second())
+    ]
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    errors = await asyncio.gather(*waiting)
+    assert errors[0] in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert errors[1:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR]
+    assert loop.time() - began_s < 10
+
+
+@on_cluster(
+    offsets_topic_num_partitions="6",
+    transaction_state_log_num_partitions="6",
+    min_insync_replicas="2",
+)
+async def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was(cluster: Cluster) -> None:
     """Its session has not expired, so nobody else has led: what it remembers is right. Markers that
     it left undone meanwhile are written, because nobody else would write them."""
+    await create_spread(cluster)
+    broker = await coordinator_of(cluster, "tx", 1)
+    others = [number for number in (1, 2, 3) if number != broker]
+    names = [f"g-{number}" for number in range(20)]
+    coordinators = {name: await coordinator_of(cluster, name, 0) for name in names}
+    group = next(name for name in names if coordinators[name] == broker)
+    await insist_on_commit(cluster, broker, group, 50)
 
-    async def test(cluster: Cluster) -> None:
-        await create_spread(cluster)
-        broker = await coordinator_of(cluster, "tx", 1)
-        others = [number for number in (1, 2, 3) if number != broker]
-        names = [f"g-{number}" for number in range(20)]
-        coordinators = {name: await coordinator_of(cluster, name, 0) for name in names}
-        group = next(name for name in names if coordinators[name] == broker)
-        await insist_on_commit(cluster, broker, group, 50)
-
-        async def decide(world: World) -> None:
-            producer = producer_for(world, "tx")
-            await producer.init_transactions()
-            await producer.begin_transaction()
-            for partition in range(3):
-                await producer.send("t", b"decided", partition=partition)
-            await producer.flush()
-            # Others still fetch the decision; its own requests to them do not get through.
-            for number in others:
-                cluster.simulation.network.refuse(f"broker-{number}", 9092)
-            await producer.commit_transaction()
-            await producer.close(timeout_ms=100)
-
-        await as_client(cluster, decide)
-        session_s = cluster.metadata.session_timeout_s
-        cluster.brokers[broker].cut_store()
-        await asyncio.sleep(session_s * 5 / 6)
-        assert await fetch(cluster, broker, group) == (ErrorCode.NOT_COORDINATOR, -1)
-        cluster.brokers[broker].reconnect_store()
+    async def decide(world: World) -> None:
+        producer = producer_for(world, "tx")
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        for partition in range(3):
+            await producer.send("t", b"decided", partition=partition)
+        await producer.flush()
+        # Others still fetch the decision; its own requests to them do not get through.
         for number in others:
-            cluster.simulation.network.admit(f"broker-{number}")
-        found = await as_client(cluster, lambda world: read_committed(world, 3))
-        assert found == [(index, b"decided") for index in range(3)]
-        assert await coordinator_of(cluster, "tx", 1, others[0]) == broker
-        assert await fetch(cluster, broker, group) == (0, 50)
+            cluster.simulation.network.refuse(f"broker-{number}", 9092)
+        await producer.commit_transaction()
+        await producer.close(timeout_ms=100)
 
-    with_cluster(
-        test,
-        offsets_topic_num_partitions="6",
-        transaction_state_log_num_partitions="6",
-        min_insync_replicas="2",
-    )
+    await as_client(cluster, decide)
+    session_s = cluster.metadata.session_timeout_s
+    cluster.brokers[broker].cut_store()
+    await asyncio.sleep(session_s * 5 / 6)
+    assert await fetch(cluster, broker, group) == (ErrorCode.NOT_COORDINATOR, -1)
+    cluster.brokers[broker].reconnect_store()
+    for number in others:
+        cluster.simulation.network.admit(f"broker-{number}")
+    found = await as_client(cluster, lambda world: read_committed(world, 3))
+    assert found == [(index, b"decided") for index in range(3)]
+    assert await coordinator_of(cluster, "tx", 1, others[0]) == broker
+    assert await fetch(cluster, broker, group) == (0, 50)
 
 
 def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_of() -> None:

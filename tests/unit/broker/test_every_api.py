@@ -113,7 +113,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.protocol.schema import Request
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -282,14 +282,12 @@ def error_codes(message: object) -> list[int]:
         for version in range(api.min_version, api.max_version + 1)
     ],
 )
-def test_an_api_answers_without_an_error(api: AnyApi, version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        response = await client.ask(REQUESTS[api.key], api.response, version=version)
-        assert not any(error_codes(response)), response
-
-    with_broker(test)
+@on_broker()
+async def test_an_api_answers_without_an_error(connect: Connect, api: AnyApi, version: int) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    response = await client.ask(REQUESTS[api.key], api.response, version=version)
+    assert not any(error_codes(response)), response
 
 
 def test_every_api_that_is_served_is_asked() -> None:
@@ -297,15 +295,13 @@ def test_every_api_that_is_served_is_asked() -> None:
     assert not set(REQUESTS) & PARTS_OF_A_STORY
 
 
-def test_api_versions_advertises_what_is_served() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        response = await client.ask(REQUESTS[ApiVersionsRequest.api_key], ApiVersionsResponse)
-        advertised = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
-        promised = {
-            key: (served.min_version, served.max_version) for key, served in served_apis().items()
-        }
-        # Some librdkafka releases look for Produce 0 and send a newer version (KAFKA-18659).
-        assert advertised == promised | {ProduceRequest.api_key: (0, 13)}
-
-    with_broker(test)
+@on_broker()
+async def test_api_versions_advertises_what_is_served(connect: Connect) -> None:
+    client = await connect()
+    response = await client.ask(REQUESTS[ApiVersionsRequest.api_key], ApiVersionsResponse)
+    advertised = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    promised = {
+        key: (served.min_version, served.max_version) for key, served in served_apis().items()
+    }
+    # Some librdkafka releases look for Produce 0 and send a newer version (KAFKA-18659).
+    assert advertised == promised | {ProduceRequest.api_key: (0, 13)}

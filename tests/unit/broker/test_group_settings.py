@@ -27,7 +27,7 @@ from odradek.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -68,47 +68,41 @@ async def listed(client: Client) -> list[str]:
     return [one.resource_name for one in response.config_resources]
 
 
-def test_settings_of_a_group_are_kept_described_listed_and_deleted() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        assert await described(client) == {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5)}
-        assert await listed(client) == []
-        assert await alter(client, SESSION, "50000") == ErrorCode.NONE
-        assert await described(client) == {SESSION: ("50000", 8), HEARTBEAT: ("5000", 5)}
-        assert await listed(client) == [GROUP]
-        assert await alter(client, SESSION, None, DELETE) == ErrorCode.NONE
-        assert await described(client) == {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5)}
-        assert await listed(client) == []
-
-    with_broker(test)
+@on_broker()
+async def test_settings_of_a_group_are_kept_described_listed_and_deleted(connect: Connect) -> None:
+    client = await connect()
+    assert await described(client) == {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5)}
+    assert await listed(client) == []
+    assert await alter(client, SESSION, "50000") == ErrorCode.NONE
+    assert await described(client) == {SESSION: ("50000", 8), HEARTBEAT: ("5000", 5)}
+    assert await listed(client) == [GROUP]
+    assert await alter(client, SESSION, None, DELETE) == ErrorCode.NONE
+    assert await described(client) == {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5)}
+    assert await listed(client) == []
 
 
-def test_what_cannot_be_is_refused() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        assert await alter(client, SESSION, "1") == ErrorCode.INVALID_CONFIG
-        assert await alter(client, "retention.ms", "1") == ErrorCode.INVALID_CONFIG
-        assert await alter(client, SESSION, "50000", group="") == ErrorCode.INVALID_REQUEST
-        assert await described(client) == {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5)}
-
-    with_broker(test)
+@on_broker()
+async def test_what_cannot_be_is_refused(connect: Connect) -> None:
+    client = await connect()
+    assert await alter(client, SESSION, "1") == ErrorCode.INVALID_CONFIG
+    assert await alter(client, "retention.ms", "1") == ErrorCode.INVALID_CONFIG
+    assert await alter(client, SESSION, "50000", group="") == ErrorCode.INVALID_REQUEST
+    assert await described(client) == {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5)}
 
 
-def test_members_hear_how_often_their_group_reports() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        find = FindCoordinatorRequest(key=GROUP, coordinator_keys=[GROUP])
-        await client.ask(find, FindCoordinatorResponse)
-        assert await alter(client, HEARTBEAT, "7000") == ErrorCode.NONE
-        joining = ConsumerGroupHeartbeatRequest(
-            group_id=GROUP,
-            member_id="m",
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_names=["t"],
-            topic_partitions=[],
-        )
-        answer = await client.ask(joining, ConsumerGroupHeartbeatResponse)
-        assert (answer.error_code, answer.heartbeat_interval_ms) == (ErrorCode.NONE, 7_000)
-
-    with_broker(test)
+@on_broker()
+async def test_members_hear_how_often_their_group_reports(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    find = FindCoordinatorRequest(key=GROUP, coordinator_keys=[GROUP])
+    await client.ask(find, FindCoordinatorResponse)
+    assert await alter(client, HEARTBEAT, "7000") == ErrorCode.NONE
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    answer = await client.ask(joining, ConsumerGroupHeartbeatResponse)
+    assert (answer.error_code, answer.heartbeat_interval_ms) == (ErrorCode.NONE, 7_000)

@@ -62,7 +62,7 @@ from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from simulation.run import run
 from simulation.world import Simulation
-from tests.unit.broker.harness import BrokerHost, Client, with_broker
+from tests.unit.broker.harness import BrokerHost, Client, on_broker, with_broker
 
 R = TypeVar("R", bound=Response)
 Connect = Callable[[], Awaitable[Client]]
@@ -242,25 +242,24 @@ def test_the_life_of_a_group(version: int) -> None:
     with_member(version, story)
 
 
-def test_a_member_that_leaves_while_the_group_gathers_is_heard_at_once() -> None:
+@on_broker()
+async def test_a_member_that_leaves_while_the_group_gathers_is_heard_at_once(
+    connect: Connect,
+) -> None:
     """Heard only after the gathering, it would make everybody gather again."""
-
-    async def test(connect: Connect) -> None:
-        stays = Member(await connect(), LATEST, NO_TOPIC_ID)
-        leaves = Member(await connect(), LATEST, NO_TOPIC_ID)
-        find = FindCoordinatorRequest(coordinator_keys=[GROUP])
-        await stays.client.ask(find, FindCoordinatorResponse)
-        joined = await stays.join()
-        await stays.sync(joined)
-        member_id = (await leaves.ask_to_join()).member_id
-        gathering = asyncio.ensure_future(leaves.join(member_id))
-        await asyncio.sleep(0.1)
-        assert await stays.state() == "PreparingRebalance"
-        assert await leaves.leave(member_id) == ErrorCode.NONE
-        assert (await gathering).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert (await stays.join(joined.member_id)).generation_id == joined.generation_id + 1
-
-    with_broker(test)
+    stays = Member(await connect(), LATEST, NO_TOPIC_ID)
+    leaves = Member(await connect(), LATEST, NO_TOPIC_ID)
+    find = FindCoordinatorRequest(coordinator_keys=[GROUP])
+    await stays.client.ask(find, FindCoordinatorResponse)
+    joined = await stays.join()
+    await stays.sync(joined)
+    member_id = (await leaves.ask_to_join()).member_id
+    gathering = asyncio.ensure_future(leaves.join(member_id))
+    await asyncio.sleep(0.1)
+    assert await stays.state() == "PreparingRebalance"
+    assert await leaves.leave(member_id) == ErrorCode.NONE
+    assert (await gathering).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (await stays.join(joined.member_id)).generation_id == joined.generation_id + 1
 
 
 @every_version
@@ -311,22 +310,19 @@ def test_what_an_administrator_does(version: int) -> None:
     with_member(version, story)
 
 
-def test_a_refused_fetch_says_so_where_its_version_has_room() -> None:
+@on_broker()
+async def test_a_refused_fetch_says_so_where_its_version_has_room(connect: Connect) -> None:
     """Another group of another partition, on a broker that has no internal topic yet."""
-
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        topic_id = TopicId(await client.create_topic("t", 2))
-        unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        first = await Member(client, 1, topic_id).fetch()
-        errors = [each.error_code for topic in first.topics for each in topic.partitions]
-        assert errors == [unavailable, unavailable]
-        middle = await Member(client, 7, topic_id).fetch()
-        assert (middle.error_code, middle.topics) == (unavailable, [])
-        last = await Member(client, 10, topic_id).fetch()
-        assert last.groups[0].error_code == unavailable
-
-    with_broker(test)
+    client = await connect()
+    topic_id = TopicId(await client.create_topic("t", 2))
+    unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    first = await Member(client, 1, topic_id).fetch()
+    errors = [each.error_code for topic in first.topics for each in topic.partitions]
+    assert errors == [unavailable, unavailable]
+    middle = await Member(client, 7, topic_id).fetch()
+    assert (middle.error_code, middle.topics) == (unavailable, [])
+    last = await Member(client, 10, topic_id).fetch()
+    assert last.groups[0].error_code == unavailable
 
 
 def test_authorised_operations_and_unknown_topic_ids() -> None:
@@ -386,79 +382,75 @@ def test_a_group_outlives_its_broker() -> None:
     run(main, seed=1)
 
 
-def test_a_member_that_brings_more_than_can_be_stored_is_refused() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
-        for size, expected in ((900_000, ErrorCode.NONE), (2_000_000, ErrorCode.MESSAGE_TOO_LARGE)):
-            request = JoinGroupRequest(
-                group_id=f"{GROUP}-{size}",
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=10_000,
-                protocol_type="consumer",
-                protocols=[
-                    JoinGroupRequestProtocol(name="range", metadata=bytes(size // 2)),
-                    JoinGroupRequestProtocol(name="sticky", metadata=bytes(size // 2)),
-                ],
-            )
-            response = await client.ask(request, JoinGroupResponse, version=3)
-            assert response.error_code == expected
-
-    with_broker(test)
+@on_broker()
+async def test_a_member_that_brings_more_than_can_be_stored_is_refused(connect: Connect) -> None:
+    client = await connect()
+    await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
+    for size, expected in ((900_000, ErrorCode.NONE), (2_000_000, ErrorCode.MESSAGE_TOO_LARGE)):
+        request = JoinGroupRequest(
+            group_id=f"{GROUP}-{size}",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequestProtocol(name="range", metadata=bytes(size // 2)),
+                JoinGroupRequestProtocol(name="sticky", metadata=bytes(size // 2)),
+            ],
+        )
+        response = await client.ask(request, JoinGroupResponse, version=3)
+        assert response.error_code == expected
 
 
 @pytest.mark.parametrize(
     ("count", "name_size"), [(60, 30_000), (20_000, 0)], ids=["long names", "many protocols"]
 )
-def test_a_member_whose_protocols_have_too_large_names_is_refused(
-    count: int, name_size: int
+@on_broker()
+async def test_a_member_whose_protocols_have_too_large_names_is_refused(
+    connect: Connect, count: int, name_size: int
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
-        protocols = [
-            JoinGroupRequestProtocol(name=f"{number}{'n' * name_size}", metadata=b"")
-            for number in range(count)
-        ]
-        request = JoinGroupRequest(
+    client = await connect()
+    await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
+    protocols = [
+        JoinGroupRequestProtocol(name=f"{number}{'n' * name_size}", metadata=b"")
+        for number in range(count)
+    ]
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    response = await client.ask(request, JoinGroupResponse, version=3)
+    assert response.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@on_broker()
+async def test_an_assignment_that_is_larger_than_a_record_may_be_is_refused(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    joined = await client.ask(request, JoinGroupResponse, version=3)
+    for size, expected in (
+        (2_000_000, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (900_000, ErrorCode.NONE),
+    ):
+        sync = SyncGroupRequest(
             group_id=GROUP,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=protocols,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(size))
+            ],
         )
-        response = await client.ask(request, JoinGroupResponse, version=3)
-        assert response.error_code == ErrorCode.MESSAGE_TOO_LARGE
-
-    with_broker(test)
-
-
-def test_an_assignment_that_is_larger_than_a_record_may_be_is_refused() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
-        request = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
-        joined = await client.ask(request, JoinGroupResponse, version=3)
-        for size, expected in (
-            (2_000_000, ErrorCode.UNKNOWN_SERVER_ERROR),
-            (900_000, ErrorCode.NONE),
-        ):
-            sync = SyncGroupRequest(
-                group_id=GROUP,
-                generation_id=joined.generation_id,
-                member_id=joined.member_id,
-                assignments=[
-                    SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(size))
-                ],
-            )
-            response = await client.ask(sync, SyncGroupResponse, version=3)
-            assert response.error_code == expected
-        assert len(response.assignment) == 900_000
-
-    with_broker(test)
+        response = await client.ask(sync, SyncGroupResponse, version=3)
+        assert response.error_code == expected
+    assert len(response.assignment) == 900_000

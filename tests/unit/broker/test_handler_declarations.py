@@ -21,7 +21,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import heartbeat
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.world import MemoryDisk, World
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 from tests.unit.broker.test_acls import STANDARD
 
 Connect = Callable[[], Awaitable[Client]]
@@ -149,30 +149,24 @@ def _forget_advertised() -> None:
 
 
 @pytest.mark.usefixtures("echo_texts")
-def test_two_files_are_a_new_api() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        advertised = await client.ask(ApiVersionsRequest(), ApiVersionsResponse, version=2)
-        versions = [
-            (api.min_version, api.max_version)
-            for api in advertised.api_keys
-            if api.api_key == 25_999
-        ]
-        assert versions == [(0, 1)]
-
-        module = import_module("odradek.protocol.messages.echo_texts")
-        request = module.EchoTextsRequest(texts=["a", "b"], suffix="!")
-        for version, texts in ((0, ["a", "b"]), (1, ["a!", "b!"])):
-            response = await client.ask(request, module.EchoTextsResponse, version=version)
-            assert response.texts == texts
-
-        many = module.EchoTextsRequest(texts=[str(number) for number in range(120)])
-        response = await client.ask(many, module.EchoTextsResponse)
-        assert response.texts == many.texts
-        calls = import_module("odradek.broker.handlers.echo_texts").calls
-        assert calls == [2, 2, 50, 50, 20]
-
-    with_broker(test)
+@on_broker()
+async def test_two_files_are_a_new_api(connect: Connect) -> None:
+    client = await connect()
+    advertised = await client.ask(ApiVersionsRequest(), ApiVersionsResponse, version=2)
+    versions = [
+        (api.min_version, api.max_version) for api in advertised.api_keys if api.api_key == 25_999
+    ]
+    assert versions == [(0, 1)]
+    module = import_module("odradek.protocol.messages.echo_texts")
+    request = module.EchoTextsRequest(texts=["a", "b"], suffix="!")
+    for version, texts in ((0, ["a", "b"]), (1, ["a!", "b!"])):
+        response = await client.ask(request, module.EchoTextsResponse, version=version)
+        assert response.texts == texts
+    many = module.EchoTextsRequest(texts=[str(number) for number in range(120)])
+    response = await client.ask(many, module.EchoTextsResponse)
+    assert response.texts == many.texts
+    calls = import_module("odradek.broker.handlers.echo_texts").calls
+    assert calls == [2, 2, 50, 50, 20]
 
 
 @pytest.mark.usefixtures("echo_texts")
@@ -201,12 +195,10 @@ async def test_a_new_api_is_served_over_a_socket() -> None:
 
 
 @pytest.mark.usefixtures("echo_texts")
-def test_a_new_api_is_denied_without_its_permission() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        module = import_module("odradek.protocol.messages.echo_texts")
-        response = await client.ask(module.EchoTextsRequest(texts=["a"]), module.EchoTextsResponse)
-        assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        assert response.texts == []
-
-    with_broker(test, authorizer_class_name=STANDARD, super_users="User:admin")
+@on_broker(authorizer_class_name=STANDARD, super_users="User:admin")
+async def test_a_new_api_is_denied_without_its_permission(connect: Connect) -> None:
+    client = await connect()
+    module = import_module("odradek.protocol.messages.echo_texts")
+    response = await client.ask(module.EchoTextsRequest(texts=["a"]), module.EchoTextsResponse)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert response.texts == []

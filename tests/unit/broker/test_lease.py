@@ -100,7 +100,7 @@ from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import TopicId
 from simulation.run import run
 from simulation.world import Simulation
-from tests.unit.broker.harness import BrokerHost, Client, batch, with_broker
+from tests.unit.broker.harness import BrokerHost, Client, batch, on_broker
 from tests.unit.broker.test_every_api import REQUESTS
 from tests.unit.broker.test_permissions import Lines
 from tests.unit.broker.transactional import insist
@@ -348,43 +348,38 @@ def test_every_api_asks_for_the_lease_or_says_why_not() -> None:
         for version in sorted({served_apis()[key].min_version, served_apis()[key].max_version})
     ],
 )
-def test_without_a_lease_an_api_sends_its_clients_elsewhere(
-    key: int, version: int, lose_lease: Callable[[], None]
+@on_broker()
+async def test_without_a_lease_an_api_sends_its_clients_elsewhere(
+    connect: Connect, key: int, version: int, lose_lease: Callable[[], None]
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        request = with_ids(key, TopicId(await prepare(client)))
-        lose_lease()
-        response: Response = await client.ask(request, all_apis()[key].response, version=version)
-        errors = {code for code in numbers(response, "error_code") if code}
-        assert errors, response
-        assert errors <= SEND_ELSEWHERE, response
-        named = {*numbers(response, "leader_id"), *numbers(response, "node_id")}
-        assert BROKER_ID not in named, response
-
-    with_broker(test)
+    client = await connect()
+    request = with_ids(key, TopicId(await prepare(client)))
+    lose_lease()
+    response: Response = await client.ask(request, all_apis()[key].response, version=version)
+    errors = {code for code in numbers(response, "error_code") if code}
+    assert errors, response
+    assert errors <= SEND_ELSEWHERE, response
+    named = {*numbers(response, "leader_id"), *numbers(response, "node_id")}
+    assert BROKER_ID not in named, response
 
 
 @pytest.mark.parametrize("key", sorted(ASKED), ids=lambda key: all_apis()[key].name)
-def test_a_new_session_is_no_lease_before_the_broker_has_registered_again(
-    key: int, begin_session: Callable[[], None]
+@on_broker()
+async def test_a_new_session_is_no_lease_before_the_broker_has_registered_again(
+    connect: Connect, key: int, begin_session: Callable[[], None]
 ) -> None:
     """The roles that it remembers belong to the session that expired: others may have them."""
-
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        request = with_ids(key, TopicId(await prepare(client)))
-        begin_session()
-        response: Response = await client.ask(
-            request, all_apis()[key].response, version=served_apis()[key].max_version
-        )
-        errors = {code for code in numbers(response, "error_code") if code}
-        assert errors, response
-        assert errors <= SEND_ELSEWHERE, response
-        named = {*numbers(response, "leader_id"), *numbers(response, "node_id")}
-        assert BROKER_ID not in named, response
-
-    with_broker(test)
+    client = await connect()
+    request = with_ids(key, TopicId(await prepare(client)))
+    begin_session()
+    response: Response = await client.ask(
+        request, all_apis()[key].response, version=served_apis()[key].max_version
+    )
+    errors = {code for code in numbers(response, "error_code") if code}
+    assert errors, response
+    assert errors <= SEND_ELSEWHERE, response
+    named = {*numbers(response, "leader_id"), *numbers(response, "node_id")}
+    assert BROKER_ID not in named, response
 
 
 def test_a_broker_that_has_registered_again_serves_from_its_log_and_says_so() -> None:
@@ -425,25 +420,20 @@ def test_a_broker_that_has_registered_again_serves_from_its_log_and_says_so() ->
     assert not [line for line in told.lines if "has not expired after all" in line]
 
 
-def test_a_broker_without_a_lease_leaves_itself_out_of_the_cluster(
-    lose_lease: Callable[[], None],
+@on_broker()
+async def test_a_broker_without_a_lease_leaves_itself_out_of_the_cluster(
+    connect: Connect, lose_lease: Callable[[], None]
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        ask = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-        before = await client.ask(ask, MetadataResponse)
-        assert before.topics[0].partitions[0].leader_id == before.controller_id == BROKER_ID
-        lose_lease()
-        after = await client.ask(ask, MetadataResponse)
-        assert (after.brokers, after.controller_id) == ([], -1)
-        assert after.topics[0].partitions[0].leader_id == -1
-        # The epoch stays what it was, so that a client that knows a newer leader keeps that one.
-        assert (
-            after.topics[0].partitions[0].leader_epoch
-            == before.topics[0].partitions[0].leader_epoch
-        )
-        described = await client.ask(DescribeClusterRequest(), DescribeClusterResponse)
-        assert (described.brokers, described.controller_id) == ([], -1)
-
-    with_broker(test)
+    client = await connect()
+    await client.create_topic("t")
+    ask = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    before = await client.ask(ask, MetadataResponse)
+    assert before.topics[0].partitions[0].leader_id == before.controller_id == BROKER_ID
+    lose_lease()
+    after = await client.ask(ask, MetadataResponse)
+    assert (after.brokers, after.controller_id) == ([], -1)
+    assert after.topics[0].partitions[0].leader_id == -1
+    # The epoch stays what it was, so that a client that knows a newer leader keeps that one.
+    assert after.topics[0].partitions[0].leader_epoch == before.topics[0].partitions[0].leader_epoch
+    described = await client.ask(DescribeClusterRequest(), DescribeClusterResponse)
+    assert (described.brokers, described.controller_id) == ([], -1)

@@ -13,7 +13,7 @@ from odradek.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -35,26 +35,22 @@ async def topics_by_directory(client: Client) -> dict[str, list[str]]:
     return {one.log_dir: [topic.name for topic in one.topics] for one in response.results}
 
 
-def test_a_replica_that_is_to_come_is_made_where_it_was_asked_to_be() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        for number in range(3):
-            topic = f"t{number}"
-            assert await place(client, "/two/", topic) == ErrorCode.REPLICA_NOT_AVAILABLE
-            await client.create_topic(topic)
-        assert await topics_by_directory(client) == {"/one": [], "/two": ["t0", "t1", "t2"]}
-
-    with_broker(test, log_dirs="/one,/two")
+@on_broker(log_dirs="/one,/two")
+async def test_a_replica_that_is_to_come_is_made_where_it_was_asked_to_be(connect: Connect) -> None:
+    client = await connect()
+    for number in range(3):
+        topic = f"t{number}"
+        assert await place(client, "/two/", topic) == ErrorCode.REPLICA_NOT_AVAILABLE
+        await client.create_topic(topic)
+    assert await topics_by_directory(client) == {"/one": [], "/two": ["t0", "t1", "t2"]}
 
 
-def test_a_replica_stays_where_it_is() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await place(client, "/two", "t")
-        await client.create_topic("t")
-        assert await place(client, "/two", "t") == ErrorCode.NONE
-        assert await place(client, "/one", "t") == ErrorCode.UNSUPPORTED_VERSION
-        assert await place(client, "/three", "t") == ErrorCode.LOG_DIR_NOT_FOUND
-        assert (await topics_by_directory(client))["/two"] == ["t"]
-
-    with_broker(test, log_dirs="/one,/two")
+@on_broker(log_dirs="/one,/two")
+async def test_a_replica_stays_where_it_is(connect: Connect) -> None:
+    client = await connect()
+    await place(client, "/two", "t")
+    await client.create_topic("t")
+    assert await place(client, "/two", "t") == ErrorCode.NONE
+    assert await place(client, "/one", "t") == ErrorCode.UNSUPPORTED_VERSION
+    assert await place(client, "/three", "t") == ErrorCode.LOG_DIR_NOT_FOUND
+    assert (await topics_by_directory(client))["/two"] == ["t"]

@@ -42,7 +42,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.types import TopicId
 from odradek.telemetry import logs
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -202,38 +202,35 @@ async def produce_and_fetch(client: Client, topic_id: TopicId) -> None:
         )
 
 
-def test_the_request_log_tells_each_request_while_it_is_on() -> None:
-    async def test(connect: Connect) -> None:
-        with listening() as lines:
-            client = await connect()
-            topic_id = TopicId(await client.create_topic("t"))
-            await alter(client, ("odradek.request", "DEBUG"))
-            assert lines == [], "it was off when this request came"
-            late = await connect()
-            await produce_and_fetch(client, topic_id)
-            await late.ask(
-                MetadataRequest(
-                    topics=[MetadataRequestTopic(name="missing")], allow_auto_topic_creation=False
-                ),
-                MetadataResponse,
-            )
-            await alter(client, ("odradek.request", None), operation=DELETE)
-            told = len(lines)
-            await produce_and_fetch(client, topic_id)
-            assert len(lines) == told, "it is off again"
-
-        matches = [LINE.fullmatch(line) for line in lines]
-        assert all(matches), lines
-        requests = [match.groupdict() for match in matches if match is not None]
-        assert [one["api"] for one in requests if one["api"] != "ApiVersions"] == [
-            *("Produce", "Fetch", "Fetch", "Metadata")
-        ]
-        metadata = next(one for one in requests if one["api"] == "Metadata")
-        assert metadata["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
-        first, waiting = (one for one in requests if one["api"] == "Fetch")
-        assert (first["error"], first["client"]) == ("NONE", "test")
-        # The second fetch has nothing to read, and waits as long as it was told to.
-        assert 500 <= float(waiting["remote"]) < 510
-        assert float(waiting["total"]) >= float(waiting["remote"])
-
-    with_broker(test)
+@on_broker()
+async def test_the_request_log_tells_each_request_while_it_is_on(connect: Connect) -> None:
+    with listening() as lines:
+        client = await connect()
+        topic_id = TopicId(await client.create_topic("t"))
+        await alter(client, ("odradek.request", "DEBUG"))
+        assert lines == [], "it was off when this request came"
+        late = await connect()
+        await produce_and_fetch(client, topic_id)
+        await late.ask(
+            MetadataRequest(
+                topics=[MetadataRequestTopic(name="missing")], allow_auto_topic_creation=False
+            ),
+            MetadataResponse,
+        )
+        await alter(client, ("odradek.request", None), operation=DELETE)
+        told = len(lines)
+        await produce_and_fetch(client, topic_id)
+        assert len(lines) == told, "it is off again"
+    matches = [LINE.fullmatch(line) for line in lines]
+    assert all(matches), lines
+    requests = [match.groupdict() for match in matches if match is not None]
+    assert [one["api"] for one in requests if one["api"] != "ApiVersions"] == [
+        *("Produce", "Fetch", "Fetch", "Metadata")
+    ]
+    metadata = next(one for one in requests if one["api"] == "Metadata")
+    assert metadata["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    first, waiting = (one for one in requests if one["api"] == "Fetch")
+    assert (first["error"], first["client"]) == ("NONE", "test")
+    # The second fetch has nothing to read, and waits as long as it was told to.
+    assert 500 <= float(waiting["remote"]) < 510
+    assert float(waiting["total"]) >= float(waiting["remote"])

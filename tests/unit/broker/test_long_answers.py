@@ -37,7 +37,7 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.world.timeslice import measured_by
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -167,30 +167,30 @@ async def commit(client: Client, partitions: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 9])
-def test_a_client_gets_one_answer_with_all_offsets_of_its_group(version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", partitions=MANY)
-        await commit(client, MANY)
-        numbers = list(range(MANY))
-        for named in (True, False):
-            if not named and version == 1:
-                continue  # It cannot ask for all.
-            found: list[OffsetFetchResponsePartitions] | list[OffsetFetchResponsePartition]
-            if version >= 8:
-                topics = [OffsetFetchRequestTopics(name="t", partition_indexes=numbers)]
-                group = OffsetFetchRequestGroup(group_id="g", topics=topics if named else None)
-                request = OffsetFetchRequest(groups=[group])
-                response = await client.ask(request, OffsetFetchResponse, version=version)
-                (answer,) = response.groups[0].topics
-                found = answer.partitions
-            else:
-                old = [OffsetFetchRequestTopic(name="t", partition_indexes=numbers)]
-                request = OffsetFetchRequest(group_id="g", topics=old if named else None)
-                response = await client.ask(request, OffsetFetchResponse, version=version)
-                (one,) = response.topics
-                found = one.partitions
-            assert [each.partition_index for each in found] == numbers
-            assert [each.committed_offset for each in found] == numbers
-
-    with_broker(test, offsets_topic_num_partitions="1")
+@on_broker(offsets_topic_num_partitions="1")
+async def test_a_client_gets_one_answer_with_all_offsets_of_its_group(
+    connect: Connect, version: int
+) -> None:
+    client = await connect()
+    await client.create_topic("t", partitions=MANY)
+    await commit(client, MANY)
+    numbers = list(range(MANY))
+    for named in (True, False):
+        if not named and version == 1:
+            continue  # It cannot ask for all.
+        found: list[OffsetFetchResponsePartitions] | list[OffsetFetchResponsePartition]
+        if version >= 8:
+            topics = [OffsetFetchRequestTopics(name="t", partition_indexes=numbers)]
+            group = OffsetFetchRequestGroup(group_id="g", topics=topics if named else None)
+            request = OffsetFetchRequest(groups=[group])
+            response = await client.ask(request, OffsetFetchResponse, version=version)
+            (answer,) = response.groups[0].topics
+            found = answer.partitions
+        else:
+            old = [OffsetFetchRequestTopic(name="t", partition_indexes=numbers)]
+            request = OffsetFetchRequest(group_id="g", topics=old if named else None)
+            response = await client.ask(request, OffsetFetchResponse, version=version)
+            (one,) = response.topics
+            found = one.partitions
+        assert [each.partition_index for each in found] == numbers
+        assert [each.committed_offset for each in found] == numbers

@@ -86,7 +86,7 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.schema import Request
 from odradek.protocol.types import TopicId
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 from tests.unit.broker.test_acls import STANDARD, Connect, create, rule
 from tests.unit.broker.test_every_api import REQUESTS
 
@@ -200,17 +200,15 @@ _DENIED = {
         for key, version in sorted(_DENIED)
     ],
 )
-def test_nothing_is_served_to_whom_nothing_is_allowed(key: int, version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        response = await client.ask(
-            _DENIED[key, version], all_apis()[key].response, version=version
-        )
-        codes = refusals(response)
-        assert codes, response
-        assert codes <= AUTHORIZATION_FAILED, response
-
-    with_broker(test, authorizer_class_name=STANDARD, super_users="User:admin")
+@on_broker(authorizer_class_name=STANDARD, super_users="User:admin")
+async def test_nothing_is_served_to_whom_nothing_is_allowed(
+    connect: Connect, key: int, version: int
+) -> None:
+    client = await connect()
+    response = await client.ask(_DENIED[key, version], all_apis()[key].response, version=version)
+    codes = refusals(response)
+    assert codes, response
+    assert codes <= AUTHORIZATION_FAILED, response
 
 
 def test_every_api_was_denied() -> None:
@@ -238,94 +236,90 @@ async def produced(client: Client, *topics: str) -> dict[str, int]:
     return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
 
 
-def test_a_pattern_gives_no_partitions_of_a_topic_that_may_not_be_described() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        for topic in ("orders-open", "orders-secret"):
-            await client.create_topic(topic)
-        hidden = rule(ResourceType.TOPIC, "orders-secret", Operation.ALL, principal="User:boss")
-        await create(client, hidden)
-        joins = ConsumerGroupHeartbeatRequest(
-            group_id="g",
-            member_id="m",
-            member_epoch=0,
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_regex="orders-.*",
-            topic_partitions=[],
-        )
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-        async with asyncio.timeout(30):
-            while True:
-                await client.ask(find, FindCoordinatorResponse)
-                answer = await client.ask(joins, ConsumerGroupHeartbeatResponse)
-                if answer.error_code == 0:
-                    break
-                await asyncio.sleep(0.1)
-        assert answer.assignment is not None
-        described = await client.ask(MetadataRequest(topics=None), MetadataResponse)
-        ids = {topic.topic_id: topic.name for topic in described.topics}
-        given = [ids[one.topic_id] for one in answer.assignment.topic_partitions]
-        assert given == ["orders-open"]
-
-    with_broker(test, **LENIENT)
-
-
-def test_what_is_allowed_in_a_request_is_done_and_the_rest_refused() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        for topic in ("open", "secret", "read-only"):
-            await client.create_topic(topic)
-        await create(
-            client,
-            rule(ResourceType.TOPIC, "secret", Operation.ALL, principal="User:boss"),
-            rule(ResourceType.TOPIC, "read-", Operation.READ, pattern=PatternType.PREFIXED),
-        )
-        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert await produced(client, "open", "secret", "read-only") == {
-            "open": 0,
-            "secret": denied,
-            "read-only": denied,
-        }
-        everything = await client.ask(
-            MetadataRequest(topics=None, include_topic_authorized_operations=True),
-            MetadataResponse,
-        )
-        operations = {
-            topic.name: {
-                one.name for one in Operation if topic.topic_authorized_operations >> one & 1
-            }
-            for topic in everything.topics
-        }
-        assert set(operations) == {"open", "read-only"}
-        assert operations["read-only"] == {"READ", "DESCRIBE"}
-        named = await client.ask(
-            MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("secret", "new")]),
-            MetadataResponse,
-        )
-        assert {topic.name: topic.error_code for topic in named.topics} == {
-            "secret": denied,
-            "new": 0,
-        }
-
-    with_broker(test, **LENIENT)
+@on_broker(**LENIENT)
+async def test_a_pattern_gives_no_partitions_of_a_topic_that_may_not_be_described(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    for topic in ("orders-open", "orders-secret"):
+        await client.create_topic(topic)
+    hidden = rule(ResourceType.TOPIC, "orders-secret", Operation.ALL, principal="User:boss")
+    await create(client, hidden)
+    joins = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex="orders-.*",
+        topic_partitions=[],
+    )
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    async with asyncio.timeout(30):
+        while True:
+            await client.ask(find, FindCoordinatorResponse)
+            answer = await client.ask(joins, ConsumerGroupHeartbeatResponse)
+            if answer.error_code == 0:
+                break
+            await asyncio.sleep(0.1)
+    assert answer.assignment is not None
+    described = await client.ask(MetadataRequest(topics=None), MetadataResponse)
+    ids = {topic.topic_id: topic.name for topic in described.topics}
+    given = [ids[one.topic_id] for one in answer.assignment.topic_partitions]
+    assert given == ["orders-open"]
 
 
-def test_to_make_a_topic_by_asking_for_it_needs_permission_to_create() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await create(
-            client,
-            rule(ResourceType.TOPIC, "*", Operation.WRITE),
-            rule(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER),
-        )
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
-        refused = await client.ask(asked, MetadataResponse)
-        assert refused.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert await create(client, rule(ResourceType.TOPIC, "new", Operation.CREATE)) == [0]
-        made = await client.ask(asked, MetadataResponse)
-        assert made.topics[0].error_code == ErrorCode.NONE
+@on_broker(**LENIENT)
+async def test_what_is_allowed_in_a_request_is_done_and_the_rest_refused(connect: Connect) -> None:
+    client = await connect()
+    for topic in ("open", "secret", "read-only"):
+        await client.create_topic(topic)
+    await create(
+        client,
+        rule(ResourceType.TOPIC, "secret", Operation.ALL, principal="User:boss"),
+        rule(ResourceType.TOPIC, "read-", Operation.READ, pattern=PatternType.PREFIXED),
+    )
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert await produced(client, "open", "secret", "read-only") == {
+        "open": 0,
+        "secret": denied,
+        "read-only": denied,
+    }
+    everything = await client.ask(
+        MetadataRequest(topics=None, include_topic_authorized_operations=True),
+        MetadataResponse,
+    )
+    operations = {
+        topic.name: {one.name for one in Operation if topic.topic_authorized_operations >> one & 1}
+        for topic in everything.topics
+    }
+    assert set(operations) == {"open", "read-only"}
+    assert operations["read-only"] == {"READ", "DESCRIBE"}
+    named = await client.ask(
+        MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("secret", "new")]),
+        MetadataResponse,
+    )
+    assert {topic.name: topic.error_code for topic in named.topics} == {
+        "secret": denied,
+        "new": 0,
+    }
 
-    with_broker(test, **LENIENT)
+
+@on_broker(**LENIENT)
+async def test_to_make_a_topic_by_asking_for_it_needs_permission_to_create(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    await create(
+        client,
+        rule(ResourceType.TOPIC, "*", Operation.WRITE),
+        rule(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER),
+    )
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+    refused = await client.ask(asked, MetadataResponse)
+    assert refused.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert await create(client, rule(ResourceType.TOPIC, "new", Operation.CREATE)) == [0]
+    made = await client.ask(asked, MetadataResponse)
+    assert made.topics[0].error_code == ErrorCode.NONE
 
 
 async def fetched(client: Client, session_id: int, epoch: int, *topics: str) -> FetchResponse:
@@ -347,27 +341,25 @@ async def fetched(client: Client, session_id: int, epoch: int, *topics: str) -> 
     )
 
 
-def test_a_fetch_session_obeys_rules_that_come_later() -> None:
-    async def test(connect: Connect) -> None:
-        client, other = await connect(), await connect()
-        await client.create_topic("t")
-        assert await produced(client, "t") == {"t": 0}
-        first = await fetched(client, 0, 0, "t")
-        assert first.responses[0].partitions[0].records
-        others = rule(ResourceType.TOPIC, "t", Operation.WRITE)
-        await create(other, others)
-        assert await produced(other, "t") == {"t": 0}
-        refused = await fetched(client, first.session_id, 1)
-        (partition,) = refused.responses[0].partitions
-        assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert not partition.records
-        await create(other, rule(ResourceType.TOPIC, "t", Operation.READ))
-        allowed = await fetched(client, first.session_id, 2)
-        (partition,) = allowed.responses[0].partitions
-        assert partition.error_code == ErrorCode.NONE
-        assert partition.records
-
-    with_broker(test, **LENIENT)
+@on_broker(**LENIENT)
+async def test_a_fetch_session_obeys_rules_that_come_later(connect: Connect) -> None:
+    client, other = await connect(), await connect()
+    await client.create_topic("t")
+    assert await produced(client, "t") == {"t": 0}
+    first = await fetched(client, 0, 0, "t")
+    assert first.responses[0].partitions[0].records
+    others = rule(ResourceType.TOPIC, "t", Operation.WRITE)
+    await create(other, others)
+    assert await produced(other, "t") == {"t": 0}
+    refused = await fetched(client, first.session_id, 1)
+    (partition,) = refused.responses[0].partitions
+    assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert not partition.records
+    await create(other, rule(ResourceType.TOPIC, "t", Operation.READ))
+    allowed = await fetched(client, first.session_id, 2)
+    (partition,) = allowed.responses[0].partitions
+    assert partition.error_code == ErrorCode.NONE
+    assert partition.records
 
 
 class Lines(logging.Handler):
@@ -399,62 +391,57 @@ def test_refusals_are_logged_with_who_and_why() -> None:
     assert "on resource = Topic:LITERAL:t for request = PRODUCE: Deny All" in line
 
 
-def test_partitions_of_a_large_request_are_answered_under_their_own_topic() -> None:
+@on_broker(**LENIENT)
+async def test_partitions_of_a_large_request_are_answered_under_their_own_topic(
+    connect: Connect,
+) -> None:
     """Denied topics are answered last in each piece of a request, so that the answers of a topic
     that is split between two pieces stand in different places."""
-
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        for name in ("a", "b", "c", "d"):
-            await client.create_topic(name, partitions=30)
-        denied = [
-            rule(ResourceType.TOPIC, name, Operation.DESCRIBE, permission=Permission.DENY)
-            for name in ("a", "c")
-        ]
-        assert await create(client, *denied) == [0, 0]
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            topics=[
-                ListOffsetsTopic(
-                    name=name,
-                    partitions=[
-                        ListOffsetsPartition(partition_index=index, timestamp=-1)
-                        for index in range(30)
-                    ],
-                )
-                for name in ("a", "b", "c", "d")
-            ],
-        )
-        response = await client.ask(request, ListOffsetsResponse)
-        answers = {
-            topic.name: [
-                (partition.partition_index, partition.error_code) for partition in topic.partitions
-            ]
-            for topic in response.topics
-        }
-        assert len(response.topics) == 4
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert answers == {
-            name: [(index, error if name in ("a", "c") else 0) for index in range(30)]
+    client = await connect()
+    for name in ("a", "b", "c", "d"):
+        await client.create_topic(name, partitions=30)
+    denied = [
+        rule(ResourceType.TOPIC, name, Operation.DESCRIBE, permission=Permission.DENY)
+        for name in ("a", "c")
+    ]
+    assert await create(client, *denied) == [0, 0]
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(30)
+                ],
+            )
             for name in ("a", "b", "c", "d")
-        }
-
-    with_broker(test, **LENIENT)
+        ],
+    )
+    response = await client.ask(request, ListOffsetsResponse)
+    answers = {
+        topic.name: [
+            (partition.partition_index, partition.error_code) for partition in topic.partitions
+        ]
+        for topic in response.topics
+    }
+    assert len(response.topics) == 4
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert answers == {
+        name: [(index, error if name in ("a", "c") else 0) for index in range(30)]
+        for name in ("a", "b", "c", "d")
+    }
 
 
 @pytest.mark.parametrize("version", [10, 11, 12])
-def test_metadata_by_id_is_denied_in_every_version(version: int) -> None:
+@on_broker(**LENIENT)
+async def test_metadata_by_id_is_denied_in_every_version(connect: Connect, version: int) -> None:
     """Versions 10 and 11 have ids that clients must not use, and names that cannot be null."""
-
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        secret = TopicId(await client.create_topic("secret"))
-        denied = rule(ResourceType.TOPIC, "secret", Operation.DESCRIBE, permission=Permission.DENY)
-        assert await create(client, denied) == [0]
-        request = MetadataRequest(topics=[MetadataRequestTopic(name="public", topic_id=secret)])
-        response = await client.ask(request, MetadataResponse, version=version)
-        (topic,) = response.topics
-        assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert topic.name == ("" if version < 12 else None)
-
-    with_broker(test, **LENIENT)
+    client = await connect()
+    secret = TopicId(await client.create_topic("secret"))
+    denied = rule(ResourceType.TOPIC, "secret", Operation.DESCRIBE, permission=Permission.DENY)
+    assert await create(client, denied) == [0]
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="public", topic_id=secret)])
+    response = await client.ask(request, MetadataResponse, version=version)
+    (topic,) = response.topics
+    assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert topic.name == ("" if version < 12 else None)

@@ -24,7 +24,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records import BatchBuilder, decode_records, split_batches
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -105,124 +105,108 @@ def values(data: PartitionData) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_every_version_of_produce_appends(version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        topic_id = await client.create_topic("t")
-        first = await produce(client, batch(b"a", b"b"), topic_id, version=version)
-        second = await produce(client, batch(b"c"), topic_id, version=version)
-        assert (first.error_code, first.base_offset, second.base_offset) == (0, 0, 2)
-        assert first.log_append_time_ms == -1
-
-    with_broker(test)
+@on_broker()
+async def test_every_version_of_produce_appends(connect: Connect, version: int) -> None:
+    client = await connect()
+    topic_id = await client.create_topic("t")
+    first = await produce(client, batch(b"a", b"b"), topic_id, version=version)
+    second = await produce(client, batch(b"c"), topic_id, version=version)
+    assert (first.error_code, first.base_offset, second.base_offset) == (0, 0, 2)
+    assert first.log_append_time_ms == -1
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_every_version_of_fetch_reads(version: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        topic_id = await client.create_topic("t")
-        await produce(client, batch(b"a", b"b"))
-        await produce(client, batch(b"c"))
-        data = await fetch(client, fetch_request(0, topic_id), version)
-        assert (data.error_code, data.high_watermark) == (0, 3)
-        assert values(data) == [b"a", b"b", b"c"]
-        tail = await fetch(client, fetch_request(2, topic_id), version)
-        assert values(tail) == [b"c"]
-        end = await fetch(client, fetch_request(3, topic_id), version)
-        assert values(end) == []
-
-    with_broker(test)
+@on_broker()
+async def test_every_version_of_fetch_reads(connect: Connect, version: int) -> None:
+    client = await connect()
+    topic_id = await client.create_topic("t")
+    await produce(client, batch(b"a", b"b"))
+    await produce(client, batch(b"c"))
+    data = await fetch(client, fetch_request(0, topic_id), version)
+    assert (data.error_code, data.high_watermark) == (0, 3)
+    assert values(data) == [b"a", b"b", b"c"]
+    tail = await fetch(client, fetch_request(2, topic_id), version)
+    assert values(tail) == [b"c"]
+    end = await fetch(client, fetch_request(3, topic_id), version)
+    assert values(end) == []
 
 
-def test_a_fetch_waits_until_a_record_comes_and_not_longer() -> None:
-    async def test(connect: Connect) -> None:
-        reader, writer = await connect(), await connect()
-        await reader.create_topic("t")
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        waiting = asyncio.ensure_future(fetch(reader, fetch_request(0, max_wait_ms=60_000)))
-        await asyncio.sleep(5)
-        assert not waiting.done()
-        await produce(writer, batch(b"a"))
-        assert values(await waiting) == [b"a"]
-        assert loop.time() - started < 6
-
-    with_broker(test)
+@on_broker()
+async def test_a_fetch_waits_until_a_record_comes_and_not_longer(connect: Connect) -> None:
+    reader, writer = await connect(), await connect()
+    await reader.create_topic("t")
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    waiting = asyncio.ensure_future(fetch(reader, fetch_request(0, max_wait_ms=60_000)))
+    await asyncio.sleep(5)
+    assert not waiting.done()
+    await produce(writer, batch(b"a"))
+    assert values(await waiting) == [b"a"]
+    assert loop.time() - started < 6
 
 
-def test_a_fetch_answers_empty_when_its_time_is_over() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        data = await fetch(client, fetch_request(0, max_wait_ms=700))
-        assert values(data) == []
-        assert 0.7 <= loop.time() - started < 1.5
-
-    with_broker(test)
+@on_broker()
+async def test_a_fetch_answers_empty_when_its_time_is_over(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    data = await fetch(client, fetch_request(0, max_wait_ms=700))
+    assert values(data) == []
+    assert 0.7 <= loop.time() - started < 1.5
 
 
-def test_a_fetch_waits_for_min_bytes() -> None:
-    async def test(connect: Connect) -> None:
-        reader, writer = await connect(), await connect()
-        await reader.create_topic("t")
-        one = len(batch(b"a"))
-        waiting = asyncio.ensure_future(
-            fetch(reader, fetch_request(0, max_wait_ms=60_000, min_bytes=2 * one))
-        )
-        await produce(writer, batch(b"a"))
-        await asyncio.sleep(1)
-        assert not waiting.done()
-        await produce(writer, batch(b"b"))
-        assert values(await waiting) == [b"a", b"b"]
-
-    with_broker(test)
+@on_broker()
+async def test_a_fetch_waits_for_min_bytes(connect: Connect) -> None:
+    reader, writer = await connect(), await connect()
+    await reader.create_topic("t")
+    one = len(batch(b"a"))
+    waiting = asyncio.ensure_future(
+        fetch(reader, fetch_request(0, max_wait_ms=60_000, min_bytes=2 * one))
+    )
+    await produce(writer, batch(b"a"))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    await produce(writer, batch(b"b"))
+    assert values(await waiting) == [b"a", b"b"]
 
 
-def test_a_batch_larger_than_the_limit_is_still_delivered() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        await produce(client, batch(b"x" * 5000))
-        data = await fetch(client, fetch_request(0, partition_max_bytes=100))
-        assert values(data) == [b"x" * 5000]
-
-    with_broker(test)
+@on_broker()
+async def test_a_batch_larger_than_the_limit_is_still_delivered(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    await produce(client, batch(b"x" * 5000))
+    data = await fetch(client, fetch_request(0, partition_max_bytes=100))
+    assert values(data) == [b"x" * 5000]
 
 
-def test_out_of_range_and_unknown_are_told_apart() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        beyond = await fetch(client, fetch_request(1))
-        assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        strange = await fetch(client, fetch_request(0, bytes([7] * 16)), 13)
-        assert strange.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-        response = await client.ask(
-            produce_request(batch(b"a"), partition=9), ProduceResponse, version=9
-        )
-        answer = response.responses[0].partition_responses[0]
-        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert answer.base_offset == -1
-
-    with_broker(test)
+@on_broker()
+async def test_out_of_range_and_unknown_are_told_apart(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    beyond = await fetch(client, fetch_request(1))
+    assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    strange = await fetch(client, fetch_request(0, bytes([7] * 16)), 13)
+    assert strange.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    response = await client.ask(
+        produce_request(batch(b"a"), partition=9), ProduceResponse, version=9
+    )
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.base_offset == -1
 
 
-def test_leader_epochs_are_checked() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        await produce(client, batch(b"a"))
-        assert (await fetch(client, fetch_request(0, epoch=0))).error_code == 0
-        newer = await fetch(client, fetch_request(0, epoch=1))
-        assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-        diverged = await fetch(client, fetch_request(5, last_epoch=0))
-        assert diverged.diverging_epoch is not None
-        assert diverged.diverging_epoch.end_offset == 1
-
-    with_broker(test)
+@on_broker()
+async def test_leader_epochs_are_checked(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    await produce(client, batch(b"a"))
+    assert (await fetch(client, fetch_request(0, epoch=0))).error_code == 0
+    newer = await fetch(client, fetch_request(0, epoch=1))
+    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    diverged = await fetch(client, fetch_request(5, last_epoch=0))
+    assert diverged.diverging_epoch is not None
+    assert diverged.diverging_epoch.end_offset == 1
 
 
 @pytest.mark.parametrize(
@@ -235,107 +219,93 @@ def test_leader_epochs_are_checked() -> None:
         (batch(b"x" * 2_000_000), ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
-def test_bad_batches_are_refused_and_leave_nothing(records: bytes, code: ErrorCode) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        answer = await produce(client, records)
-        assert answer.error_code == code
-        assert answer.error_message
-        data = await fetch(client, fetch_request(0))
-        assert data.high_watermark == 0
-
-    with_broker(test)
-
-
-def test_acks_0_gets_no_reply_and_the_record_is_there() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        client.connection.send_without_reply(produce_request(batch(b"a"), acks=0), max_version=9)
-        assert values(await fetch(client, fetch_request(0, max_wait_ms=1000))) == [b"a"]
-
-    with_broker(test)
+@on_broker()
+async def test_bad_batches_are_refused_and_leave_nothing(
+    connect: Connect, records: bytes, code: ErrorCode
+) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    answer = await produce(client, records)
+    assert answer.error_code == code
+    assert answer.error_message
+    data = await fetch(client, fetch_request(0))
+    assert data.high_watermark == 0
 
 
-def test_acks_0_to_an_unknown_partition_ends_the_connection() -> None:
-    async def test(connect: Connect) -> None:
-        client, other = await connect(), await connect()
-        await client.create_topic("t")
-        client.connection.send_without_reply(
-            produce_request(batch(b"a"), acks=0, partition=5), max_version=9
+@on_broker()
+async def test_acks_0_gets_no_reply_and_the_record_is_there(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    client.connection.send_without_reply(produce_request(batch(b"a"), acks=0), max_version=9)
+    assert values(await fetch(client, fetch_request(0, max_wait_ms=1000))) == [b"a"]
+
+
+@on_broker()
+async def test_acks_0_to_an_unknown_partition_ends_the_connection(connect: Connect) -> None:
+    client, other = await connect(), await connect()
+    await client.create_topic("t")
+    client.connection.send_without_reply(
+        produce_request(batch(b"a"), acks=0, partition=5), max_version=9
+    )
+    with pytest.raises(ConnectionClosed):
+        await fetch(client, fetch_request(0))
+    assert (await fetch(other, fetch_request(0))).error_code == 0
+
+
+@on_broker()
+async def test_acks_2_is_no_number_of_acks(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    answer = await produce(client, batch(b"a"), acks=2)
+    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+@on_broker()
+async def test_acks_all_asks_for_no_more_replicas_than_there_are(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", min_insync_replicas="2")
+    assert (await produce(client, batch(b"a"), acks=1)).error_code == 0
+    assert (await produce(client, batch(b"b"), acks=-1)).error_code == 0
+
+
+@on_broker()
+async def test_flush_messages_1_acknowledges_and_shows_only_what_is_durable(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    await client.create_topic("t", flush_messages="1")
+    for number in range(5):
+        answer = await produce(client, batch(b"a"), acks=-1)
+        assert (answer.error_code, answer.base_offset) == (0, number)
+    data = await fetch(client, fetch_request(0))
+    assert len(values(data)) == 5
+
+
+@on_broker()
+async def test_log_append_time_is_the_brokers(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", message_timestamp_type="LogAppendTime")
+    answer = await produce(client, batch(b"a", timestamp_ms=5))
+    assert answer.log_append_time_ms >= 1_700_000_000_000
+    data = await fetch(client, fetch_request(0))
+    assert isinstance(data.records, bytes | memoryview)
+    assert decode_records(data.records)[0].timestamp_ms == answer.log_append_time_ms
+
+
+@on_broker()
+async def test_pipelined_requests_are_answered_in_order(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", flush_messages="1")
+    answers = [
+        client.connection.send(
+            produce_request(batch(b"%d" % number), acks=-1), ProduceResponse, max_version=9
         )
-        with pytest.raises(ConnectionClosed):
-            await fetch(client, fetch_request(0))
-        assert (await fetch(other, fetch_request(0))).error_code == 0
-
-    with_broker(test)
-
-
-def test_acks_2_is_no_number_of_acks() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        answer = await produce(client, batch(b"a"), acks=2)
-        assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
-
-    with_broker(test)
-
-
-def test_acks_all_asks_for_no_more_replicas_than_there_are() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", min_insync_replicas="2")
-        assert (await produce(client, batch(b"a"), acks=1)).error_code == 0
-        assert (await produce(client, batch(b"b"), acks=-1)).error_code == 0
-
-    with_broker(test)
-
-
-def test_flush_messages_1_acknowledges_and_shows_only_what_is_durable() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", flush_messages="1")
-        for number in range(5):
-            answer = await produce(client, batch(b"a"), acks=-1)
-            assert (answer.error_code, answer.base_offset) == (0, number)
-        data = await fetch(client, fetch_request(0))
-        assert len(values(data)) == 5
-
-    with_broker(test)
-
-
-def test_log_append_time_is_the_brokers() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", message_timestamp_type="LogAppendTime")
-        answer = await produce(client, batch(b"a", timestamp_ms=5))
-        assert answer.log_append_time_ms >= 1_700_000_000_000
-        data = await fetch(client, fetch_request(0))
-        assert isinstance(data.records, bytes | memoryview)
-        assert decode_records(data.records)[0].timestamp_ms == answer.log_append_time_ms
-
-    with_broker(test)
-
-
-def test_pipelined_requests_are_answered_in_order() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", flush_messages="1")
-        answers = [
-            client.connection.send(
-                produce_request(batch(b"%d" % number), acks=-1), ProduceResponse, max_version=9
-            )
-            for number in range(200)
-        ]
-        offsets = [
-            (await answer).responses[0].partition_responses[0].base_offset for answer in answers
-        ]
-        assert offsets == list(range(200))
-        data = await fetch(client, fetch_request(0))
-        assert values(data) == [b"%d" % number for number in range(200)]
-
-    with_broker(test)
+        for number in range(200)
+    ]
+    offsets = [(await answer).responses[0].partition_responses[0].base_offset for answer in answers]
+    assert offsets == list(range(200))
+    data = await fetch(client, fetch_request(0))
+    assert values(data) == [b"%d" % number for number in range(200)]
 
 
 def test_the_records_at_fault_are_named() -> None:
@@ -361,84 +331,77 @@ def many(count: int, key: bytes | None = b"key", codec: Codec = Codec.NONE) -> b
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD], ids=lambda codec: codec.name)
-def test_a_batch_that_takes_long_to_look_into_keeps_its_place(codec: Codec) -> None:
+@on_broker()
+async def test_a_batch_that_takes_long_to_look_into_keeps_its_place(
+    connect: Connect, codec: Codec
+) -> None:
     """The next request of the connection waits for it, also when that is a small one."""
-
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", cleanup_policy="compact")
-        answers = await asyncio.gather(
-            produce(client, many(20_000, codec=codec)), produce(client, batch(b"after"))
-        )
-        assert [(answer.error_code, answer.base_offset) for answer in answers] == [
-            (0, 0),
-            (0, 20_000),
-        ]
-
-    with_broker(test)
+    client = await connect()
+    await client.create_topic("t", cleanup_policy="compact")
+    answers = await asyncio.gather(
+        produce(client, many(20_000, codec=codec)), produce(client, batch(b"after"))
+    )
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [
+        (0, 0),
+        (0, 20_000),
+    ]
 
 
-def test_others_are_served_while_a_long_batch_is_looked_into() -> None:
-    async def test(connect: Connect) -> None:
-        patient, quick = await connect(), await connect()
-        await patient.create_topic("t", cleanup_policy="compact")
-        await produce(quick, batch(b"before"))
-        long = asyncio.ensure_future(produce(patient, many(50_000)))
-        offsets = []
-        while not long.done():
-            offsets.append((await produce(quick, batch(b"beside"))).base_offset)
-        assert offsets[:2] == [1, 2]
-        assert (await long).base_offset in range(2, offsets[-1] + 2)
-
-    with_broker(test)
+@on_broker()
+async def test_others_are_served_while_a_long_batch_is_looked_into(connect: Connect) -> None:
+    patient, quick = await connect(), await connect()
+    await patient.create_topic("t", cleanup_policy="compact")
+    await produce(quick, batch(b"before"))
+    long = asyncio.ensure_future(produce(patient, many(50_000)))
+    offsets = []
+    while not long.done():
+        offsets.append((await produce(quick, batch(b"beside"))).base_offset)
+    assert offsets[:2] == [1, 2]
+    assert (await long).base_offset in range(2, offsets[-1] + 2)
 
 
-def test_of_very_many_records_at_fault_the_first_hundred_are_named() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", cleanup_policy="compact")
-        answer = await produce(client, many(20_000, key=None))
-        assert answer.error_code == ErrorCode.INVALID_RECORD
-        assert [error.batch_index for error in answer.record_errors] == list(range(100))
-        assert (await produce(client, batch(b"first"))).base_offset == 0
-
-    with_broker(test)
+@on_broker()
+async def test_of_very_many_records_at_fault_the_first_hundred_are_named(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", cleanup_policy="compact")
+    answer = await produce(client, many(20_000, key=None))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in answer.record_errors] == list(range(100))
+    assert (await produce(client, batch(b"first"))).base_offset == 0
 
 
-def test_a_large_batch_is_stored_in_the_topics_codec() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", compression_type="gzip")
-        assert (await produce(client, many(50_000, codec=Codec.ZSTD))).error_code == 0
-        data = await fetch(client, fetch_request(0))
-        assert data.records is not None
-        assert split_batches(data.records)[0][1].codec is Codec.GZIP  # type: ignore[arg-type]
-        assert values(data)[-1] == b"49999"
-
-    with_broker(test)
+@on_broker()
+async def test_a_large_batch_is_stored_in_the_topics_codec(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", compression_type="gzip")
+    assert (await produce(client, many(50_000, codec=Codec.ZSTD))).error_code == 0
+    data = await fetch(client, fetch_request(0))
+    assert data.records is not None
+    assert split_batches(data.records)[0][1].codec is Codec.GZIP  # type: ignore[arg-type]
+    assert values(data)[-1] == b"49999"
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_request_for_very_many_partitions_is_answered_whole(acks: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", partitions=3)
-        one = [PartitionProduceData(index=index % 4, records=batch(b"x")) for index in range(1000)]
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=1000,
-            topic_data=[
-                TopicProduceData(name="t", partition_data=one),
-                TopicProduceData(name="other", partition_data=one[:1]),
-            ],
-        )
-        response = await client.ask(request, ProduceResponse, version=12)
-        assert [topic.name for topic in response.responses] == ["t", "other"]
-        answers = response.responses[0].partition_responses
-        assert [answer.index for answer in answers] == [index % 4 for index in range(1000)]
-        assert [answer.base_offset for answer in answers if answer.index == 0] == list(range(250))
-        assert {answer.error_code for answer in answers if answer.index == 3} == {
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        }
-
-    with_broker(test)
+@on_broker()
+async def test_a_request_for_very_many_partitions_is_answered_whole(
+    connect: Connect, acks: int
+) -> None:
+    client = await connect()
+    await client.create_topic("t", partitions=3)
+    one = [PartitionProduceData(index=index % 4, records=batch(b"x")) for index in range(1000)]
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(name="t", partition_data=one),
+            TopicProduceData(name="other", partition_data=one[:1]),
+        ],
+    )
+    response = await client.ask(request, ProduceResponse, version=12)
+    assert [topic.name for topic in response.responses] == ["t", "other"]
+    answers = response.responses[0].partition_responses
+    assert [answer.index for answer in answers] == [index % 4 for index in range(1000)]
+    assert [answer.base_offset for answer in answers if answer.index == 0] == list(range(250))
+    assert {answer.error_code for answer in answers if answer.index == 3} == {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }

@@ -16,7 +16,7 @@ from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.types import TopicId
 from odradek.replication.partition import Partition
 from odradek.transactions.verification import TransactionVerifier
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker
 from tests.unit.broker.test_produce_and_fetch import many, produce, produce_request
 from tests.unit.broker.transactional import Producer
 
@@ -61,31 +61,27 @@ async def land_after_recreation(
 
 
 @pytest.mark.parametrize("version", REFUSED_BY_VERSION)
-def test_a_batch_that_took_long_to_look_into_is_refused_if_its_topic_was_made_anew(
-    version: int, monkeypatch: pytest.MonkeyPatch
+@on_broker()
+async def test_a_batch_that_took_long_to_look_into_is_refused_if_its_topic_was_made_anew(
+    connect: Connect, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        topic_id = await client.create_topic("t", cleanup_policy="compact")
-        held = Held(monkeypatch, Partition, "admit")
-        request = produce_request(many(20_000), topic_id)
-        await land_after_recreation(connect, client, request, version, held)
-
-    with_broker(test)
+    client = await connect()
+    topic_id = await client.create_topic("t", cleanup_policy="compact")
+    held = Held(monkeypatch, Partition, "admit")
+    request = produce_request(many(20_000), topic_id)
+    await land_after_recreation(connect, client, request, version, held)
 
 
 @pytest.mark.parametrize("version", REFUSED_BY_VERSION)
-def test_the_first_batch_of_a_transaction_is_refused_if_its_topic_was_made_anew(
-    version: int, monkeypatch: pytest.MonkeyPatch
+@on_broker()
+async def test_the_first_batch_of_a_transaction_is_refused_if_its_topic_was_made_anew(
+    connect: Connect, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        topic_id = await client.create_topic("t")
-        producer = Producer(client)
-        assert await producer.start() == 0
-        held = Held(monkeypatch, TransactionVerifier, "join")
-        request = producer.request(producer.batch(b"a"))
-        request.topic_data[0].topic_id = TopicId(topic_id)
-        await land_after_recreation(connect, client, request, version, held)
-
-    with_broker(test)
+    client = await connect()
+    topic_id = await client.create_topic("t")
+    producer = Producer(client)
+    assert await producer.start() == 0
+    held = Held(monkeypatch, TransactionVerifier, "join")
+    request = producer.request(producer.batch(b"a"))
+    request.topic_data[0].topic_id = TopicId(topic_id)
+    await land_after_recreation(connect, client, request, version, held)

@@ -47,7 +47,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from odradek.protocol.types import Buffer
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -105,115 +105,105 @@ def test_answers_to_pieces_join_to_the_answer_to_the_whole(sizes: list[int], at_
     assert whole == echo(request)
 
 
-def test_a_client_gets_one_answer_for_thousands_of_partitions() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", partitions=3)
-        asked = [
-            ListOffsetsPartition(partition_index=each % 4, timestamp=-1) for each in range(2500)
+@on_broker()
+async def test_a_client_gets_one_answer_for_thousands_of_partitions(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", partitions=3)
+    asked = [ListOffsetsPartition(partition_index=each % 4, timestamp=-1) for each in range(2500)]
+    request = ListOffsetsRequest(
+        topics=[
+            ListOffsetsTopic(name="t", partitions=asked),
+            ListOffsetsTopic(name="none", partitions=asked[:1]),
         ]
-        request = ListOffsetsRequest(
-            topics=[
-                ListOffsetsTopic(name="t", partitions=asked),
-                ListOffsetsTopic(name="none", partitions=asked[:1]),
-            ]
-        )
-        response = await client.ask(request, ListOffsetsResponse)
-        assert [topic.name for topic in response.topics] == ["t", "none"]
-        answers = response.topics[0].partitions
-        assert [answer.partition_index for answer in answers] == [each % 4 for each in range(2500)]
-        errors = [answer.error_code for answer in answers[:4]]
-        assert errors == [0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-
-    with_broker(test)
+    )
+    response = await client.ask(request, ListOffsetsResponse)
+    assert [topic.name for topic in response.topics] == ["t", "none"]
+    answers = response.topics[0].partitions
+    assert [answer.partition_index for answer in answers] == [each % 4 for each in range(2500)]
+    errors = [answer.error_code for answer in answers[:4]]
+    assert errors == [0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_others_are_served_between_the_pieces() -> None:
-    async def test(connect: Connect) -> None:
-        patient, quick = await connect(), await connect()
-        names = [MetadataRequestTopic(name=f"none-{number}") for number in range(5000)]
-        large = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        answer = asyncio.ensure_future(patient.ask(large, MetadataResponse))
-        served = 0
-        while not answer.done():
-            await quick.ask(MetadataRequest(topics=[]), MetadataResponse)
-            served += 1
-        assert served > 1
-        assert len((await answer).topics) == 5000
-
-    with_broker(test)
+@on_broker()
+async def test_others_are_served_between_the_pieces(connect: Connect) -> None:
+    patient, quick = await connect(), await connect()
+    names = [MetadataRequestTopic(name=f"none-{number}") for number in range(5000)]
+    large = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    answer = asyncio.ensure_future(patient.ask(large, MetadataResponse))
+    served = 0
+    while not answer.done():
+        await quick.ask(MetadataRequest(topics=[]), MetadataResponse)
+        served += 1
+    assert served > 1
+    assert len((await answer).topics) == 5000
 
 
-def test_a_topic_that_is_named_a_thousand_times_is_described_once() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        names = [MetadataRequestTopic(name=name) for name in ["t", "none"] * 1000]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        response = await client.ask(request, MetadataResponse)
-        assert sorted(topic.name or "" for topic in response.topics) == ["none", "t"]
-
-    with_broker(test)
+@on_broker()
+async def test_a_topic_that_is_named_a_thousand_times_is_described_once(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    names = [MetadataRequestTopic(name=name) for name in ["t", "none"] * 1000]
+    request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    response = await client.ask(request, MetadataResponse)
+    assert sorted(topic.name or "" for topic in response.topics) == ["none", "t"]
 
 
-def test_a_resource_that_is_named_a_thousand_times_is_described_once() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        resources = [
-            DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=keys)
-            for keys in [None, ["retention.ms"], ["retention.ms", "cleanup.policy"]] * 3000
-        ]
-        request = DescribeConfigsRequest(resources=resources, include_documentation=True)
-        response = await client.ask(request, DescribeConfigsResponse)
-        assert [len(result.configs) for result in response.results[1:]] == [1, 2]
-        few = DescribeConfigsRequest(resources=resources[:1] * 2)
-        response = await client.ask(few, DescribeConfigsResponse)
-        assert [result.resource_name for result in response.results] == ["t"]
-
-    with_broker(test)
-
-
-def test_an_answer_too_large_to_encode_at_once_leaves_others_their_turn() -> None:
-    async def test(connect: Connect) -> None:
-        patient, quick = await connect(), await connect()
-        await patient.create_topic("t", partitions=1500)
-        large = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-        answer = asyncio.ensure_future(patient.ask(large, MetadataResponse))
-        behind = asyncio.ensure_future(patient.ask(MetadataRequest(topics=[]), MetadataResponse))
-        served = 0
-        while not answer.done():
-            await quick.ask(MetadataRequest(topics=[]), MetadataResponse)
-            served += 1
-        assert served > 1
-        assert len((await answer).topics[0].partitions) == 1500
-        assert (await behind).topics == []
-
-    with_broker(test)
+@on_broker()
+async def test_a_resource_that_is_named_a_thousand_times_is_described_once(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    resources = [
+        DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=keys)
+        for keys in [None, ["retention.ms"], ["retention.ms", "cleanup.policy"]] * 3000
+    ]
+    request = DescribeConfigsRequest(resources=resources, include_documentation=True)
+    response = await client.ask(request, DescribeConfigsResponse)
+    assert [len(result.configs) for result in response.results[1:]] == [1, 2]
+    few = DescribeConfigsRequest(resources=resources[:1] * 2)
+    response = await client.ask(few, DescribeConfigsResponse)
+    assert [result.resource_name for result in response.results] == ["t"]
 
 
-def test_a_request_too_large_to_decode_at_once_is_answered_in_its_turn() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        names = [MetadataRequestTopic(name=f"{number:0>200}") for number in range(2000)]
-        large = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        answers = await asyncio.gather(
-            client.ask(large, MetadataResponse),
-            client.ask(MetadataRequest(topics=[]), MetadataResponse),
-        )
-        assert [len(answer.topics) for answer in answers] == [2000, 0]
+@on_broker()
+async def test_an_answer_too_large_to_encode_at_once_leaves_others_their_turn(
+    connect: Connect,
+) -> None:
+    patient, quick = await connect(), await connect()
+    await patient.create_topic("t", partitions=1500)
+    large = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    answer = asyncio.ensure_future(patient.ask(large, MetadataResponse))
+    behind = asyncio.ensure_future(patient.ask(MetadataRequest(topics=[]), MetadataResponse))
+    served = 0
+    while not answer.done():
+        await quick.ask(MetadataRequest(topics=[]), MetadataResponse)
+        served += 1
+    assert served > 1
+    assert len((await answer).topics[0].partitions) == 1500
+    assert (await behind).topics == []
 
-    with_broker(test)
+
+@on_broker()
+async def test_a_request_too_large_to_decode_at_once_is_answered_in_its_turn(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    names = [MetadataRequestTopic(name=f"{number:0>200}") for number in range(2000)]
+    large = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    answers = await asyncio.gather(
+        client.ask(large, MetadataResponse),
+        client.ask(MetadataRequest(topics=[]), MetadataResponse),
+    )
+    assert [len(answer.topics) for answer in answers] == [2000, 0]
 
 
-def test_a_large_request_that_is_wrong_ends_its_connection() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        names = [MetadataRequestTopic(name=f"{number:0>20}") for number in range(60_000)]
-        with pytest.raises(ConnectionClosed):
-            await client.ask(MetadataRequest(topics=names), MetadataResponse)
-
-    with_broker(test)
+@on_broker()
+async def test_a_large_request_that_is_wrong_ends_its_connection(connect: Connect) -> None:
+    client = await connect()
+    names = [MetadataRequestTopic(name=f"{number:0>20}") for number in range(60_000)]
+    with pytest.raises(ConnectionClosed):
+        await client.ask(MetadataRequest(topics=names), MetadataResponse)
 
 
 def test_a_refusal_that_quotes_a_large_request_is_still_an_answer() -> None:
@@ -243,21 +233,19 @@ async def test_an_answer_that_cannot_be_encoded_ends_its_connection() -> None:
         writer.close()
 
 
-def test_a_commit_of_thousands_of_partitions_is_one_commit() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        one = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
-        topic = OffsetCommitRequestTopic(name="t", partitions=[one] * 6000)
-        request = OffsetCommitRequest(group_id="g", topics=[topic])
-        errors = {int(ErrorCode.NOT_COORDINATOR)}
-        while errors & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}:
-            find = FindCoordinatorRequest(coordinator_keys=["g"])
-            await client.ask(find, FindCoordinatorResponse)
-            await asyncio.sleep(0.1)
-            response = await client.ask(request, OffsetCommitResponse, version=9)
-            errors = {each.error_code for each in response.topics[0].partitions}
-        assert errors == {0}
-        assert len(response.topics[0].partitions) == 6000
-
-    with_broker(test, offsets_topic_num_partitions="1")
+@on_broker(offsets_topic_num_partitions="1")
+async def test_a_commit_of_thousands_of_partitions_is_one_commit(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topic = OffsetCommitRequestTopic(name="t", partitions=[one] * 6000)
+    request = OffsetCommitRequest(group_id="g", topics=[topic])
+    errors = {int(ErrorCode.NOT_COORDINATOR)}
+    while errors & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}:
+        find = FindCoordinatorRequest(coordinator_keys=["g"])
+        await client.ask(find, FindCoordinatorResponse)
+        await asyncio.sleep(0.1)
+        response = await client.ask(request, OffsetCommitResponse, version=9)
+        errors = {each.error_code for each in response.topics[0].partitions}
+    assert errors == {0}
+    assert len(response.topics[0].partitions) == 6000

@@ -16,7 +16,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
-from tests.unit.broker.harness import Client, with_broker
+from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -66,26 +66,24 @@ async def describe(client: Client, *users: str) -> dict[str, tuple[int, list[tup
     }
 
 
-def test_credentials_come_change_and_go() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        assert await describe(client) == {}
-        assert await describe(client, USER) == {USER: (ErrorCode.RESOURCE_NOT_FOUND, [])}
-        assert await alter(client, upsertion()) == {USER: 0}
-        assert await alter(client, upsertion(mechanism=SHA_512, iterations=8192)) == {USER: 0}
-        assert await alter(client, upsertion("other", iterations=5000)) == {"other": 0}
-        both = (0, [(SHA_256, 4096), (SHA_512, 8192)])
-        assert await describe(client) == {USER: both, "other": (0, [(SHA_256, 5000)])}
-        assert await describe(client, USER) == {USER: both}
-        assert await alter(client, deletion()) == {USER: 0}
-        assert await describe(client, USER) == {USER: (0, [(SHA_512, 8192)])}
-        assert await alter(client, deletion(mechanism=SHA_512), deletion("other")) == {
-            USER: 0,
-            "other": 0,
-        }
-        assert await describe(client) == {}
-
-    with_broker(test)
+@on_broker()
+async def test_credentials_come_change_and_go(connect: Connect) -> None:
+    client = await connect()
+    assert await describe(client) == {}
+    assert await describe(client, USER) == {USER: (ErrorCode.RESOURCE_NOT_FOUND, [])}
+    assert await alter(client, upsertion()) == {USER: 0}
+    assert await alter(client, upsertion(mechanism=SHA_512, iterations=8192)) == {USER: 0}
+    assert await alter(client, upsertion("other", iterations=5000)) == {"other": 0}
+    both = (0, [(SHA_256, 4096), (SHA_512, 8192)])
+    assert await describe(client) == {USER: both, "other": (0, [(SHA_256, 5000)])}
+    assert await describe(client, USER) == {USER: both}
+    assert await alter(client, deletion()) == {USER: 0}
+    assert await describe(client, USER) == {USER: (0, [(SHA_512, 8192)])}
+    assert await alter(client, deletion(mechanism=SHA_512), deletion("other")) == {
+        USER: 0,
+        "other": 0,
+    }
+    assert await describe(client) == {}
 
 
 @pytest.mark.parametrize(
@@ -101,23 +99,21 @@ def test_credentials_come_change_and_go() -> None:
         ([upsertion(), deletion()], ErrorCode.DUPLICATE_RESOURCE),
     ],
 )
-def test_what_is_refused(
-    changes: list[ScramCredentialUpsertion | ScramCredentialDeletion], code: ErrorCode
+@on_broker()
+async def test_what_is_refused(
+    connect: Connect,
+    changes: list[ScramCredentialUpsertion | ScramCredentialDeletion],
+    code: ErrorCode,
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        answers = await alter(client, *changes)
-        refused = changes[0].name
-        assert answers[refused] == code
-        assert refused not in await describe(client)
-
-    with_broker(test)
+    client = await connect()
+    answers = await alter(client, *changes)
+    refused = changes[0].name
+    assert answers[refused] == code
+    assert refused not in await describe(client)
 
 
-def test_a_user_is_described_once_a_request() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await alter(client, upsertion())
-        assert await describe(client, USER, USER) == {USER: (ErrorCode.DUPLICATE_RESOURCE, [])}
-
-    with_broker(test)
+@on_broker()
+async def test_a_user_is_described_once_a_request(connect: Connect) -> None:
+    client = await connect()
+    await alter(client, upsertion())
+    assert await describe(client, USER, USER) == {USER: (ErrorCode.DUPLICATE_RESOURCE, [])}

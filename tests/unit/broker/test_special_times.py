@@ -19,7 +19,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.messages.produce import ProduceResponse
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker
 from tests.unit.broker.test_produce_and_fetch import produce_request
 
 Connect = Callable[[], Awaitable[Client]]
@@ -43,38 +43,34 @@ async def asked(client: Client, timestamp: int, version: int) -> ListOffsetsPart
     [(-1, 1, 5), (-2, 1, 2), (-3, 7, 4), (-4, 8, 2), (-5, 9, -1), (-6, 11, -1)],
     ids=["latest", "earliest", "largest", "earliest local", "latest tiered", "pending upload"],
 )
-def test_a_special_time_is_answered_from_its_version_on(
-    timestamp: int, first_version: int, offset: int
+@on_broker()
+async def test_a_special_time_is_answered_from_its_version_on(
+    connect: Connect, timestamp: int, first_version: int, offset: int
 ) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        records = batch(b"a", b"b", b"c", b"d", b"e")
-        await client.ask(produce_request(records), ProduceResponse, version=9)
-        delete = DeleteRecordsTopic(
-            name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
-        )
-        await client.ask(
-            DeleteRecordsRequest(topics=[delete], timeout_ms=1000), DeleteRecordsResponse
-        )
-        for version in range(1, 12):
-            answer = await asked(client, timestamp, version)
-            if version < first_version:
-                assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-                assert answer.offset == -1
-            else:
-                assert answer.error_code == 0
-                assert answer.offset == offset
-
-    with_broker(test)
+    client = await connect()
+    await client.create_topic("t")
+    records = batch(b"a", b"b", b"c", b"d", b"e")
+    await client.ask(produce_request(records), ProduceResponse, version=9)
+    delete = DeleteRecordsTopic(
+        name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+    )
+    await client.ask(DeleteRecordsRequest(topics=[delete], timeout_ms=1000), DeleteRecordsResponse)
+    for version in range(1, 12):
+        answer = await asked(client, timestamp, version)
+        if version < first_version:
+            assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert answer.offset == -1
+        else:
+            assert answer.error_code == 0
+            assert answer.offset == offset
 
 
 @pytest.mark.parametrize("timestamp", [-7, -100, -(2**63)])
-def test_a_negative_time_without_a_meaning_is_unsupported(timestamp: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t")
-        answer = await asked(client, timestamp, 11)
-        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-
-    with_broker(test)
+@on_broker()
+async def test_a_negative_time_without_a_meaning_is_unsupported(
+    connect: Connect, timestamp: int
+) -> None:
+    client = await connect()
+    await client.create_topic("t")
+    answer = await asked(client, timestamp, 11)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -42,7 +42,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.schema import Request, Struct
 from odradek.protocol.types import TopicId
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker
 from tests.unit.broker.test_acls import create, rule
 from tests.unit.broker.test_permissions import LENIENT, refusals
 from tests.unit.broker.test_produce_and_fetch import produce_request
@@ -152,66 +152,64 @@ def texts(message: object) -> Iterator[object]:
 @pytest.mark.parametrize(
     "key", sorted(requests(TopicId(bytes(16)))), ids=lambda key: all_apis()[key].name
 )
-def test_a_denied_topic_is_refused_by_its_id_whatever_name_stands_beside_it(key: int) -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("public")
-        secret = TopicId(await client.create_topic("secret"))
-        find = FindCoordinatorRequest(coordinator_keys=["g"])
-        await client.ask(find, FindCoordinatorResponse)
-        records = produce_request(batch(b"hidden"), secret)
-        await client.ask(records, ProduceResponse, version=13)
-        deny = rule(ResourceType.TOPIC, "secret", Operation.ALL, permission=Permission.DENY)
-        # Else whoever may delete anything in the cluster may delete this topic too.
-        deletion = rule(
-            ResourceType.CLUSTER, CLUSTER_NAME, Operation.DELETE, permission=Permission.DENY
-        )
-        assert await create(client, deny, deletion) == [0, 0]
-        request = requests(secret)[key]
-        response = await client.ask(
-            request, all_apis()[key].response, version=served_apis()[key].max_version
-        )
-        codes = refusals(response)
-        assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
-        assert codes <= {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST}
-        assert "secret" not in list(texts(response))
-        assert not any(isinstance(each, bytes) and b"hidden" in each for each in texts(response))
-        if key == MetadataRequest.api_key:
-            assert isinstance(response, MetadataResponse)
-            assert [(topic.name, topic.partitions) for topic in response.topics] == [(None, [])]
-        everything = await client.ask(MetadataRequest(topics=None), MetadataResponse)
-        assert "public" in [topic.name for topic in everything.topics]
-
-    with_broker(test, **LENIENT)
-
-
-def test_where_name_and_id_differ_metadata_answers_the_id() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("one")
-        other = TopicId(await client.create_topic("other"))
-        asked = MetadataRequestTopic(name="one", topic_id=other)
-        response = await client.ask(MetadataRequest(topics=[asked]), MetadataResponse, version=12)
-        assert [topic.name for topic in response.topics] == ["other"]
-
-    with_broker(test)
+@on_broker(**LENIENT)
+async def test_a_denied_topic_is_refused_by_its_id_whatever_name_stands_beside_it(
+    connect: Connect, key: int
+) -> None:
+    client = await connect()
+    await client.create_topic("public")
+    secret = TopicId(await client.create_topic("secret"))
+    find = FindCoordinatorRequest(coordinator_keys=["g"])
+    await client.ask(find, FindCoordinatorResponse)
+    records = produce_request(batch(b"hidden"), secret)
+    await client.ask(records, ProduceResponse, version=13)
+    deny = rule(ResourceType.TOPIC, "secret", Operation.ALL, permission=Permission.DENY)
+    # Else whoever may delete anything in the cluster may delete this topic too.
+    deletion = rule(
+        ResourceType.CLUSTER, CLUSTER_NAME, Operation.DELETE, permission=Permission.DENY
+    )
+    assert await create(client, deny, deletion) == [0, 0]
+    request = requests(secret)[key]
+    response = await client.ask(
+        request, all_apis()[key].response, version=served_apis()[key].max_version
+    )
+    codes = refusals(response)
+    assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
+    assert codes <= {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST}
+    assert "secret" not in list(texts(response))
+    assert not any(isinstance(each, bytes) and b"hidden" in each for each in texts(response))
+    if key == MetadataRequest.api_key:
+        assert isinstance(response, MetadataResponse)
+        assert [(topic.name, topic.partitions) for topic in response.topics] == [(None, [])]
+    everything = await client.ask(MetadataRequest(topics=None), MetadataResponse)
+    assert "public" in [topic.name for topic in everything.topics]
 
 
-def test_a_member_is_told_nothing_about_topics_that_it_claims_to_own() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        secret = TopicId(await client.create_topic("secret"))
-        deny = rule(ResourceType.TOPIC, "secret", Operation.ALL, permission=Permission.DENY)
-        assert await create(client, deny) == [0]
-        request = ConsumerGroupHeartbeatRequest(
-            group_id="g",
-            member_id="m",
-            member_epoch=0,
-            rebalance_timeout_ms=1000,
-            subscribed_topic_names=["secret"],
-            topic_partitions=[TopicPartitions(topic_id=secret, partitions=[])],
-        )
-        response = await client.ask(request, all_apis()[request.api_key].response)
-        assert refusals(response) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+@on_broker()
+async def test_where_name_and_id_differ_metadata_answers_the_id(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("one")
+    other = TopicId(await client.create_topic("other"))
+    asked = MetadataRequestTopic(name="one", topic_id=other)
+    response = await client.ask(MetadataRequest(topics=[asked]), MetadataResponse, version=12)
+    assert [topic.name for topic in response.topics] == ["other"]
 
-    with_broker(test, **LENIENT)
+
+@on_broker(**LENIENT)
+async def test_a_member_is_told_nothing_about_topics_that_it_claims_to_own(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    secret = TopicId(await client.create_topic("secret"))
+    deny = rule(ResourceType.TOPIC, "secret", Operation.ALL, permission=Permission.DENY)
+    assert await create(client, deny) == [0]
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["secret"],
+        topic_partitions=[TopicPartitions(topic_id=secret, partitions=[])],
+    )
+    response = await client.ask(request, all_apis()[request.api_key].response)
+    assert refusals(response) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}

@@ -9,6 +9,7 @@ from odradek.client.producer.producer import Producer
 from odradek.world import World
 from simulation.run import run
 from simulation.world import Simulation
+from tests.inside import inside
 from tests.unit.broker.harness import PORT, BrokerHost, Client
 
 BOOTSTRAP = f"broker:{PORT}"
@@ -71,6 +72,10 @@ def with_groups(
             await test(cluster)
 
     run(main, seed)
+
+
+on_groups = inside(with_groups)
+"""Decorates a test that `with_groups` runs."""
 
 
 @asynccontextmanager

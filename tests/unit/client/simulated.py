@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from simulation.run import run
 from simulation.world import Simulation
+from tests.inside import inside
 from tests.unit.client.mini_cluster import MiniCluster
 
 Test = Callable[[MiniCluster, Simulation], Awaitable[None]]
@@ -18,3 +19,7 @@ def simulate(test: Test, *, brokers: int = 1, seed: int = 1) -> None:
         await cluster.stop()
 
     run(main, seed)
+
+
+in_simulation = inside(simulate, handed=2)
+"""Decorates a test that `simulate` runs."""

@@ -18,7 +18,7 @@ from odradek.protocol.types import BrokerId, TopicId, TopicPartition
 from odradek.world import Randomness
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import Close, MiniCluster
-from tests.unit.client.simulated import simulate
+from tests.unit.client.simulated import in_simulation, simulate
 
 ONE = TopicId(b"1" * 16)
 TWO = TopicId(b"2" * 16)
@@ -119,31 +119,31 @@ def connect(cluster: MiniCluster, **options: object) -> Cluster:
     )
 
 
-def test_many_who_want_metadata_share_one_request() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        brokers.create("t", 2)
-        cluster = connect(brokers)
-        found = await asyncio.gather(*(cluster.topic("t", 1000) for _ in range(50)))
-        assert all(topic.all_partitions == (0, 1) for topic in found)
-        assert brokers.count(MetadataRequest) == 1
-        await cluster.close()
+@in_simulation()
+async def test_many_who_want_metadata_share_one_request(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t", 2)
+    cluster = connect(brokers)
+    found = await asyncio.gather(*(cluster.topic("t", 1000) for _ in range(50)))
+    assert all(topic.all_partitions == (0, 1) for topic in found)
+    assert brokers.count(MetadataRequest) == 1
+    await cluster.close()
 
-    simulate(test)
 
-
-def test_a_topic_that_is_not_there_is_waited_for_without_a_storm() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        cluster = connect(brokers)
-        waiting = asyncio.ensure_future(cluster.topic("late", 60_000))
-        await asyncio.sleep(10)
-        assert 50 <= brokers.count(MetadataRequest) <= 150
-        brokers.create("late", 3)
-        assert len((await waiting).partitions) == 3
-        with pytest.raises(MetadataTimedOut, match=r"topic never is not there after 2000 ms"):
-            await cluster.topic("never", 2_000)
-        await cluster.close()
-
-    simulate(test)
+@in_simulation()
+async def test_a_topic_that_is_not_there_is_waited_for_without_a_storm(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    cluster = connect(brokers)
+    waiting = asyncio.ensure_future(cluster.topic("late", 60_000))
+    await asyncio.sleep(10)
+    assert 50 <= brokers.count(MetadataRequest) <= 150
+    brokers.create("late", 3)
+    assert len((await waiting).partitions) == 3
+    with pytest.raises(MetadataTimedOut, match=r"topic never is not there after 2000 ms"):
+        await cluster.topic("never", 2_000)
+    await cluster.close()
 
 
 def test_a_forbidden_topic_fails_at_once() -> None:
@@ -161,49 +161,47 @@ def test_a_forbidden_topic_fails_at_once() -> None:
     simulate(test)
 
 
-def test_a_lost_connection_is_made_again_and_the_next_broker_is_asked() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        brokers.create("t")
-        cluster = connect(brokers)
-        brokers.fail_next(MetadataRequest, Close, Close)
-        assert (await cluster.topic("t", 10_000)).all_partitions == (0,)
-        first = await cluster.connection(1)
-        brokers.drop_connections()
-        await asyncio.sleep(1)
-        assert cluster.connected(1) is None
-        second = await cluster.connection(1)
-        assert second is not first
-        assert cluster.connected(1) is second
-        await cluster.close()
+@in_simulation(brokers=3)
+async def test_a_lost_connection_is_made_again_and_the_next_broker_is_asked(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    cluster = connect(brokers)
+    brokers.fail_next(MetadataRequest, Close, Close)
+    assert (await cluster.topic("t", 10_000)).all_partitions == (0,)
+    first = await cluster.connection(1)
+    brokers.drop_connections()
+    await asyncio.sleep(1)
+    assert cluster.connected(1) is None
+    second = await cluster.connection(1)
+    assert second is not first
+    assert cluster.connected(1) is second
+    await cluster.close()
 
-    simulate(test, brokers=3)
+
+@in_simulation()
+async def test_callers_share_a_connection_and_purposes_do_not(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    cluster = connect(brokers)
+    await cluster.refresh()
+    one, two, other = await asyncio.gather(
+        cluster.connection(1), cluster.connection(1), cluster.connection(1, "fetch")
+    )
+    assert one is two
+    assert one is not other
+    await cluster.close()
+    with pytest.raises(ClientClosed):
+        await cluster.connection(1)
 
 
-def test_callers_share_a_connection_and_purposes_do_not() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        cluster = connect(brokers)
+@in_simulation()
+async def test_nobody_answers(brokers: MiniCluster, simulation: Simulation) -> None:
+    await brokers.stop()
+    cluster = connect(brokers)
+    with pytest.raises(NoBrokerAvailable, match=r"cannot connect to 127\.0\.0\.1:9093"):
         await cluster.refresh()
-        one, two, other = await asyncio.gather(
-            cluster.connection(1), cluster.connection(1), cluster.connection(1, "fetch")
-        )
-        assert one is two
-        assert one is not other
-        await cluster.close()
-        with pytest.raises(ClientClosed):
-            await cluster.connection(1)
-
-    simulate(test)
-
-
-def test_nobody_answers() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        await brokers.stop()
-        cluster = connect(brokers)
-        with pytest.raises(NoBrokerAvailable, match=r"cannot connect to 127\.0\.0\.1:9093"):
-            await cluster.refresh()
-        await cluster.close()
-
-    simulate(test)
+    await cluster.close()
 
 
 def test_brokers_that_moved_are_found_again_through_bootstrap() -> None:
@@ -226,29 +224,29 @@ def test_brokers_that_moved_are_found_again_through_bootstrap() -> None:
     simulate(test)
 
 
-def test_a_broker_may_ask_for_a_new_start() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        brokers.create("t")
-        cluster = connect(brokers)
-        brokers.fail_next(
-            MetadataRequest, lambda _: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
-        )
-        with pytest.raises(KafkaError, match="REBOOTSTRAP_REQUIRED"):
-            await cluster.refresh()
+@in_simulation()
+async def test_a_broker_may_ask_for_a_new_start(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    cluster = connect(brokers)
+    brokers.fail_next(
+        MetadataRequest, lambda _: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    )
+    with pytest.raises(KafkaError, match="REBOOTSTRAP_REQUIRED"):
         await cluster.refresh()
-        assert cluster.view.brokers
-        await cluster.close()
+    await cluster.refresh()
+    assert cluster.view.brokers
+    await cluster.close()
 
-    simulate(test)
 
-
-def test_metadata_is_refreshed_when_it_is_old() -> None:
-    async def test(brokers: MiniCluster, _: Simulation) -> None:
-        brokers.create("t")
-        cluster = connect(brokers, metadata_max_age_ms=60_000)
-        await cluster.topic("t", 1000)
-        await asyncio.sleep(301)
-        assert brokers.count(MetadataRequest) == 6
-        await cluster.close()
-
-    simulate(test)
+@in_simulation()
+async def test_metadata_is_refreshed_when_it_is_old(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    cluster = connect(brokers, metadata_max_age_ms=60_000)
+    await cluster.topic("t", 1000)
+    await asyncio.sleep(301)
+    assert brokers.count(MetadataRequest) == 6
+    await cluster.close()

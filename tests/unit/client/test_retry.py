@@ -15,6 +15,7 @@ from odradek.protocol.errors import ErrorCode, error_for
 from odradek.world import Randomness
 from simulation.run import run
 from simulation.world import Simulation
+from tests.inside import inside
 
 _CLIENT = Path(odradek.client.__file__).parent
 # Sleeps that are intervals, not back-off: a heartbeat, and the age of metadata.
@@ -30,6 +31,10 @@ def in_virtual_time(test: Callable[[RetryPolicy], Awaitable[None]], **options: i
         await test(RetryPolicy(settings, Randomness(1)))
 
     run(main, 1)
+
+
+in_virtual_minutes = inside(in_virtual_time)
+"""Decorates a test that `in_virtual_time` runs."""
 
 
 class Attempts:
@@ -71,104 +76,91 @@ def test_a_first_delay_above_the_maximum_makes_the_maximum_constant() -> None:
     assert {backoff.delay_s(failures) for failures in range(1, 9)} == {1.0}
 
 
-def test_an_operation_is_attempted_until_it_succeeds() -> None:
-    async def test(policy: RetryPolicy) -> None:
-        attempts = Attempts(*(ConnectionClosed("gone") for _ in range(6)))
-        assert await policy.run(attempts) == "done"
-        assert [round(delay_s / 0.1) for delay_s in attempts.delays_s[:2]] == [1, 2]
-        assert attempts.delays_s[5] <= 1.0
-        assert attempts.delays_s[5] >= 0.8
-
-    in_virtual_time(test)
+@in_virtual_minutes()
+async def test_an_operation_is_attempted_until_it_succeeds(policy: RetryPolicy) -> None:
+    attempts = Attempts(*(ConnectionClosed("gone") for _ in range(6)))
+    assert await policy.run(attempts) == "done"
+    assert [round(delay_s / 0.1) for delay_s in attempts.delays_s[:2]] == [1, 2]
+    assert attempts.delays_s[5] <= 1.0
+    assert attempts.delays_s[5] >= 0.8
 
 
-def test_the_settings_decide_about_the_delays() -> None:
-    async def test(policy: RetryPolicy) -> None:
-        attempts = Attempts(*(ConnectionClosed("gone") for _ in range(3)))
+@in_virtual_minutes(
+    retry_backoff_ms=500,
+    retry_backoff_max_ms=500,
+    reconnect_backoff_ms=4,
+    reconnect_backoff_max_ms=7,
+)
+async def test_the_settings_decide_about_the_delays(policy: RetryPolicy) -> None:
+    attempts = Attempts(*(ConnectionClosed("gone") for _ in range(3)))
+    await policy.run(attempts)
+    assert all(0.4 <= delay_s <= 0.5 for delay_s in attempts.delays_s)
+    connections = policy.connection_failures()
+    first_s, *later_s = [connections.add() for _ in range(5)]
+    assert 0.0032 <= first_s <= 0.0048
+    assert all(0.0064 <= delay_s <= 0.007 for delay_s in later_s)
+    connections.reset()
+    assert connections.add() <= 0.0048
+
+
+@in_virtual_minutes()
+async def test_an_error_that_is_not_retriable_is_raised_at_once(policy: RetryPolicy) -> None:
+    attempts = Attempts(UnsupportedVersion("old"))
+    with pytest.raises(UnsupportedVersion):
         await policy.run(attempts)
-        assert all(0.4 <= delay_s <= 0.5 for delay_s in attempts.delays_s)
-        connections = policy.connection_failures()
-        first_s, *later_s = [connections.add() for _ in range(5)]
-        assert 0.0032 <= first_s <= 0.0048
-        assert all(0.0064 <= delay_s <= 0.007 for delay_s in later_s)
-        connections.reset()
-        assert connections.add() <= 0.0048
-
-    in_virtual_time(
-        test,
-        retry_backoff_ms=500,
-        retry_backoff_max_ms=500,
-        reconnect_backoff_ms=4,
-        reconnect_backoff_max_ms=7,
-    )
-
-
-def test_an_error_that_is_not_retriable_is_raised_at_once() -> None:
-    async def test(policy: RetryPolicy) -> None:
-        attempts = Attempts(UnsupportedVersion("old"))
-        with pytest.raises(UnsupportedVersion):
-            await policy.run(attempts)
-        attempts = Attempts(error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
-            await policy.run(attempts)
-        assert len(attempts.times_s) == 1
-
-    in_virtual_time(test)
-
-
-def test_the_caller_may_name_other_errors_and_a_number_of_retries() -> None:
-    async def test(policy: RetryPolicy) -> None:
-        attempts = Attempts(UnsupportedVersion("old"))
-        assert await policy.run(attempts, may_retry=lambda _: True) == "done"
-        attempts = Attempts(*(ConnectionClosed(str(number)) for number in range(5)))
-        retried: list[str] = []
-        with pytest.raises(ConnectionClosed, match="2"):
-            await policy.run(
-                attempts, max_retries=2, on_retry=lambda error: retried.append(str(error))
-            )
-        assert retried == ["0", "1"]
-
-    in_virtual_time(test)
-
-
-def test_markers_of_the_previous_transaction_are_waited_for_briefly() -> None:
-    async def test(policy: RetryPolicy) -> None:
-        attempts = Attempts(*(error_for(ErrorCode.CONCURRENT_TRANSACTIONS) for _ in range(3)))
+    attempts = Attempts(error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
         await policy.run(attempts)
-        assert attempts.delays_s[0] <= 0.024
-        assert sum(attempts.delays_s) <= 0.168
-
-    in_virtual_time(test)
+    assert len(attempts.times_s) == 1
 
 
-def test_a_deadline_names_the_last_error() -> None:
-    async def test(policy: RetryPolicy) -> None:
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        attempts = Attempts(*(ConnectionClosed(f"failure {number}") for number in range(99)))
-        with pytest.raises(RequestTimedOut, match="not done within 5000 ms: failure") as raised:
-            await policy.run_within(5_000, "not done", attempts)
-        assert isinstance(raised.value.__cause__, ConnectionClosed)
-        assert loop.time() - begun_s == pytest.approx(5.0)
-
-        async def never() -> None:
-            await asyncio.Event().wait()
-
-        with pytest.raises(RequestTimedOut, match="not done within 10 ms: no broker answered"):
-            await policy.run_within(10, "not done", never)
-
-    in_virtual_time(test)
+@in_virtual_minutes()
+async def test_the_caller_may_name_other_errors_and_a_number_of_retries(
+    policy: RetryPolicy,
+) -> None:
+    attempts = Attempts(UnsupportedVersion("old"))
+    assert await policy.run(attempts, may_retry=lambda _: True) == "done"
+    attempts = Attempts(*(ConnectionClosed(str(number)) for number in range(5)))
+    retried: list[str] = []
+    with pytest.raises(ConnectionClosed, match="2"):
+        await policy.run(attempts, max_retries=2, on_retry=lambda error: retried.append(str(error)))
+    assert retried == ["0", "1"]
 
 
-def test_a_timeout_of_one_request_passes_a_deadline_unchanged() -> None:
-    async def test(_: RetryPolicy) -> None:
-        error = RequestTimedOut("one request")
-        with pytest.raises(RequestTimedOut) as raised:
-            async with deadline(1_000, lambda: ("the deadline", None)):
-                raise error
-        assert raised.value is error
+@in_virtual_minutes()
+async def test_markers_of_the_previous_transaction_are_waited_for_briefly(
+    policy: RetryPolicy,
+) -> None:
+    attempts = Attempts(*(error_for(ErrorCode.CONCURRENT_TRANSACTIONS) for _ in range(3)))
+    await policy.run(attempts)
+    assert attempts.delays_s[0] <= 0.024
+    assert sum(attempts.delays_s) <= 0.168
 
-    in_virtual_time(test)
+
+@in_virtual_minutes()
+async def test_a_deadline_names_the_last_error(policy: RetryPolicy) -> None:
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    attempts = Attempts(*(ConnectionClosed(f"failure {number}") for number in range(99)))
+    with pytest.raises(RequestTimedOut, match="not done within 5000 ms: failure") as raised:
+        await policy.run_within(5_000, "not done", attempts)
+    assert isinstance(raised.value.__cause__, ConnectionClosed)
+    assert loop.time() - begun_s == pytest.approx(5.0)
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(RequestTimedOut, match="not done within 10 ms: no broker answered"):
+        await policy.run_within(10, "not done", never)
+
+
+@in_virtual_minutes()
+async def test_a_timeout_of_one_request_passes_a_deadline_unchanged(policy: RetryPolicy) -> None:
+    error = RequestTimedOut("one request")
+    with pytest.raises(RequestTimedOut) as raised:
+        async with deadline(1_000, lambda: ("the deadline", None)):
+            raise error
+    assert raised.value is error
 
 
 def test_metadata_is_refreshed_when_the_leader_may_have_moved() -> None:

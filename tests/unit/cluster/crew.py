@@ -20,6 +20,7 @@ from odradek.protocol.schema import Request, Response
 from odradek.world import World
 from simulation import Simulation, run
 from simulation.simulated_broker import SimulatedBroker
+from tests.inside import inside
 
 R = TypeVar("R", bound=Response)
 
@@ -125,3 +126,7 @@ def with_crew(
 
     story_run: Callable[[Simulation], Coroutine[Any, Any, None]] = main
     run(story_run, seed)
+
+
+on_crew = inside(with_crew)
+"""Decorates a test that `with_crew` runs."""

@@ -33,7 +33,7 @@ from odradek.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from tests.unit.cluster.crew import Crew, with_crew
+from tests.unit.cluster.crew import Crew, on_crew
 
 _TOPIC, _SET, _DELETE = 2, 0, 1
 PARTITIONS = {"__consumer_offsets": 50, "__transaction_state": 50}
@@ -64,85 +64,73 @@ async def alter(crew: Crew, name: str, setting: str, operation: int, value: str 
 
 
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_whoever_asks_for_metadata_first_gets_a_topic_as_the_coordinator_makes_it(
-    name: str,
+@on_crew(num_partitions="1", auto_create_topics_enable="true")
+async def test_whoever_asks_for_metadata_first_gets_a_topic_as_the_coordinator_makes_it(
+    crew: Crew, name: str
 ) -> None:
-    async def story(crew: Crew) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-        response = await crew.ask(1, request, MetadataResponse)
-        assert response.topics[0].error_code == ErrorCode.NONE
-        topic = crew.image.topics[name]
-        assert len(topic.partitions) == PARTITIONS[name]
-        assert {len(partition.replicas) for partition in topic.partitions} == {3}
-        assert topic.overrides["cleanup.policy"] == "compact"
-        assert topic.overrides["segment.bytes"] == str(100 << 20)
-
-    with_crew(story, num_partitions="1", auto_create_topics_enable="true")
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    response = await crew.ask(1, request, MetadataResponse)
+    assert response.topics[0].error_code == ErrorCode.NONE
+    topic = crew.image.topics[name]
+    assert len(topic.partitions) == PARTITIONS[name]
+    assert {len(partition.replicas) for partition in topic.partitions} == {3}
+    assert topic.overrides["cleanup.policy"] == "compact"
+    assert topic.overrides["segment.bytes"] == str(100 << 20)
 
 
-def test_one_that_is_created_by_hand_is_compacted_and_has_what_it_asks_for() -> None:
-    async def story(crew: Crew) -> None:
-        assert await create(crew, "__consumer_offsets", 4, 2, segment_bytes="1048576") == 0
-        topic = crew.image.topics["__consumer_offsets"]
-        assert len(topic.partitions) == 4
-        assert {len(partition.replicas) for partition in topic.partitions} == {2}
-        assert topic.overrides == {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": "1048576",
-        }
-
-    with_crew(story)
+@on_crew()
+async def test_one_that_is_created_by_hand_is_compacted_and_has_what_it_asks_for(
+    crew: Crew,
+) -> None:
+    assert await create(crew, "__consumer_offsets", 4, 2, segment_bytes="1048576") == 0
+    topic = crew.image.topics["__consumer_offsets"]
+    assert len(topic.partitions) == 4
+    assert {len(partition.replicas) for partition in topic.partitions} == {2}
+    assert topic.overrides == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "1048576",
+    }
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-def test_another_cleanup_policy_is_refused(policy: str) -> None:
-    async def story(crew: Crew) -> None:
-        name = "__transaction_state"
-        refused = ErrorCode.INVALID_CONFIG
-        assert await create(crew, name, cleanup_policy=policy) == refused
-        assert name not in crew.image.topics
-        assert await create(crew, name) == 0
-        assert await alter(crew, name, "cleanup.policy", _SET, policy) == refused
-        assert crew.image.topic_overrides(name)["cleanup.policy"] == "compact"
-
-    with_crew(story)
+@on_crew()
+async def test_another_cleanup_policy_is_refused(crew: Crew, policy: str) -> None:
+    name = "__transaction_state"
+    refused = ErrorCode.INVALID_CONFIG
+    assert await create(crew, name, cleanup_policy=policy) == refused
+    assert name not in crew.image.topics
+    assert await create(crew, name) == 0
+    assert await alter(crew, name, "cleanup.policy", _SET, policy) == refused
+    assert crew.image.topic_overrides(name)["cleanup.policy"] == "compact"
 
 
-def test_settings_that_are_reset_leave_the_topic_compacted() -> None:
-    async def story(crew: Crew) -> None:
-        name = "__consumer_offsets"
-        assert await create(crew, name) == 0
-        assert await alter(crew, name, "cleanup.policy", _DELETE, None) == 0
-        assert crew.image.topic_overrides(name)["cleanup.policy"] == "compact"
-        config = GivenConfig(name="segment.bytes", value="2000000")
-        resource = GivenResource(resource_type=_TOPIC, resource_name=name, configs=[config])
-        await crew.ask(1, AlterConfigsRequest(resources=[resource]), AlterConfigsResponse)
-        overrides = crew.image.topic_overrides(name)
-        assert overrides == {"segment.bytes": "2000000", "cleanup.policy": "compact"}
-
-    with_crew(story)
+@on_crew()
+async def test_settings_that_are_reset_leave_the_topic_compacted(crew: Crew) -> None:
+    name = "__consumer_offsets"
+    assert await create(crew, name) == 0
+    assert await alter(crew, name, "cleanup.policy", _DELETE, None) == 0
+    assert crew.image.topic_overrides(name)["cleanup.policy"] == "compact"
+    config = GivenConfig(name="segment.bytes", value="2000000")
+    resource = GivenResource(resource_type=_TOPIC, resource_name=name, configs=[config])
+    await crew.ask(1, AlterConfigsRequest(resources=[resource]), AlterConfigsResponse)
+    overrides = crew.image.topic_overrides(name)
+    assert overrides == {"segment.bytes": "2000000", "cleanup.policy": "compact"}
 
 
 @pytest.mark.parametrize("wrong", [None, {"cleanup.policy": "delete", "segment.bytes": "1000000"}])
-def test_a_wrong_one_is_put_right_and_announced_when_a_broker_starts(
-    wrong: dict[str, str] | None,
+@on_crew(size=1)
+async def test_a_wrong_one_is_put_right_and_announced_when_a_broker_starts(
+    crew: Crew, wrong: dict[str, str] | None
 ) -> None:
-    async def story(crew: Crew) -> None:
-        name = "__consumer_offsets"
-        assert await create(crew, name, 3, 1) == 0
-        await crew.brokers[1].stop()
-        store, path = crew.store.connect(), topic_config_path(name)
-        await store.multi(
-            Delete(path) if wrong is None else Set(path, ConfigOverrides(wrong).encode())
-        )
-        await crew.start(1)
-        await crew.until(
-            lambda: crew.image.topic_overrides(name).get("cleanup.policy") == "compact"
-        )
-        assert "which would delete what the coordinators keep" in crew.simulation.trace.text()
-        assert len(crew.image.topics[name].partitions) == 3
-        if wrong is not None:
-            assert crew.image.topic_overrides(name)["segment.bytes"] == "1000000"
-
-    with_crew(story, size=1)
+    name = "__consumer_offsets"
+    assert await create(crew, name, 3, 1) == 0
+    await crew.brokers[1].stop()
+    store, path = crew.store.connect(), topic_config_path(name)
+    await store.multi(Delete(path) if wrong is None else Set(path, ConfigOverrides(wrong).encode()))
+    await crew.start(1)
+    await crew.until(lambda: crew.image.topic_overrides(name).get("cleanup.policy") == "compact")
+    assert "which would delete what the coordinators keep" in crew.simulation.trace.text()
+    assert len(crew.image.topics[name].partitions) == 3
+    if wrong is not None:
+        assert crew.image.topic_overrides(name)["segment.bytes"] == "1000000"

@@ -19,7 +19,7 @@ from odradek.protocol.messages.produce import (
 )
 from simulation.simulated_broker import SimulatedBroker
 from tests.unit.broker.harness import batch
-from tests.unit.cluster.crew import Crew, with_crew
+from tests.unit.cluster.crew import Crew, on_crew
 
 
 async def produce(crew: Crew, broker: int, partition: int, *values: bytes) -> None:
@@ -74,55 +74,53 @@ async def lose_store(crew: Crew) -> None:
         await crew.start(number)
 
 
-def test_replicas_of_a_lost_store_are_adopted_by_one_and_kept_by_the_others() -> None:
-    async def story(crew: Crew) -> None:
-        await crew.create()
-        topic_id = crew.image.topics["t"].topic_id
-        await produce(crew, 1, 0, b"a", b"b")
-        await lose_store(crew)
-        await crew.until(lambda: "t" in crew.image.topics)
-        assert crew.image.topics["t"].topic_id == topic_id
-        assert crew.partition().replicas == (1,)
-        assert await log_end(crew, 1, 0) == 2
-        assert [directories(crew, broker) for broker in (1, 2, 3)] == [
-            ["t-0"],
-            ["stray"],
-            ["stray"],
-        ]
-        # What this store knows, it may delete; what was set aside stays.
-        crew.brokers[2].kill()
-        await crew.start(2)
-        assert directories(crew, 2) == ["stray"]
-
-    with_crew(story)
-
-
-def test_every_broker_brings_the_partitions_that_it_has() -> None:
-    async def story(crew: Crew) -> None:
-        await crew.create("t", {0: [2], 1: [3], 2: [1]})
-        for partition, broker in enumerate((2, 3, 1)):
-            await produce(crew, broker, partition, *[b"x"] * (partition + 1))
-        await lose_store(crew)
-        await crew.until(lambda: all(one.leader > 0 for one in crew.image.topics["t"].partitions))
-        assert [one.replicas for one in crew.image.topics["t"].partitions] == [(2,), (3,), (1,)]
-        assert [await log_end(crew, at, index) for index, at in enumerate((2, 3, 1))] == [1, 2, 3]
-
-    with_crew(story)
+@on_crew()
+async def test_replicas_of_a_lost_store_are_adopted_by_one_and_kept_by_the_others(
+    crew: Crew,
+) -> None:
+    await crew.create()
+    topic_id = crew.image.topics["t"].topic_id
+    await produce(crew, 1, 0, b"a", b"b")
+    await lose_store(crew)
+    await crew.until(lambda: "t" in crew.image.topics)
+    assert crew.image.topics["t"].topic_id == topic_id
+    assert crew.partition().replicas == (1,)
+    assert await log_end(crew, 1, 0) == 2
+    assert [directories(crew, broker) for broker in (1, 2, 3)] == [
+        ["t-0"],
+        ["stray"],
+        ["stray"],
+    ]
+    # What this store knows, it may delete; what was set aside stays.
+    crew.brokers[2].kill()
+    await crew.start(2)
+    assert directories(crew, 2) == ["stray"]
 
 
-def test_a_store_that_is_replaced_under_running_brokers_takes_no_log_with_it() -> None:
-    async def story(crew: Crew) -> None:
-        await crew.create()
-        await produce(crew, 1, 0, b"a")
-        outsider = crew.store.connect()
-        lost = [*(await outsider.read_tree(topic_path("t"))), STORE_ID]
-        await outsider.multi(*map(Delete, reversed(lost)), Create(STORE_ID, b"another"))
-        await asyncio.sleep(60)
-        assert [directories(crew, broker) for broker in crew.brokers] == [["t-0"]] * 3
-        for broker in crew.brokers.values():
-            broker.kill()
-        await crew.start()
-        await crew.until(lambda: crew.partition().leader > 0)
-        assert await log_end(crew, crew.partition().leader, 0) == 1
+@on_crew()
+async def test_every_broker_brings_the_partitions_that_it_has(crew: Crew) -> None:
+    await crew.create("t", {0: [2], 1: [3], 2: [1]})
+    for partition, broker in enumerate((2, 3, 1)):
+        await produce(crew, broker, partition, *[b"x"] * (partition + 1))
+    await lose_store(crew)
+    await crew.until(lambda: all(one.leader > 0 for one in crew.image.topics["t"].partitions))
+    assert [one.replicas for one in crew.image.topics["t"].partitions] == [(2,), (3,), (1,)]
+    assert [await log_end(crew, at, index) for index, at in enumerate((2, 3, 1))] == [1, 2, 3]
 
-    with_crew(story)
+
+@on_crew()
+async def test_a_store_that_is_replaced_under_running_brokers_takes_no_log_with_it(
+    crew: Crew,
+) -> None:
+    await crew.create()
+    await produce(crew, 1, 0, b"a")
+    outsider = crew.store.connect()
+    lost = [*(await outsider.read_tree(topic_path("t"))), STORE_ID]
+    await outsider.multi(*map(Delete, reversed(lost)), Create(STORE_ID, b"another"))
+    await asyncio.sleep(60)
+    assert [directories(crew, broker) for broker in crew.brokers] == [["t-0"]] * 3
+    for broker in crew.brokers.values():
+        broker.kill()
+    await crew.start()
+    await crew.until(lambda: crew.partition().leader > 0)
+    assert await log_end(crew, crew.partition().leader, 0) == 1

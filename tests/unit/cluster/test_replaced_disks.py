@@ -8,7 +8,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from tests.unit.cluster.crew import Crew, with_crew
+from tests.unit.cluster.crew import Crew, on_crew
 from tests.unit.cluster.test_lost_store import log_end, produce
 from tests.unit.cluster.test_operations import elect
 
@@ -34,143 +34,131 @@ def replace_disk(crew: Crew, number: int = 1, under: str = "/") -> None:
     crew.brokers[number].host.disk.replace_by_empty(under)
 
 
-def test_the_last_one_in_sync_comes_back_with_an_empty_disk_and_the_others_keep_theirs() -> None:
-    async def story(crew: Crew) -> None:
-        await leave_alone(crew)
-        replace_disk(crew)
-        await crew.start(1)
-        await crew.start(2, 3)
-        assert (crew.partition().leader, crew.partition().isr) == (-1, ())
-        told = crew.simulation.trace.text()
-        assert "log directories of this broker were replaced" in told
-        assert "--election-type unclean --topic t --partition 0" in told
-        # Describing it says who was in sync last.
-        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
-        described = await crew.ask(2, request, DescribeTopicPartitionsResponse)
-        shown = described.topics[0].partitions[0]
-        assert shown.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-        assert (shown.isr_nodes, shown.last_known_elr) == ([], [1])
-        # The operator's way out.
-        assert await elect(crew, _UNCLEAN) == 0
-        assert crew.partition().leader in (2, 3)
-        await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
-        assert crew.partition().last_known == ()
-        assert await log_end(crew, crew.partition().leader, 0) == 10
-
-    with_crew(story)
-
-
-def test_it_stays_offline_when_the_broker_starts_once_more() -> None:
-    async def story(crew: Crew) -> None:
-        await leave_alone(crew)
-        replace_disk(crew)
-        await crew.start(1)
-        await crew.brokers[1].stop()
-        await crew.start(1)
-        crew.brokers[1].kill()
-        await crew.start(1)
-        assert (crew.partition().leader, crew.partition().isr) == (-1, ())
-
-    with_crew(story)
+@on_crew()
+async def test_the_last_one_in_sync_comes_back_with_an_empty_disk_and_the_others_keep_theirs(
+    crew: Crew,
+) -> None:
+    await leave_alone(crew)
+    replace_disk(crew)
+    await crew.start(1)
+    await crew.start(2, 3)
+    assert (crew.partition().leader, crew.partition().isr) == (-1, ())
+    told = crew.simulation.trace.text()
+    assert "log directories of this broker were replaced" in told
+    assert "--election-type unclean --topic t --partition 0" in told
+    # Describing it says who was in sync last.
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
+    described = await crew.ask(2, request, DescribeTopicPartitionsResponse)
+    shown = described.topics[0].partitions[0]
+    assert shown.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (shown.isr_nodes, shown.last_known_elr) == ([], [1])
+    # The operator's way out.
+    assert await elect(crew, _UNCLEAN) == 0
+    assert crew.partition().leader in (2, 3)
+    await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
+    assert crew.partition().last_known == ()
+    assert await log_end(crew, crew.partition().leader, 0) == 10
 
 
-def test_with_min_insync_replicas_of_two_the_others_lead_and_nothing_is_lost() -> None:
-    async def story(crew: Crew) -> None:
-        await leave_alone(crew, min_insync="2")
-        replace_disk(crew)
-        await crew.start(1)
-        await crew.start(2, 3)
-        await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
-        assert crew.partition().leader in (2, 3)
-        assert await log_end(crew, crew.partition().leader, 0) == 10
-
-    with_crew(story)
-
-
-def test_unclean_election_waits_for_a_replica_that_has_something() -> None:
-    async def story(crew: Crew) -> None:
-        await leave_alone(crew, unclean="true")
-        replace_disk(crew)
-        await crew.start(1)
-        assert crew.partition().leader == -1
-        await crew.start(2)
-        await crew.until(lambda: crew.partition().leader == 2)
-        assert await log_end(crew, 2, 0) == 10
-
-    with_crew(story)
+@on_crew()
+async def test_it_stays_offline_when_the_broker_starts_once_more(crew: Crew) -> None:
+    await leave_alone(crew)
+    replace_disk(crew)
+    await crew.start(1)
+    await crew.brokers[1].stop()
+    await crew.start(1)
+    crew.brokers[1].kill()
+    await crew.start(1)
+    assert (crew.partition().leader, crew.partition().isr) == (-1, ())
 
 
-def test_the_old_disk_is_brought_back_and_nothing_was_lost() -> None:
-    async def story(crew: Crew) -> None:
-        await leave_alone(crew)
-        disk = crew.brokers[1].host.disk
-        disk.rename("/data", "/old")
-        disk.sync_directory("/")
-        await crew.start(1)
-        await crew.start(2, 3)
-        assert crew.partition().leader == -1
-        await crew.brokers[1].stop()
-        disk.rename("/data", "/new")
-        disk.rename("/old", "/data")
-        disk.sync_directory("/")
-        await crew.start(1)
-        await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
-        assert await log_end(crew, crew.partition().leader, 0) == 11
+@on_crew()
+async def test_with_min_insync_replicas_of_two_the_others_lead_and_nothing_is_lost(
+    crew: Crew,
+) -> None:
+    await leave_alone(crew, min_insync="2")
+    replace_disk(crew)
+    await crew.start(1)
+    await crew.start(2, 3)
+    await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
+    assert crew.partition().leader in (2, 3)
+    assert await log_end(crew, crew.partition().leader, 0) == 10
 
-    with_crew(story)
+
+@on_crew()
+async def test_unclean_election_waits_for_a_replica_that_has_something(crew: Crew) -> None:
+    await leave_alone(crew, unclean="true")
+    replace_disk(crew)
+    await crew.start(1)
+    assert crew.partition().leader == -1
+    await crew.start(2)
+    await crew.until(lambda: crew.partition().leader == 2)
+    assert await log_end(crew, 2, 0) == 10
+
+
+@on_crew()
+async def test_the_old_disk_is_brought_back_and_nothing_was_lost(crew: Crew) -> None:
+    await leave_alone(crew)
+    disk = crew.brokers[1].host.disk
+    disk.rename("/data", "/old")
+    disk.sync_directory("/")
+    await crew.start(1)
+    await crew.start(2, 3)
+    assert crew.partition().leader == -1
+    await crew.brokers[1].stop()
+    disk.rename("/data", "/new")
+    disk.rename("/old", "/data")
+    disk.sync_directory("/")
+    await crew.start(1)
+    await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
+    assert await log_end(crew, crew.partition().leader, 0) == 11
 
 
 @pytest.mark.parametrize("replaced", ["/a", "/b"])
-def test_one_of_several_directories_is_replaced_and_the_logs_in_the_others_lead(
-    replaced: str,
+@on_crew(size=2, log_dirs="/a,/b")
+async def test_one_of_several_directories_is_replaced_and_the_logs_in_the_others_lead(
+    crew: Crew, replaced: str
 ) -> None:
-    async def story(crew: Crew) -> None:
-        await crew.create("t", {index: [1, 2] for index in range(4)}, min_insync_replicas="1")
-        for index in range(4):
-            await produce(crew, 1, index, b"x")
-        await crew.brokers[2].stop()
-        for index in range(4):
-            await crew.until(lambda index=index: crew.partition("t", index).isr == (1,))  # type: ignore[misc]
-            await produce(crew, 1, index, b"alone")
-            await crew.until(lambda index=index: crew.partition("t", index).eligible == ())  # type: ignore[misc]
-        await crew.brokers[1].stop()
-        disk = crew.brokers[1].host.disk
-        lost = {int(name[2:]) for name in disk.list_directory(replaced) if name.startswith("t-")}
-        assert 0 < len(lost) < 4
-        replace_disk(crew, under=replaced)
-        await crew.start(1)
-        await crew.start(2)
-        for index in range(4):
-            if index in lost:
-                assert crew.partition("t", index).leader == -1
-            else:
-                assert crew.partition("t", index).leader == 1
-                assert await log_end(crew, 1, index) == 2
-
-    with_crew(story, size=2, log_dirs="/a,/b")
+    await crew.create("t", {index: [1, 2] for index in range(4)}, min_insync_replicas="1")
+    for index in range(4):
+        await produce(crew, 1, index, b"x")
+    await crew.brokers[2].stop()
+    for index in range(4):
+        await crew.until(lambda index=index: crew.partition("t", index).isr == (1,))  # type: ignore[misc]
+        await produce(crew, 1, index, b"alone")
+        await crew.until(lambda index=index: crew.partition("t", index).eligible == ())  # type: ignore[misc]
+    await crew.brokers[1].stop()
+    disk = crew.brokers[1].host.disk
+    lost = {int(name[2:]) for name in disk.list_directory(replaced) if name.startswith("t-")}
+    assert 0 < len(lost) < 4
+    replace_disk(crew, under=replaced)
+    await crew.start(1)
+    await crew.start(2)
+    for index in range(4):
+        if index in lost:
+            assert crew.partition("t", index).leader == -1
+        else:
+            assert crew.partition("t", index).leader == 1
+            assert await log_end(crew, 1, index) == 2
 
 
-def test_a_sole_replica_restarts_empty_and_says_so() -> None:
-    async def story(crew: Crew) -> None:
-        await crew.create(assignment={0: [1]})
-        await produce(crew, 1, 0, b"x")
-        await crew.brokers[1].stop()
-        replace_disk(crew)
-        await crew.start(1)
-        await crew.until(lambda: crew.partition().leader == 1)
-        assert await log_end(crew, 1, 0) == 0
-        assert "it is empty now, and what it held is lost" in crew.simulation.trace.text()
-
-    with_crew(story, size=2)
+@on_crew(size=2)
+async def test_a_sole_replica_restarts_empty_and_says_so(crew: Crew) -> None:
+    await crew.create(assignment={0: [1]})
+    await produce(crew, 1, 0, b"x")
+    await crew.brokers[1].stop()
+    replace_disk(crew)
+    await crew.start(1)
+    await crew.until(lambda: crew.partition().leader == 1)
+    assert await log_end(crew, 1, 0) == 0
+    assert "it is empty now, and what it held is lost" in crew.simulation.trace.text()
 
 
-def test_a_directory_that_is_added_takes_nothing_offline() -> None:
-    async def story(crew: Crew) -> None:
-        await leave_alone(crew)
-        crew.brokers[1].properties["log.dirs"] = "/data,/more"
-        await crew.start(1)
-        await crew.until(lambda: crew.partition().leader == 1)
-        assert await log_end(crew, 1, 0) == 11
-        assert "were replaced" not in crew.simulation.trace.text()
-
-    with_crew(story)
+@on_crew()
+async def test_a_directory_that_is_added_takes_nothing_offline(crew: Crew) -> None:
+    await leave_alone(crew)
+    crew.brokers[1].properties["log.dirs"] = "/data,/more"
+    await crew.start(1)
+    await crew.until(lambda: crew.partition().leader == 1)
+    assert await log_end(crew, 1, 0) == 11
+    assert "were replaced" not in crew.simulation.trace.text()

@@ -23,7 +23,7 @@ from odradek.replication.replicas import Replicas
 from odradek.storage import LogManager
 from odradek.world import MemoryDisk, World
 from odradek.world.timeslice import measured_by
-from tests.unit.cluster.crew import Crew, with_crew
+from tests.unit.cluster.crew import Crew, on_crew
 
 WIDE = 300
 
@@ -172,28 +172,24 @@ async def test_an_image_of_another_store_takes_no_log_with_it() -> None:
     assert len(watched.logs.logs) == WIDE
 
 
-def test_wide_topics_come_and_go_on_several_brokers() -> None:
-    async def story(crew: Crew) -> None:
-        brokers = {index: [index % 3 + 1, (index + 1) % 3 + 1] for index in range(90)}
+@on_crew()
+async def test_wide_topics_come_and_go_on_several_brokers(crew: Crew) -> None:
+    brokers = {index: [index % 3 + 1, (index + 1) % 3 + 1] for index in range(90)}
+    await crew.create("t", brokers)
+    await crew.until(
+        lambda: all(
+            len([one for one in broker.partitions() if one.topic_partition.topic == "t"]) == 60
+            for broker in crew.brokers.values()
+        )
+    )
+    for _ in range(2):
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name="t")], topic_names=["t"], timeout_ms=5000
+        )
+        response = await crew.ask(1, request, DeleteTopicsResponse)
+        assert response.responses[0].error_code == 0
         await crew.create("t", brokers)
-        await crew.until(
-            lambda: all(
-                len([one for one in broker.partitions() if one.topic_partition.topic == "t"]) == 60
-                for broker in crew.brokers.values()
-            )
-        )
-        for _ in range(2):
-            request = DeleteTopicsRequest(
-                topics=[DeleteTopicState(name="t")], topic_names=["t"], timeout_ms=5000
-            )
-            response = await crew.ask(1, request, DeleteTopicsResponse)
-            assert response.responses[0].error_code == 0
-            await crew.create("t", brokers)
-        await crew.until(
-            lambda: all(len(list(broker.partitions())) == 60 for broker in crew.brokers.values())
-        )
-        await crew.until(
-            lambda: all(len(one.isr) == 2 for one in crew.image.topics["t"].partitions)
-        )
-
-    with_crew(story)
+    await crew.until(
+        lambda: all(len(list(broker.partitions())) == 60 for broker in crew.brokers.values())
+    )
+    await crew.until(lambda: all(len(one.isr) == 2 for one in crew.image.topics["t"].partitions))

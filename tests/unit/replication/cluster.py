@@ -35,6 +35,7 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch
 from simulation.run import run
 from simulation.simulated_broker import PORT, SimulatedBroker
 from simulation.world import Simulation
+from tests.inside import inside
 from tests.unit.broker.harness import batch
 
 TOPIC = "t"
@@ -246,3 +247,7 @@ def with_cluster(
             cluster.close()
 
     run(main, seed=seed)
+
+
+on_cluster = inside(with_cluster)
+"""Decorates a test that `with_cluster` runs."""

@@ -17,7 +17,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from odradek.replication.throttle import Throttle, is_listed
-from tests.unit.replication.cluster import TOPIC, Cluster, with_cluster
+from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster
 
 _TOPIC_TYPE, _BROKER_TYPE = 2, 4
 _RECORD = bytes(200_000)
@@ -67,59 +67,53 @@ async def fill(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_throttled_replica_takes_its_time(side: str) -> None:
-    async def test(cluster: Cluster) -> None:
-        await fill(cluster)
-        for broker in "123":
-            rate = {f"{side}_replication_throttled_rate": "1000000"}
-            await configure(cluster, _BROKER_TYPE, broker, **rate)
-        listed = {f"{side}_replication_throttled_replicas": "*"}
-        await configure(cluster, _TOPIC_TYPE, TOPIC, **listed)
-        await add_third_replica(cluster, TOPIC)
-        took_s = await cluster.until(lambda state: len(state.isr) == 3)
-        assert 3 < took_s < 9
-        # In sync it is held back no more.
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        for _ in range(10):
-            assert (await cluster.produce(1, _RECORD)).error_code == 0
-        assert loop.time() - began_s < 1
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_throttled_replica_takes_its_time(cluster: Cluster, side: str) -> None:
+    await fill(cluster)
+    for broker in "123":
+        rate = {f"{side}_replication_throttled_rate": "1000000"}
+        await configure(cluster, _BROKER_TYPE, broker, **rate)
+    listed = {f"{side}_replication_throttled_replicas": "*"}
+    await configure(cluster, _TOPIC_TYPE, TOPIC, **listed)
+    await add_third_replica(cluster, TOPIC)
+    took_s = await cluster.until(lambda state: len(state.isr) == 3)
+    assert 3 < took_s < 9
+    # In sync it is held back no more.
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    for _ in range(10):
+        assert (await cluster.produce(1, _RECORD)).error_code == 0
+    assert loop.time() - began_s < 1
 
 
-def test_a_replica_that_is_not_listed_is_not_throttled() -> None:
-    async def test(cluster: Cluster) -> None:
-        await fill(cluster)
-        await configure(cluster, _BROKER_TYPE, "1", leader_replication_throttled_rate="1000")
-        await configure(cluster, _TOPIC_TYPE, TOPIC, leader_replication_throttled_replicas="0:2")
-        await add_third_replica(cluster, TOPIC)
-        assert await cluster.until(lambda state: len(state.isr) == 3) < 2
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_replica_that_is_not_listed_is_not_throttled(cluster: Cluster) -> None:
+    await fill(cluster)
+    await configure(cluster, _BROKER_TYPE, "1", leader_replication_throttled_rate="1000")
+    await configure(cluster, _TOPIC_TYPE, TOPIC, leader_replication_throttled_replicas="0:2")
+    await add_third_replica(cluster, TOPIC)
+    assert await cluster.until(lambda state: len(state.isr) == 3) < 2
 
 
-def test_a_new_replica_does_not_hold_up_what_is_acknowledged_by_all() -> None:
-    async def test(cluster: Cluster) -> None:
-        loop = asyncio.get_running_loop()
-        await fill(cluster)
-        await cluster.create_topic([1, 2, 3], name="others")
-        other = cluster.another_client()
+@on_cluster()
+async def test_a_new_replica_does_not_hold_up_what_is_acknowledged_by_all(cluster: Cluster) -> None:
+    loop = asyncio.get_running_loop()
+    await fill(cluster)
+    await cluster.create_topic([1, 2, 3], name="others")
+    other = cluster.another_client()
 
-        async def slowest(times: int) -> float:
-            longest_s = 0.0
-            for _ in range(times):
-                began_s = loop.time()
-                assert (await other.produce(1, b"x")).error_code == 0
-                longest_s = max(longest_s, loop.time() - began_s)
-            return longest_s
+    async def slowest(times: int) -> float:
+        longest_s = 0.0
+        for _ in range(times):
+            began_s = loop.time()
+            assert (await other.produce(1, b"x")).error_code == 0
+            longest_s = max(longest_s, loop.time() - began_s)
+        return longest_s
 
-        quiet_s = await slowest(50)
-        await add_third_replica(cluster, TOPIC)
-        assert await slowest(50) < 3 * quiet_s
-        await cluster.until(lambda state: len(state.isr) == 3)
-
-    with_cluster(test)
+    quiet_s = await slowest(50)
+    await add_third_replica(cluster, TOPIC)
+    assert await slowest(50) < 3 * quiet_s
+    await cluster.until(lambda state: len(state.isr) == 3)
 
 
 def test_throttle_paces_by_what_was_taken() -> None:

@@ -7,7 +7,7 @@ import pytest
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.peers import Peers
-from tests.unit.replication.cluster import Cluster, with_cluster
+from tests.unit.replication.cluster import Cluster, on_cluster, with_cluster
 
 
 def test_num_replica_fetchers_spreads_partitions_over_that_many_connections(
@@ -39,53 +39,43 @@ def test_num_replica_fetchers_spreads_partitions_over_that_many_connections(
     with_cluster(test, brokers=2, num_replica_fetchers="3")
 
 
-def test_a_stop_is_tried_again_while_the_metadata_store_is_away() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        epoch = (await cluster.state()).leader_epoch
-        cluster.brokers[1].cut_store()
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        loop.call_later(
-            0.7, cluster.brokers[1].reconnect_store, context=cluster.simulation.no_process
-        )
-        await cluster.brokers[1].stop()
-        assert loop.time() - began_s >= 1.0, "two times 500 ms"
-        state = await cluster.state()
-        assert (state.leader, state.isr, state.leader_epoch) == (2, (2,), epoch + 1)
-
-    with_cluster(
-        test,
-        brokers=2,
-        controlled_shutdown_max_retries="2",
-        controlled_shutdown_retry_backoff_ms="500",
-    )
+@on_cluster(
+    brokers=2, controlled_shutdown_max_retries="2", controlled_shutdown_retry_backoff_ms="500"
+)
+async def test_a_stop_is_tried_again_while_the_metadata_store_is_away(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    epoch = (await cluster.state()).leader_epoch
+    cluster.brokers[1].cut_store()
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    loop.call_later(0.7, cluster.brokers[1].reconnect_store, context=cluster.simulation.no_process)
+    await cluster.brokers[1].stop()
+    assert loop.time() - began_s >= 1.0, "two times 500 ms"
+    state = await cluster.state()
+    assert (state.leader, state.isr, state.leader_epoch) == (2, (2,), epoch + 1)
 
 
-def test_a_stop_without_retries_does_not_wait_for_the_metadata_store() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        cluster.brokers[1].cut_store()
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        await cluster.brokers[1].stop()
-        assert loop.time() - began_s < 1.0
+@on_cluster(brokers=2, controlled_shutdown_max_retries="0")
+async def test_a_stop_without_retries_does_not_wait_for_the_metadata_store(
+    cluster: Cluster,
+) -> None:
+    await cluster.create_topic([1, 2])
+    cluster.brokers[1].cut_store()
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await cluster.brokers[1].stop()
+    assert loop.time() - began_s < 1.0
 
-    with_cluster(test, brokers=2, controlled_shutdown_max_retries="0")
 
-
-def test_a_partition_that_has_resigned_may_still_be_asked_for() -> None:
+@on_cluster(brokers=2)
+async def test_a_partition_that_has_resigned_may_still_be_asked_for(cluster: Cluster) -> None:
     """A broker whose session has ended gives up its roles; the image changes a moment later."""
-
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        follower = cluster.brokers[2]
-        for partition in follower.partitions():
-            partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        await cluster.create_topic([1], name="other")
-        await asyncio.sleep(1)
-        follower.require_alive()
-
-    with_cluster(test, brokers=2)
+    await cluster.create_topic([1, 2])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    follower = cluster.brokers[2]
+    for partition in follower.partitions():
+        partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    await cluster.create_topic([1], name="other")
+    await asyncio.sleep(1)
+    follower.require_alive()

@@ -29,7 +29,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from tests.unit.replication.cluster import TOPIC, Cluster, values_in, with_cluster
+from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster, values_in, with_cluster
 
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -99,216 +99,188 @@ async def broker_epoch(cluster: Cluster, broker: int) -> int:
 # Consumers (KIP-392)
 
 
-def test_a_consumer_is_sent_to_the_replica_on_its_rack() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        await cluster.produce(1, b"a")
-        sent_away = await cluster.fetch(1, rack="rack-2")
-        assert (sent_away.preferred_read_replica, bool(sent_away.records)) == (2, False)
-        await asyncio.sleep(0.6)
-        assert values_in(await cluster.fetch(2, rack="rack-2")) == [b"a"]
-        at_home = await cluster.fetch(1, rack="rack-1")
-        assert at_home.preferred_read_replica == -1
-        assert values_in(at_home) == [b"a"]
-        assert values_in(await cluster.fetch(1, rack="elsewhere")) == [b"a"]
-        cluster.brokers[2].kill()
-        await cluster.until(lambda state: state.isr == (1, 3))
-        assert values_in(await cluster.fetch(1, rack="rack-2")) == [b"a"]
-
-    with_cluster(test, replica_selector_class=_SELECTOR)
+@on_cluster(replica_selector_class=_SELECTOR)
+async def test_a_consumer_is_sent_to_the_replica_on_its_rack(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    sent_away = await cluster.fetch(1, rack="rack-2")
+    assert (sent_away.preferred_read_replica, bool(sent_away.records)) == (2, False)
+    await asyncio.sleep(0.6)
+    assert values_in(await cluster.fetch(2, rack="rack-2")) == [b"a"]
+    at_home = await cluster.fetch(1, rack="rack-1")
+    assert at_home.preferred_read_replica == -1
+    assert values_in(at_home) == [b"a"]
+    assert values_in(await cluster.fetch(1, rack="elsewhere")) == [b"a"]
+    cluster.brokers[2].kill()
+    await cluster.until(lambda state: state.isr == (1, 3))
+    assert values_in(await cluster.fetch(1, rack="rack-2")) == [b"a"]
 
 
-def test_without_a_selector_consumers_stay_with_the_leader() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        await cluster.produce(1, b"a")
-        assert values_in(await cluster.fetch(1, rack="rack-2")) == [b"a"]
-
-    with_cluster(test)
+@on_cluster()
+async def test_without_a_selector_consumers_stay_with_the_leader(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    assert values_in(await cluster.fetch(1, rack="rack-2")) == [b"a"]
 
 
-def test_a_follower_shows_only_what_it_knows_to_be_committed() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        await cluster.produce(1, b"a")
-        await asyncio.sleep(0.6)
-        cluster.simulation.network.cut("broker-1", "broker-3")
-        assert (await cluster.produce(1, b"uncommitted", acks=1)).error_code == 0
-        await asyncio.sleep(1)
-        assert await cluster.values(2) == [b"a"]
-        beyond = await cluster.fetch(2, 7)
-        assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_follower_shows_only_what_it_knows_to_be_committed(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    await asyncio.sleep(0.6)
+    cluster.simulation.network.cut("broker-1", "broker-3")
+    assert (await cluster.produce(1, b"uncommitted", acks=1)).error_code == 0
+    await asyncio.sleep(1)
+    assert await cluster.values(2) == [b"a"]
+    beyond = await cluster.fetch(2, 7)
+    assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_consumer_that_waits_at_a_follower_is_woken() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        await cluster.until_read(2, [b"a"])
-        waiting = asyncio.ensure_future(cluster.fetch(2, 1, max_wait_ms=10_000))
-        await asyncio.sleep(0.1)
-        await cluster.produce(1, b"b")
-        assert values_in(await waiting) == [b"b"]
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_consumer_that_waits_at_a_follower_is_woken(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    await cluster.until_read(2, [b"a"])
+    waiting = asyncio.ensure_future(cluster.fetch(2, 1, max_wait_ms=10_000))
+    await asyncio.sleep(0.1)
+    await cluster.produce(1, b"b")
+    assert values_in(await waiting) == [b"b"]
 
 
-def test_old_consumers_read_from_leaders_alone() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        answer = await cluster.fetch(2, version=10)
-        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    with_cluster(test)
+@on_cluster()
+async def test_old_consumers_read_from_leaders_alone(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    answer = await cluster.fetch(2, version=10)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_new_leader_does_not_name_an_end_that_may_have_been_higher() -> None:
+@on_cluster(auto_leader_rebalance_enable="false")
+async def test_a_new_leader_does_not_name_an_end_that_may_have_been_higher(
+    cluster: Cluster,
+) -> None:
     """Until its followers confirm, its high watermark may lag behind the last one's (KIP-207)."""
-
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        await cluster.produce(1, b"a")
-        await cluster.produce(1, b"b")
-        cluster.simulation.network.isolate("broker-2")
-        await cluster.elect(2, [2, 3])
-        await asyncio.sleep(0.1)
-        cluster.simulation.network.heal("broker-2", "main")
-        assert (await list_offset(cluster, 2, -1)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-        assert (await list_offset(cluster, 2, -2)).offset == 0
-        cluster.simulation.network.heal_all()
-        await cluster.until_read(2, [b"a", b"b"])
-        assert (await list_offset(cluster, 2, -1)).offset == 2
-
-    with_cluster(test, auto_leader_rebalance_enable="false")
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    await cluster.produce(1, b"b")
+    cluster.simulation.network.isolate("broker-2")
+    await cluster.elect(2, [2, 3])
+    await asyncio.sleep(0.1)
+    cluster.simulation.network.heal("broker-2", "main")
+    assert (await list_offset(cluster, 2, -1)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert (await list_offset(cluster, 2, -2)).offset == 0
+    cluster.simulation.network.heal_all()
+    await cluster.until_read(2, [b"a", b"b"])
+    assert (await list_offset(cluster, 2, -1)).offset == 2
 
 
 # Fetches that should not count
 
 
-def test_whoever_makes_up_a_replica_changes_nothing() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        stranger = await fetch_as_replica(cluster, 3, 0, offset=1)
-        assert stranger.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-        nameless = await fetch_as_replica(cluster, 2, -1, offset=1)
-        assert nameless.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert (await cluster.state()).isr == (1, 2)
-
-    with_cluster(test)
+@on_cluster()
+async def test_whoever_makes_up_a_replica_changes_nothing(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    stranger = await fetch_as_replica(cluster, 3, 0, offset=1)
+    assert stranger.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    nameless = await fetch_as_replica(cluster, 2, -1, offset=1)
+    assert nameless.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await cluster.state()).isr == (1, 2)
 
 
-def test_a_former_life_of_a_broker_confirms_nothing() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        former = await broker_epoch(cluster, 2)
-        cluster.brokers[2].kill()
-        await cluster.until(lambda state: state.isr == (1,))
-        cluster.brokers[2].start()
-        await cluster.until(lambda state: state.isr == (1, 2))
-        late = await fetch_as_replica(cluster, 2, former, offset=1)
-        assert late.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_former_life_of_a_broker_confirms_nothing(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    former = await broker_epoch(cluster, 2)
+    cluster.brokers[2].kill()
+    await cluster.until(lambda state: state.isr == (1,))
+    cluster.brokers[2].start()
+    await cluster.until(lambda state: state.isr == (1, 2))
+    late = await fetch_as_replica(cluster, 2, former, offset=1)
+    assert late.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_fetch_under_another_epoch_is_refused() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.elect(1, [1, 2])
-        await asyncio.sleep(0.1)
-        epoch = await broker_epoch(cluster, 2)
-        older = await fetch_as_replica(cluster, 2, epoch)
-        assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
-        newer = await fetch_as_replica(cluster, 2, epoch, leader_epoch=9)
-        assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_fetch_under_another_epoch_is_refused(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.elect(1, [1, 2])
+    await asyncio.sleep(0.1)
+    epoch = await broker_epoch(cluster, 2)
+    older = await fetch_as_replica(cluster, 2, epoch)
+    assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    newer = await fetch_as_replica(cluster, 2, epoch, leader_epoch=9)
+    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_broker_that_restarts_meanwhile_is_not_let_in() -> None:
+@on_cluster()
+async def test_a_broker_that_restarts_meanwhile_is_not_let_in(cluster: Cluster) -> None:
     """The leader believes in an epoch that the store has left behind (KIP-903)."""
-
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        await cluster.elect(1, [1])
-        path = broker_epoch_path(2)
-        node = await cluster.store.read(path)
-        assert node is not None
-        # As if it had registered again: its fetches carry the epoch before.
-        await cluster.store.multi(Set(path, node.value))
-        await asyncio.sleep(3)
-        assert (await cluster.state()).isr == (1,)
-        assert (await cluster.produce(1, b"b")).error_code == 0
-
-    with_cluster(test)
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    await cluster.elect(1, [1])
+    path = broker_epoch_path(2)
+    node = await cluster.store.read(path)
+    assert node is not None
+    # As if it had registered again: its fetches carry the epoch before.
+    await cluster.store.multi(Set(path, node.value))
+    await asyncio.sleep(3)
+    assert (await cluster.state()).isr == (1,)
+    assert (await cluster.produce(1, b"b")).error_code == 0
 
 
 # Changes whose outcome is unknown
 
 
-def test_a_lost_reply_to_an_expansion_is_read_back() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        for outcome in LostReply:
-            await cluster.elect(1, [1])
-            cluster.metadata.faults.lose_next_reply(outcome)
-            await cluster.until(lambda state: state.isr == (1, 2))
-            assert (await cluster.produce(1, b"a")).error_code == 0
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_lost_reply_to_an_expansion_is_read_back(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    for outcome in LostReply:
+        await cluster.elect(1, [1])
+        cluster.metadata.faults.lose_next_reply(outcome)
+        await cluster.until(lambda state: state.isr == (1, 2))
+        assert (await cluster.produce(1, b"a")).error_code == 0
 
 
 # Log starts
 
 
-def test_deleted_records_go_on_every_replica() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        for value in (b"a", b"b", b"c"):
-            await cluster.produce(1, value)
-        answer = await delete_records(cluster, 1, 2)
-        assert (answer.error_code, answer.low_watermark) == (0, 2)
-        for broker in (1, 2, 3):
-            found = await cluster.fetch(broker, 0)
-            assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-            await cluster.fetch(broker, 2)
-
-    with_cluster(test)
+@on_cluster()
+async def test_deleted_records_go_on_every_replica(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2, 3])
+    for value in (b"a", b"b", b"c"):
+        await cluster.produce(1, value)
+    answer = await delete_records(cluster, 1, 2)
+    assert (answer.error_code, answer.low_watermark) == (0, 2)
+    for broker in (1, 2, 3):
+        found = await cluster.fetch(broker, 0)
+        assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        await cluster.fetch(broker, 2)
 
 
-def test_deletion_waits_for_replicas_only_so_long() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        cluster.simulation.network.cut("broker-1", "broker-2")
-        answer = await delete_records(cluster, 1, 1, timeout_ms=300)
-        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-
-    with_cluster(test)
+@on_cluster()
+async def test_deletion_waits_for_replicas_only_so_long(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    cluster.simulation.network.cut("broker-1", "broker-2")
+    answer = await delete_records(cluster, 1, 1, timeout_ms=300)
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_follower_that_was_away_too_long_starts_over() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2])
-        await cluster.produce(1, b"a")
-        cluster.brokers[2].kill()
-        await cluster.until(lambda state: state.isr == (1,))
-        for value in (b"b", b"c", b"d"):
-            await cluster.produce(1, value)
-        assert (await delete_records(cluster, 1, 3)).low_watermark == 3
-        cluster.brokers[2].start()
-        await cluster.until(lambda state: state.isr == (1, 2))
-        await asyncio.sleep(0.6)
-        assert values_in(await cluster.fetch(2, 3)) == [b"d"]
-        assert (await cluster.fetch(2, 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_follower_that_was_away_too_long_starts_over(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    cluster.brokers[2].kill()
+    await cluster.until(lambda state: state.isr == (1,))
+    for value in (b"b", b"c", b"d"):
+        await cluster.produce(1, value)
+    assert (await delete_records(cluster, 1, 3)).low_watermark == 3
+    cluster.brokers[2].start()
+    await cluster.until(lambda state: state.isr == (1, 2))
+    await asyncio.sleep(0.6)
+    assert values_in(await cluster.fetch(2, 3)) == [b"d"]
+    assert (await cluster.fetch(2, 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # Disks
@@ -358,33 +330,28 @@ def test_a_power_cut_after_two_kills_takes_nothing_acknowledged() -> None:
         with_cluster(test, seed=seed)
 
 
-def test_a_follower_whose_disk_fails_leaves_and_disturbs_nobody() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        await cluster.produce(1, b"a")
-        cluster.brokers[3].host.disk.fail_next("write")
-        answer = await cluster.produce(1, b"b", timeout_ms=20_000)
-        assert answer.error_code == 0
-        assert (await cluster.state()).isr == (1, 2)
-
-    with_cluster(test, replica_lag_time_max_ms="2000", log_dirs="/data,/more")
+@on_cluster(replica_lag_time_max_ms="2000", log_dirs="/data,/more")
+async def test_a_follower_whose_disk_fails_leaves_and_disturbs_nobody(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    cluster.brokers[3].host.disk.fail_next("write")
+    answer = await cluster.produce(1, b"b", timeout_ms=20_000)
+    assert answer.error_code == 0
+    assert (await cluster.state()).isr == (1, 2)
 
 
-def test_a_leader_may_die_after_the_disk_of_its_last_follower() -> None:
+@on_cluster(log_dirs="/data,/more")
+async def test_a_leader_may_die_after_the_disk_of_its_last_follower(cluster: Cluster) -> None:
     """Nobody changed the partition in between: the follower was not in sync yet."""
-
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 3], min_insync_replicas="1")
-        cluster.brokers[3].kill()
-        await cluster.until(lambda state: state.isr == (1,))
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        failing = f"/data/{TOPIC}-0/00000000000000000000.log"
-        cluster.brokers[3].host.disk.fail_next("write", under=failing)
-        cluster.brokers[3].start()
-        await asyncio.sleep(5)
-        cluster.brokers[1].kill()
-        await cluster.until(lambda state: state.leader < 0)
-        await asyncio.sleep(1)
-        assert cluster.brokers[3].is_running
-
-    with_cluster(test, log_dirs="/data,/more")
+    await cluster.create_topic([1, 3], min_insync_replicas="1")
+    cluster.brokers[3].kill()
+    await cluster.until(lambda state: state.isr == (1,))
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    failing = f"/data/{TOPIC}-0/00000000000000000000.log"
+    cluster.brokers[3].host.disk.fail_next("write", under=failing)
+    cluster.brokers[3].start()
+    await asyncio.sleep(5)
+    cluster.brokers[1].kill()
+    await cluster.until(lambda state: state.leader < 0)
+    await asyncio.sleep(1)
+    assert cluster.brokers[3].is_running

@@ -20,7 +20,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.replica import EndOfEpoch
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import LogFailed
-from tests.unit.replication.cluster import TOPIC, Cluster, with_cluster
+from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster
 from tests.unit.replication.test_lease import make_replicas
 from tests.unit.storage.storage_world import (
     PARTITION,
@@ -247,79 +247,72 @@ def test_a_partition_that_is_fetched_and_forgotten() -> None:
 # What is left when a replica is offline
 
 
-def test_an_offline_replica_has_no_role_and_no_checkpoints() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1])
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        with violations() as told:
-            plant(cluster, 1)
-            answer = await cluster.produce(1, b"b")
-        assert len(told) == 1
+@on_cluster(brokers=1)
+async def test_an_offline_replica_has_no_role_and_no_checkpoints(cluster: Cluster) -> None:
+    await cluster.create_topic([1])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    with violations() as told:
+        plant(cluster, 1)
+        answer = await cluster.produce(1, b"b")
+    assert len(told) == 1
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await cluster.state()).isr == (1,), "no other replica has the records"
+    await cluster.create_topic([1], name="other")
+    assert (await cluster.produce(1, b"x")).error_code == 0, "other partitions are served"
+
+
+@on_cluster()
+async def test_another_replica_leads_and_the_broker_serves_its_other_partitions(
+    cluster: Cluster,
+) -> None:
+    await cluster.create_topic([1, 2, 3])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    await cluster.elect(2, (1, 2, 3))
+    await cluster.elect(1, (1, 2, 3))
+    await cluster.until(lambda state: replica(cluster, 1).leader_epoch == 2)
+    with violations() as told:
+        plant(cluster, 1)
+        answer = await cluster.produce(1, b"b")
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert (await cluster.state()).isr == (1,), "no other replica has the records"
-        await cluster.create_topic([1], name="other")
-        assert (await cluster.produce(1, b"x")).error_code == 0, "other partitions are served"
-
-    with_cluster(test, brokers=1)
-
-
-def test_another_replica_leads_and_the_broker_serves_its_other_partitions() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        await cluster.elect(2, (1, 2, 3))
-        await cluster.elect(1, (1, 2, 3))
-        await cluster.until(lambda state: replica(cluster, 1).leader_epoch == 2)
-        with violations() as told:
-            plant(cluster, 1)
-            answer = await cluster.produce(1, b"b")
-            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert await cluster.until(lambda state: state.leader == 2) < 0.5
-        assert (await cluster.state()).isr == (2, 3)
-        assert "t-0: the high watermark 1000 is beyond the log end 2" in told[0]
-        assert "led in epoch 0 up to high watermark 1" in told[0], "its history"
-        assert (await cluster.produce(2, b"c")).error_code == 0
-        await cluster.until_read(2, [b"a", b"c"])
-        cluster.brokers[1].kill()
-        cluster.drop_connection(1)
-        cluster.brokers[1].start()
-        await cluster.until(lambda state: set(state.isr) == {1, 2, 3})
-        await cluster.until_read(1, [b"a", b"c"])
-
-    with_cluster(test)
+        assert await cluster.until(lambda state: state.leader == 2) < 0.5
+    assert (await cluster.state()).isr == (2, 3)
+    assert "t-0: the high watermark 1000 is beyond the log end 2" in told[0]
+    assert "led in epoch 0 up to high watermark 1" in told[0], "its history"
+    assert (await cluster.produce(2, b"c")).error_code == 0
+    await cluster.until_read(2, [b"a", b"c"])
+    cluster.brokers[1].kill()
+    cluster.drop_connection(1)
+    cluster.brokers[1].start()
+    await cluster.until(lambda state: set(state.isr) == {1, 2, 3})
+    await cluster.until_read(1, [b"a", b"c"])
 
 
-def test_a_follower_goes_offline_and_leaves_the_set() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1, 2, 3])
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        with violations() as told:
-            plant(cluster, 3)
-            assert (await cluster.produce(1, b"b")).error_code == 0
-        assert len(told) == 1
-        assert (await cluster.state()).isr == (1, 2)
-
-    with_cluster(test)
+@on_cluster()
+async def test_a_follower_goes_offline_and_leaves_the_set(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2, 3])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    with violations() as told:
+        plant(cluster, 3)
+        assert (await cluster.produce(1, b"b")).error_code == 0
+    assert len(told) == 1
+    assert (await cluster.state()).isr == (1, 2)
 
 
-def test_a_clean_stop_leaves_no_marker_for_a_log_that_failed() -> None:
+@on_cluster(brokers=1)
+async def test_a_clean_stop_leaves_no_marker_for_a_log_that_failed(cluster: Cluster) -> None:
     """The next start must recover the log: its indexes and its offsets may be wrong."""
-
-    async def test(cluster: Cluster) -> None:
-        await cluster.create_topic([1])
-        assert (await cluster.produce(1, b"a")).error_code == 0
-        with violations():
-            plant(cluster, 1)
-            await cluster.produce(1, b"b")
-        await cluster.brokers[1].stop()
-        disk = cluster.brokers[1].host.disk
-        assert not disk.exists("/data/.kafka_cleanshutdown")
-        cluster.drop_connection(1)
-        cluster.brokers[1].start()
-        await cluster.until(lambda state: state.leader_epoch > 0)
-        assert await cluster.all_values(1) == [b"a", b"b"]
-
-    with_cluster(test, brokers=1)
+    await cluster.create_topic([1])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    with violations():
+        plant(cluster, 1)
+        await cluster.produce(1, b"b")
+    await cluster.brokers[1].stop()
+    disk = cluster.brokers[1].host.disk
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+    cluster.drop_connection(1)
+    cluster.brokers[1].start()
+    await cluster.until(lambda state: state.leader_epoch > 0)
+    assert await cluster.all_values(1) == [b"a", b"b"]
 
 
 @contextmanager

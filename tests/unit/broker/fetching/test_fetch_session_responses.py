@@ -16,7 +16,7 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.world.timeslice import Timeslice
-from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 from tests.unit.broker.test_produce_and_fetch import produce_request
 
 Connect = Callable[[], Awaitable[Client]]
@@ -48,26 +48,24 @@ def partitions(response: FetchResponse) -> list[int]:
     return [data.partition_index for topic in response.responses for data in topic.partitions]
 
 
-def test_only_partitions_with_news_are_in_an_incremental_answer() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", 3)
+@on_broker()
+async def test_only_partitions_with_news_are_in_an_incremental_answer(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", 3)
 
-        async def fetch(session_id: int, epoch: int, offsets: dict[int, int]) -> FetchResponse:
-            return await client.ask(request(session_id, epoch, offsets), FetchResponse, version=12)
+    async def fetch(session_id: int, epoch: int, offsets: dict[int, int]) -> FetchResponse:
+        return await client.ask(request(session_id, epoch, offsets), FetchResponse, version=12)
 
-        full = await fetch(0, 0, {0: 0, 1: 0, 2: 0})
-        assert full.session_id
-        assert partitions(full) == [0, 1, 2]
-        assert partitions(await fetch(full.session_id, 1, {})) == []
-        await client.ask(produce_request(batch(b"a"), partition=1), ProduceResponse, version=9)
-        news = await fetch(full.session_id, 2, {})
-        assert partitions(news) == [1]
-        # Not acknowledged by a new offset, so it comes again.
-        assert partitions(await fetch(full.session_id, 3, {})) == [1]
-        assert partitions(await fetch(full.session_id, 4, {1: 1})) == []
-
-    with_broker(test)
+    full = await fetch(0, 0, {0: 0, 1: 0, 2: 0})
+    assert full.session_id
+    assert partitions(full) == [0, 1, 2]
+    assert partitions(await fetch(full.session_id, 1, {})) == []
+    await client.ask(produce_request(batch(b"a"), partition=1), ProduceResponse, version=9)
+    news = await fetch(full.session_id, 2, {})
+    assert partitions(news) == [1]
+    # Not acknowledged by a new offset, so it comes again.
+    assert partitions(await fetch(full.session_id, 3, {})) == [1]
+    assert partitions(await fetch(full.session_id, 4, {1: 1})) == []
 
 
 WIDE = 700
@@ -134,46 +132,43 @@ def test_what_is_appended_while_hundreds_of_partitions_are_read_ends_the_wait(
     with_broker(test)
 
 
-def test_a_session_of_hundreds_of_partitions_tells_what_is_new() -> None:
-    async def test(connect: Connect) -> None:
-        client = await connect()
-        await client.create_topic("t", WIDE)
-        full = await client.ask(wide_request(0, 0, 0), FetchResponse, version=12)
-        assert partitions(full) == list(range(WIDE))
-        for epoch, partition in enumerate((5, 650), start=1):
-            produced = produce_request(batch(b"a"), partition=partition)
-            await client.ask(produced, ProduceResponse, version=9)
-            news = wide_request(full.session_id, epoch, 0)
-            answered = partitions(await client.ask(news, FetchResponse, version=12))
-            assert partition in answered
-            assert len(answered) == epoch
-
-    with_broker(test)
+@on_broker()
+async def test_a_session_of_hundreds_of_partitions_tells_what_is_new(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", WIDE)
+    full = await client.ask(wide_request(0, 0, 0), FetchResponse, version=12)
+    assert partitions(full) == list(range(WIDE))
+    for epoch, partition in enumerate((5, 650), start=1):
+        produced = produce_request(batch(b"a"), partition=partition)
+        await client.ask(produced, ProduceResponse, version=9)
+        news = wide_request(full.session_id, epoch, 0)
+        answered = partitions(await client.ask(news, FetchResponse, version=12))
+        assert partition in answered
+        assert len(answered) == epoch
 
 
 @pytest.mark.parametrize("width", [1, WIDE])
-def test_a_fetch_ends_when_its_session_goes_on_over_another_connection(width: int) -> None:
+@on_broker()
+async def test_a_fetch_ends_when_its_session_goes_on_over_another_connection(
+    connect: Connect, width: int
+) -> None:
     """Its client has given the first connection up, and this broker has not noticed yet."""
+    first, second = await connect(), await connect()
+    await first.create_topic("t", width)
+    full = request(0, 0, dict.fromkeys(range(width), 0))
+    session_id = (await first.ask(full, FetchResponse, version=12)).session_id
 
-    async def test(connect: Connect) -> None:
-        first, second = await connect(), await connect()
-        await first.create_topic("t", width)
-        full = request(0, 0, dict.fromkeys(range(width), 0))
-        session_id = (await first.ask(full, FetchResponse, version=12)).session_id
+    async def fetch(client: Client, epoch: int) -> FetchResponse:
+        ask = request(session_id, epoch, {})
+        ask.max_wait_ms = 1000
+        return await client.ask(ask, FetchResponse, version=12)
 
-        async def fetch(client: Client, epoch: int) -> FetchResponse:
-            ask = request(session_id, epoch, {})
-            ask.max_wait_ms = 1000
-            return await client.ask(ask, FetchResponse, version=12)
-
-        async with asyncio.timeout(60):
-            waiting = asyncio.ensure_future(fetch(first, 1))
-            await asyncio.sleep(0.1)
-            following = asyncio.ensure_future(fetch(second, 2))
-            superseded = await waiting
-            assert superseded.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-            assert not following.done()
-            await first.ask(produce_request(batch(b"a")), ProduceResponse, version=9)
-            assert 0 in partitions(await following)
-
-    with_broker(test)
+    async with asyncio.timeout(60):
+        waiting = asyncio.ensure_future(fetch(first, 1))
+        await asyncio.sleep(0.1)
+        following = asyncio.ensure_future(fetch(second, 2))
+        superseded = await waiting
+        assert superseded.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert not following.done()
+        await first.ask(produce_request(batch(b"a")), ProduceResponse, version=9)
+        assert 0 in partitions(await following)

@@ -14,7 +14,7 @@ from odradek.protocol.messages.create_topics import (
 )
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.join_group import JoinGroupRequest
-from tests.unit.broker.harness import PORT, with_broker
+from tests.unit.broker.harness import PORT, on_broker
 from tests.unit.broker.network.test_connection import frame, read_frame
 from tests.unit.broker.network.test_request_queue import (
     MEGABYTE,
@@ -117,61 +117,61 @@ async def test_a_small_connection_is_resumed_when_its_turn_comes_though_memory_i
     assert peers.queue.held_bytes > MEGABYTE
 
 
-def test_a_fetch_ends_early_when_large_requests_behind_it_use_memory_up() -> None:
-    async def test(connect: Connect) -> None:
-        loop = asyncio.get_running_loop()
-        fetch = FetchRequest(
-            max_wait_ms=MAX_INT,
-            min_bytes=MAX_INT,
-            topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0)])],
-        )
-        client = await connect()
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        await client.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
-        honest = frame(ApiVersionsRequest(), 0)
-        padded = (len(honest) - 4 + 200_000).to_bytes(4, "big") + honest[4:] + bytes(200_000)
-        peers = [await asyncio.open_connection("broker", PORT) for _ in range(8)]
-        for _, writer in peers:
-            writer.write(frame(fetch, 4))
-        await asyncio.sleep(5)
-        begun_s = loop.time()
-        for _, writer in peers:
-            writer.write(padded)
-        await asyncio.sleep(1)
-        other_reader, other_writer = await asyncio.open_connection("broker", PORT)
-        other_writer.write(padded)
-        async with asyncio.timeout(9):
-            await read_frame(other_reader)
-            for reader, _ in peers:
-                await read_frame(reader)
-                await read_frame(reader)
-        assert loop.time() - begun_s < 5
-        for writer in [other_writer, *(writer for _, writer in peers)]:
-            writer.close()
+@on_broker(queued_max_request_bytes="100000")
+async def test_a_fetch_ends_early_when_large_requests_behind_it_use_memory_up(
+    connect: Connect,
+) -> None:
+    loop = asyncio.get_running_loop()
+    fetch = FetchRequest(
+        max_wait_ms=MAX_INT,
+        min_bytes=MAX_INT,
+        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0)])],
+    )
+    client = await connect()
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    await client.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+    honest = frame(ApiVersionsRequest(), 0)
+    padded = (len(honest) - 4 + 200_000).to_bytes(4, "big") + honest[4:] + bytes(200_000)
+    peers = [await asyncio.open_connection("broker", PORT) for _ in range(8)]
+    for _, writer in peers:
+        writer.write(frame(fetch, 4))
+    await asyncio.sleep(5)
+    begun_s = loop.time()
+    for _, writer in peers:
+        writer.write(padded)
+    await asyncio.sleep(1)
+    other_reader, other_writer = await asyncio.open_connection("broker", PORT)
+    other_writer.write(padded)
+    async with asyncio.timeout(9):
+        await read_frame(other_reader)
+        for reader, _ in peers:
+            await read_frame(reader)
+            await read_frame(reader)
+    assert loop.time() - begun_s < 5
+    for writer in [other_writer, *(writer for _, writer in peers)]:
+        writer.close()
 
-    with_broker(test, queued_max_request_bytes="100000")
 
-
-def test_who_holds_much_behind_a_wait_that_does_not_end_is_closed_while_memory_is_short() -> None:
-    async def test(_: Connect) -> None:
-        # Connections of their own, in the virtual time of the simulation.
-        peers = Peers(max_bytes=MEGABYTE, waits=True)
-        waiting = [peers.connect() for _ in range(5)]
-        for connection, transport in waiting:
-            join = begin(50, 54, JoinGroupRequest.api_key)
-            send(connection, transport, [join, begin(400_000, 4), bytes(250_000)])
-        member, member_transport = peers.connect()
-        member.data_received(begin(100_000, 100_004, JoinGroupRequest.api_key))
-        producer, producer_transport = peers.connect()
-        producer.data_received(begin(100_000, 100_004))
-        await asyncio.sleep(5)
-        assert not any(transport.was_aborted for _, transport in waiting)
-        await asyncio.sleep(10)
-        assert all(transport.was_aborted for _, transport in waiting)
-        assert not member_transport.was_aborted
-        assert not producer_transport.was_aborted
-
-    with_broker(test)
+@on_broker()
+async def test_who_holds_much_behind_a_wait_that_does_not_end_is_closed_while_memory_is_short(
+    connect: Connect,
+) -> None:
+    # Connections of their own, in the virtual time of the simulation.
+    peers = Peers(max_bytes=MEGABYTE, waits=True)
+    waiting = [peers.connect() for _ in range(5)]
+    for connection, transport in waiting:
+        join = begin(50, 54, JoinGroupRequest.api_key)
+        send(connection, transport, [join, begin(400_000, 4), bytes(250_000)])
+    member, member_transport = peers.connect()
+    member.data_received(begin(100_000, 100_004, JoinGroupRequest.api_key))
+    producer, producer_transport = peers.connect()
+    producer.data_received(begin(100_000, 100_004))
+    await asyncio.sleep(5)
+    assert not any(transport.was_aborted for _, transport in waiting)
+    await asyncio.sleep(10)
+    assert all(transport.was_aborted for _, transport in waiting)
+    assert not member_transport.was_aborted
+    assert not producer_transport.was_aborted
 
 
 class CountedWait:

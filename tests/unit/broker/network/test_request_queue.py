@@ -25,7 +25,7 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.types import Buffer
 from odradek.world import MemoryDisk, World
-from tests.unit.broker.harness import PORT, Client, with_broker
+from tests.unit.broker.harness import PORT, Client, on_broker
 from tests.unit.broker.network.test_connection import frame, read_frame
 
 Connect = Callable[[], Awaitable[Client]]
@@ -211,34 +211,34 @@ async def test_requests_that_have_used_all_memory_up_are_completed_one_after_the
     assert peers.queue.stopped == 0
 
 
-def test_a_stalled_sender_is_closed_while_memory_is_short_and_lives_while_it_is_not() -> None:
-    async def test(connect: Connect) -> None:
-        stalled = [await asyncio.open_connection("broker", PORT) for _ in range(3)]
-        for _, writer in stalled[:1]:
-            writer.write(begin(900_000, 400_000))
-        await asyncio.sleep(60)
-        assert not stalled[0][0].at_eof()
-        for _, writer in stalled[1:]:
-            writer.write(begin(900_000, 400_000))
-        honest = frame(ApiVersionsRequest(), 0)
-        padded = (len(honest) - 4 + 500_000).to_bytes(4, "big") + honest[4:] + bytes(500_000)
-        reader, writer = await asyncio.open_connection("broker", PORT)
-        writer.write(padded)
-        client = await connect()
-        begun_s = asyncio.get_running_loop().time()
-        async with asyncio.timeout(30):
-            await client.ask(MetadataRequest(), MetadataResponse)
-            assert asyncio.get_running_loop().time() - begun_s < 1
-            assert await read_frame(reader)
-            with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-                await read_frame(stalled[0][0])
-        # Without the first there is room for the others.
-        await asyncio.sleep(60)
-        assert not any(stalled_reader.at_eof() for stalled_reader, _ in stalled[1:])
-        for each in [writer, *(other for _, other in stalled)]:
-            each.close()
-
-    with_broker(test, queued_max_request_bytes="1000000")
+@on_broker(queued_max_request_bytes="1000000")
+async def test_a_stalled_sender_is_closed_while_memory_is_short_and_lives_while_it_is_not(
+    connect: Connect,
+) -> None:
+    stalled = [await asyncio.open_connection("broker", PORT) for _ in range(3)]
+    for _, writer in stalled[:1]:
+        writer.write(begin(900_000, 400_000))
+    await asyncio.sleep(60)
+    assert not stalled[0][0].at_eof()
+    for _, writer in stalled[1:]:
+        writer.write(begin(900_000, 400_000))
+    honest = frame(ApiVersionsRequest(), 0)
+    padded = (len(honest) - 4 + 500_000).to_bytes(4, "big") + honest[4:] + bytes(500_000)
+    reader, writer = await asyncio.open_connection("broker", PORT)
+    writer.write(padded)
+    client = await connect()
+    begun_s = asyncio.get_running_loop().time()
+    async with asyncio.timeout(30):
+        await client.ask(MetadataRequest(), MetadataResponse)
+        assert asyncio.get_running_loop().time() - begun_s < 1
+        assert await read_frame(reader)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await read_frame(stalled[0][0])
+    # Without the first there is room for the others.
+    await asyncio.sleep(60)
+    assert not any(stalled_reader.at_eof() for stalled_reader, _ in stalled[1:])
+    for each in [writer, *(other for _, other in stalled)]:
+        each.close()
 
 
 async def test_no_connection_is_read_while_too_many_wait_for_their_turn() -> None:
@@ -340,24 +340,22 @@ async def test_a_closed_connection_leaves_nothing_to_the_garbage_collector() -> 
         await serving
 
 
-def test_connections_beyond_the_rate_are_served_when_they_are_due() -> None:
-    async def test(connect: Connect) -> None:
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
+@on_broker(max_connection_creation_rate="5")
+async def test_connections_beyond_the_rate_are_served_when_they_are_due(connect: Connect) -> None:
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
 
-        async def ask() -> float:
-            await connect()
-            return loop.time() - begun_s
-
-        taken = sorted(await asyncio.gather(*(ask() for _ in range(20))))
-        assert taken[4] < 0.9  # The connections of a second may come at once.
-        assert 2.5 < taken[-1] < 4
-        await asyncio.sleep(5)
-        begun_s = loop.time()
+    async def ask() -> float:
         await connect()
-        assert loop.time() - begun_s < 0.5
+        return loop.time() - begun_s
 
-    with_broker(test, max_connection_creation_rate="5")
+    taken = sorted(await asyncio.gather(*(ask() for _ in range(20))))
+    assert taken[4] < 0.9  # The connections of a second may come at once.
+    assert 2.5 < taken[-1] < 4
+    await asyncio.sleep(5)
+    begun_s = loop.time()
+    await connect()
+    assert loop.time() - begun_s < 0.5
 
 
 def test_a_rate_is_kept_over_any_interval() -> None:

@@ -12,7 +12,7 @@ from odradek.client.consumer.dead_letters import Delay, Handler, Reject, Retryin
 from odradek.client.consumer.fetched import ConsumerRecord
 from odradek.protocol.types import TopicPartition
 from tests.unit.client.group.test_groups import read
-from tests.unit.client.group_cluster import BOOTSTRAP, GroupCluster, with_groups
+from tests.unit.client.group_cluster import BOOTSTRAP, GroupCluster, on_groups, with_groups
 
 
 @asynccontextmanager
@@ -40,109 +40,105 @@ async def working(
 
 
 @pytest.mark.parametrize("options", [{}, {"transactional_id": "workers"}], ids=["plain", "exact"])
-def test_a_failing_record_comes_back_later_and_ends_as_a_dead_letter(
-    options: dict[str, str],
+@on_groups()
+async def test_a_failing_record_comes_back_later_and_ends_as_a_dead_letter(
+    cluster: GroupCluster, options: dict[str, str]
 ) -> None:
-    async def test(cluster: GroupCluster) -> None:
-        await cluster.client.create_topic("t")
-        tries: list[tuple[bytes, str, int]] = []
-        clock = cluster.world().clock
-        done = asyncio.Event()
+    await cluster.client.create_topic("t")
+    tries: list[tuple[bytes, str, int]] = []
+    clock = cluster.world().clock
+    done = asyncio.Event()
 
-        async def handle(record: ConsumerRecord) -> None:
-            tries.append((record.value, record.topic, clock.now_ms() - started_ms))
-            if record.value == b"bad" or (record.value == b"late" and record.topic == "t"):
-                raise ValueError("no good")
-            if record.value == b"end":
-                done.set()
+    async def handle(record: ConsumerRecord) -> None:
+        tries.append((record.value, record.topic, clock.now_ms() - started_ms))
+        if record.value == b"bad" or (record.value == b"late" and record.topic == "t"):
+            raise ValueError("no good")
+        if record.value == b"end":
+            done.set()
 
-        started_ms = clock.now_ms()
+    started_ms = clock.now_ms()
+    async with cluster.producer() as producer:
+        where = await producer.send_and_wait(
+            "t", b"bad", b"k", headers=[("mine", b"1")], timestamp_ms=77
+        )
+        for value in (b"good", b"late"):
+            await producer.send("t", value)
+    async with working(cluster, handle, **options):
+        reader = cluster.consumer("readers", isolation_level="read_committed")
+        reader.subscribe(["t.dead"])
+        (dead,) = await read(reader, 1, 120_000)
         async with cluster.producer() as producer:
-            where = await producer.send_and_wait(
-                "t", b"bad", b"k", headers=[("mine", b"1")], timestamp_ms=77
-            )
-            for value in (b"good", b"late"):
-                await producer.send("t", value)
-        async with working(cluster, handle, **options):
-            reader = cluster.consumer("readers", isolation_level="read_committed")
-            reader.subscribe(["t.dead"])
-            (dead,) = await read(reader, 1, 120_000)
-            async with cluster.producer() as producer:
-                await producer.send("t", b"end")
-            await done.wait()
-        assert [(value, topic) for value, topic, _ in tries] == [
-            (b"bad", "t"),
-            (b"good", "t"),
-            (b"late", "t"),
-            (b"bad", "t.retry.5s"),
-            (b"late", "t.retry.5s"),
-            (b"bad", "t.retry.1m"),
-            (b"end", "t"),
-        ]
-        first_ms, second_ms, third_ms = (when for value, _, when in tries if value == b"bad")
-        assert 5_000 <= second_ms - first_ms < 6_000
-        assert 60_000 <= third_ms - second_ms < 61_000
-        assert (dead.key, dead.value, dead.headers[0]) == (b"k", b"bad", ("mine", b"1"))
-        story = Story.of(dead)
-        assert (story.topic, story.partition, story.offset) == ("t", 0, where.offset)
-        assert (story.attempts, story.timestamp_ms) == (3, 77)
-        assert dict(dead.headers)["odradek.retry.error"] == b"ValueError: no good"
-        assert 0 <= story.first_failure_ms - started_ms - first_ms < 1_000
-        # All was committed: nobody tries again.
-        partition = TopicPartition("t", 0)
-        committed = await cluster.consumer("workers").committed([partition])
-        found = committed[partition]
-        assert found is not None
-        assert found.offset >= 3
-
-    with_groups(test)
+            await producer.send("t", b"end")
+        await done.wait()
+    assert [(value, topic) for value, topic, _ in tries] == [
+        (b"bad", "t"),
+        (b"good", "t"),
+        (b"late", "t"),
+        (b"bad", "t.retry.5s"),
+        (b"late", "t.retry.5s"),
+        (b"bad", "t.retry.1m"),
+        (b"end", "t"),
+    ]
+    first_ms, second_ms, third_ms = (when for value, _, when in tries if value == b"bad")
+    assert 5_000 <= second_ms - first_ms < 6_000
+    assert 60_000 <= third_ms - second_ms < 61_000
+    assert (dead.key, dead.value, dead.headers[0]) == (b"k", b"bad", ("mine", b"1"))
+    story = Story.of(dead)
+    assert (story.topic, story.partition, story.offset) == ("t", 0, where.offset)
+    assert (story.attempts, story.timestamp_ms) == (3, 77)
+    assert dict(dead.headers)["odradek.retry.error"] == b"ValueError: no good"
+    assert 0 <= story.first_failure_ms - started_ms - first_ms < 1_000
+    # All was committed: nobody tries again.
+    partition = TopicPartition("t", 0)
+    committed = await cluster.consumer("workers").committed([partition])
+    found = committed[partition]
+    assert found is not None
+    assert found.offset >= 3
 
 
-def test_a_record_that_is_rejected_is_dead_at_once() -> None:
-    async def test(cluster: GroupCluster) -> None:
-        await cluster.client.create_topic("t")
-        await cluster.fill("t", 1)
+@on_groups()
+async def test_a_record_that_is_rejected_is_dead_at_once(cluster: GroupCluster) -> None:
+    await cluster.client.create_topic("t")
+    await cluster.fill("t", 1)
 
-        def handle(record: ConsumerRecord) -> None:
-            raise Reject("not ours")
+    def handle(record: ConsumerRecord) -> None:
+        raise Reject("not ours")
 
-        async with working(cluster, handle):
-            reader = cluster.consumer("readers")
-            reader.subscribe(["t.dead"])
-            (dead,) = await read(reader, 1)
-        assert Story.of(dead).attempts == 1
-        assert dict(dead.headers)["odradek.retry.error"] == b"Reject: not ours"
-
-    with_groups(test)
+    async with working(cluster, handle):
+        reader = cluster.consumer("readers")
+        reader.subscribe(["t.dead"])
+        (dead,) = await read(reader, 1)
+    assert Story.of(dead).attempts == 1
+    assert dict(dead.headers)["odradek.retry.error"] == b"Reject: not ours"
 
 
-def test_a_worker_that_dies_between_forwarding_and_committing_does_it_again() -> None:
-    async def test(cluster: GroupCluster) -> None:
-        await cluster.client.create_topic("t")
-        await cluster.fill("t", 1)
-        handled: list[int] = []
+@on_groups()
+async def test_a_worker_that_dies_between_forwarding_and_committing_does_it_again(
+    cluster: GroupCluster,
+) -> None:
+    await cluster.client.create_topic("t")
+    await cluster.fill("t", 1)
+    handled: list[int] = []
 
-        def handle(record: ConsumerRecord) -> None:
-            handled.append(record.offset)
-            raise Reject("always")
+    def handle(record: ConsumerRecord) -> None:
+        handled.append(record.offset)
+        raise Reject("always")
 
-        async with working(cluster, handle) as worker:
-            commit = worker._consumer.commit
+    async with working(cluster, handle) as worker:
+        commit = worker._consumer.commit
 
-            async def die(*_: object) -> None:
-                raise asyncio.CancelledError
+        async def die(*_: object) -> None:
+            raise asyncio.CancelledError
 
-            worker._consumer.commit = die  # type: ignore[assignment]
-            reader = cluster.consumer("readers")
-            reader.subscribe(["t.dead"])
-            await read(reader, 1)
-            worker._consumer.commit = commit  # type: ignore[method-assign]
-        async with working(cluster, handle):
-            await read(reader, 1)
-        # Twice, and never lost: the documented price of a plain producer.
-        assert handled == [0, 0]
-
-    with_groups(test)
+        worker._consumer.commit = die  # type: ignore[assignment]
+        reader = cluster.consumer("readers")
+        reader.subscribe(["t.dead"])
+        await read(reader, 1)
+        worker._consumer.commit = commit  # type: ignore[method-assign]
+    async with working(cluster, handle):
+        await read(reader, 1)
+    # Twice, and never lost: the documented price of a plain producer.
+    assert handled == [0, 0]
 
 
 def test_delays_and_consumers_that_will_not_do() -> None:

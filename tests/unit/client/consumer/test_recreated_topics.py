@@ -6,7 +6,7 @@ import pytest
 
 from odradek.client import Admin, Consumer, ConsumerSettings
 from odradek.protocol.types import TopicPartition
-from tests.unit.replication.cluster import TOPIC, Cluster, with_cluster
+from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster, with_cluster
 
 T0 = TopicPartition(TOPIC, 0)
 BOOTSTRAP = "broker-1:9092,broker-2:9092"
@@ -64,13 +64,11 @@ def test_a_consumer_reads_the_topic_that_was_created_again(count: int) -> None:
     with_cluster(test, brokers=2, auto_create_topics_enable="false")
 
 
-def test_offsets_of_the_topic_that_was_created_again_are_found() -> None:
-    async def test(cluster: Cluster) -> None:
-        await create_in_epoch_2(cluster)
-        async with consumer(cluster) as reader:
-            assert await reader.end_offsets([T0]) == {T0: 3}
-            await recreate(cluster, b"d")
-            async with asyncio.timeout(30):
-                assert await reader.end_offsets([T0]) == {T0: 1}
-
-    with_cluster(test, brokers=2, auto_create_topics_enable="false")
+@on_cluster(brokers=2, auto_create_topics_enable="false")
+async def test_offsets_of_the_topic_that_was_created_again_are_found(cluster: Cluster) -> None:
+    await create_in_epoch_2(cluster)
+    async with consumer(cluster) as reader:
+        assert await reader.end_offsets([T0]) == {T0: 3}
+        await recreate(cluster, b"d")
+        async with asyncio.timeout(30):
+            assert await reader.end_offsets([T0]) == {T0: 1}

@@ -27,7 +27,7 @@ from odradek.protocol.records import read_header
 from odradek.protocol.schema import Request
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import Close, Lose, MiniCluster
-from tests.unit.client.simulated import simulate
+from tests.unit.client.simulated import in_simulation, simulate
 
 
 def producer(cluster: MiniCluster, simulation: Simulation, **options: object) -> Producer:
@@ -44,51 +44,49 @@ def numbered(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def test_a_record_arrives_as_it_was_sent() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            delivery = await one.send(
-                "t", b"value", b"key", headers=[("h", b"1"), ("n", None)], timestamp_ms=42
-            )
-            assert await delivery == RecordMetadata("t", 0, 0, 42)  # type: ignore[arg-type]
-            await one.send_and_wait("t")
-        first, second = log.records()
-        assert (first.key, first.value, first.timestamp_ms) == (b"key", b"value", 42)
-        assert first.headers == [("h", b"1"), ("n", None)]
-        assert (second.key, second.value) == (None, None)
-
-    simulate(test)
-
-
-def test_records_of_a_moment_share_a_batch_and_a_full_batch_does_not_linger() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation, linger_ms=1_000, batch_size=1_000) as one:
-            deliveries = [await one.send("t", b"x" * 100) for _ in range(10)]
-            loop = asyncio.get_running_loop()
-            begun_s = loop.time()
-            await deliveries[0]
-            assert loop.time() - begun_s < 0.1, "the first batch is full"
-            await deliveries[-1]
-            assert 0.9 < loop.time() - begun_s < 1.2, "the second one lingers"
-        assert len(log.batches) == 2
-
-    simulate(test)
+@in_simulation()
+async def test_a_record_arrives_as_it_was_sent(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        delivery = await one.send(
+            "t", b"value", b"key", headers=[("h", b"1"), ("n", None)], timestamp_ms=42
+        )
+        assert await delivery == RecordMetadata("t", 0, 0, 42)  # type: ignore[arg-type]
+        await one.send_and_wait("t")
+    first, second = log.records()
+    assert (first.key, first.value, first.timestamp_ms) == (b"key", b"value", 42)
+    assert first.headers == [("h", b"1"), ("n", None)]
+    assert (second.key, second.value) == (None, None)
 
 
-def test_flush_does_not_wait_for_linger() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation, linger_ms=60_000) as one:
-            delivery = await one.send("t", b"v")
-            loop = asyncio.get_running_loop()
-            begun_s = loop.time()
-            await one.flush()
-            assert delivery.done()
-            assert loop.time() - begun_s < 0.1
+@in_simulation()
+async def test_records_of_a_moment_share_a_batch_and_a_full_batch_does_not_linger(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation, linger_ms=1_000, batch_size=1_000) as one:
+        deliveries = [await one.send("t", b"x" * 100) for _ in range(10)]
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        await deliveries[0]
+        assert loop.time() - begun_s < 0.1, "the first batch is full"
+        await deliveries[-1]
+        assert 0.9 < loop.time() - begun_s < 1.2, "the second one lingers"
+    assert len(log.batches) == 2
 
-    simulate(test)
+
+@in_simulation()
+async def test_flush_does_not_wait_for_linger(cluster: MiniCluster, simulation: Simulation) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation, linger_ms=60_000) as one:
+        delivery = await one.send("t", b"v")
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        await one.flush()
+        assert delivery.done()
+        assert loop.time() - begun_s < 0.1
 
 
 def test_callbacks_and_interceptors_see_every_outcome() -> None:
@@ -126,66 +124,60 @@ def test_callbacks_and_interceptors_see_every_outcome() -> None:
     simulate(test)
 
 
-def test_serializers() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        options = {"key_serializer": "long", "value_serializer": lambda value: repr(value).encode()}
-        async with producer(cluster, simulation, **options) as one:
-            await one.send("t", {"a": 1}, key=7)
-            await one.send("t", None, key=None)
-        assert [(r.key, r.value) for r in log.records()] == [
-            (b"\0" * 7 + b"\7", b"{'a': 1}"),
-            (None, None),
-        ]
-
-    simulate(test)
+@in_simulation()
+async def test_serializers(cluster: MiniCluster, simulation: Simulation) -> None:
+    (log,) = cluster.create("t")
+    options = {"key_serializer": "long", "value_serializer": lambda value: repr(value).encode()}
+    async with producer(cluster, simulation, **options) as one:
+        await one.send("t", {"a": 1}, key=7)
+        await one.send("t", None, key=None)
+    assert [(r.key, r.value) for r in log.records()] == [
+        (b"\0" * 7 + b"\7", b"{'a': 1}"),
+        (None, None),
+    ]
 
 
-def test_mistakes_are_told_at_once() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t", 2)
-        async with producer(cluster, simulation, max_request_size=1_000) as one:
-            with pytest.raises(TypeError, match="a value must be bytes, not str: set value_seri"):
-                await one.send("t", "text")
-            with pytest.raises(TypeError, match="a key must be bytes, not int: set key_serializer"):
-                await one.send("t", b"", key=1)
-            with pytest.raises(RecordTooLarge, match=r"larger than max\.request\.size=1000"):
-                await one.send("t", b"x" * 1_000)
-            with pytest.raises(ValueError, match="has 2 partitions: there is no partition 2"):
-                await one.send("t", b"", partition=2)
-            with pytest.raises(ValueError, match="before 1970"):
-                await one.send("t", b"", timestamp_ms=-5)
-        with pytest.raises(ClientClosed):
-            await one.send("t", b"v")
-        with pytest.raises(SettingsError, match="unknown setting linger"):
-            Producer(linger=5)
-
-    simulate(test)
+@in_simulation()
+async def test_mistakes_are_told_at_once(cluster: MiniCluster, simulation: Simulation) -> None:
+    cluster.create("t", 2)
+    async with producer(cluster, simulation, max_request_size=1_000) as one:
+        with pytest.raises(TypeError, match="a value must be bytes, not str: set value_seri"):
+            await one.send("t", "text")
+        with pytest.raises(TypeError, match="a key must be bytes, not int: set key_serializer"):
+            await one.send("t", b"", key=1)
+        with pytest.raises(RecordTooLarge, match=r"larger than max\.request\.size=1000"):
+            await one.send("t", b"x" * 1_000)
+        with pytest.raises(ValueError, match="has 2 partitions: there is no partition 2"):
+            await one.send("t", b"", partition=2)
+        with pytest.raises(ValueError, match="before 1970"):
+            await one.send("t", b"", timestamp_ms=-5)
+    with pytest.raises(ClientClosed):
+        await one.send("t", b"v")
+    with pytest.raises(SettingsError, match="unknown setting linger"):
+        Producer(linger=5)
 
 
-def test_keys_choose_partitions_and_partitions_can_be_named() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t", 5)
-        async with producer(cluster, simulation) as one:
-            placed = await one.send_and_wait("t", b"v", b"21")
-            assert placed.partition == (-973932308 & 0x7FFFFFFF) % 5
-            assert (await one.send_and_wait("t", b"v", b"21", partition=1)).partition == 1
-            assert await one.partitions_for("t") == [0, 1, 2, 3, 4]
-
-    simulate(test)
+@in_simulation()
+async def test_keys_choose_partitions_and_partitions_can_be_named(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t", 5)
+    async with producer(cluster, simulation) as one:
+        placed = await one.send_and_wait("t", b"v", b"21")
+        assert placed.partition == (-973932308 & 0x7FFFFFFF) % 5
+        assert (await one.send_and_wait("t", b"v", b"21", partition=1)).partition == 1
+        assert await one.partitions_for("t") == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec(codec: str) -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation, compression_type=codec) as one:
-            for value in numbered(100):
-                await one.send("t", value)
-        assert values(cluster) == numbered(100)
-        assert read_header(log.batches[0]).codec.name == codec.upper()
-
-    simulate(test)
+@in_simulation()
+async def test_every_codec(cluster: MiniCluster, simulation: Simulation, codec: str) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation, compression_type=codec) as one:
+        for value in numbered(100):
+            await one.send("t", value)
+    assert values(cluster) == numbered(100)
+    assert read_header(log.batches[0]).codec.name == codec.upper()
 
 
 @pytest.mark.parametrize(
@@ -198,202 +190,202 @@ def test_every_codec(codec: str) -> None:
         ErrorCode.KAFKA_STORAGE_ERROR,
     ],
 )
-def test_what_may_pass_is_tried_again(code: ErrorCode) -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            cluster.fail_next(ProduceRequest, code, code, code)
-            await (await one.send("t", b"v"))
-        assert values(cluster) == [b"v"]
-        assert cluster.count(ProduceRequest) == 4
-
-    simulate(test)
-
-
-def test_an_answer_that_was_lost_does_not_write_twice() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation, linger_ms=0) as one:
-            cluster.fail_next(ProduceRequest, Lose, Lose)
-            deliveries = [await one.send("t", value) for value in numbered(20)]
-            found = [await delivery for delivery in deliveries]
-        assert values(cluster) == numbered(20)
-        assert [one.offset for one in found] == list(range(20))
-        assert cluster.count(ProduceRequest) == 3
-
-    simulate(test)
+@in_simulation()
+async def test_what_may_pass_is_tried_again(
+    cluster: MiniCluster, simulation: Simulation, code: ErrorCode
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        cluster.fail_next(ProduceRequest, code, code, code)
+        await (await one.send("t", b"v"))
+    assert values(cluster) == [b"v"]
+    assert cluster.count(ProduceRequest) == 4
 
 
-def test_the_first_batch_is_not_overtaken_when_it_has_to_be_sent_again() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation, batch_size=0, linger_ms=0) as one:
-            cluster.fail_next(ProduceRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            for value in numbered(20):
-                await one.send("t", value)
-        assert values(cluster) == numbered(20)
-
-    simulate(test)
-
-
-def test_a_moved_leader_is_followed_by_its_hint_without_asking_for_metadata() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            await one.send_and_wait("t", b"before")
-            log.elect(2)
-            await one.send_and_wait("t", b"after")
-        assert values(cluster) == [b"before", b"after"]
-        produced = [
-            node for node, request, _ in cluster.requests if isinstance(request, ProduceRequest)
-        ]
-        assert produced == [1, 1, 2]
-
-    simulate(test, brokers=2)
+@in_simulation()
+async def test_an_answer_that_was_lost_does_not_write_twice(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation, linger_ms=0) as one:
+        cluster.fail_next(ProduceRequest, Lose, Lose)
+        deliveries = [await one.send("t", value) for value in numbered(20)]
+        found = [await delivery for delivery in deliveries]
+    assert values(cluster) == numbered(20)
+    assert [one.offset for one in found] == list(range(20))
+    assert cluster.count(ProduceRequest) == 3
 
 
-def test_topics_without_ids_are_named_in_older_versions() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        cluster.served[0] = (3, 9)
-        cluster.served[3] = (0, 9)
-        async with producer(cluster, simulation) as one:
-            await one.send_and_wait("t", b"v")
-        assert values(cluster) == [b"v"]
-        assert cluster.requests[-1][2] == 9
-
-    simulate(test)
-
-
-def test_without_idempotence_no_producer_id_is_asked_for() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation, enable_idempotence=False, acks=1) as one:
-            cluster.fail_next(ProduceRequest, ErrorCode.NOT_ENOUGH_REPLICAS)
-            await one.send_and_wait("t", b"v")
-        assert cluster.count(InitProducerIdRequest) == 0
-        assert read_header(log.batches[0]).producer_id == -1
-
-    simulate(test)
+@in_simulation()
+async def test_the_first_batch_is_not_overtaken_when_it_has_to_be_sent_again(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation, batch_size=0, linger_ms=0) as one:
+        cluster.fail_next(ProduceRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for value in numbered(20):
+            await one.send("t", value)
+    assert values(cluster) == numbered(20)
 
 
-def test_acks_0_completes_without_an_answer() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation, enable_idempotence=False, acks=0) as one:
-            placed = await one.send_and_wait("t", b"v", timestamp_ms=9)
-            assert placed == RecordMetadata("t", 0, -1, 9)  # type: ignore[arg-type]
-        await asyncio.sleep(1)
-        assert values(cluster) == [b"v"]
-
-    simulate(test)
-
-
-def test_one_request_in_flight_keeps_the_order_without_idempotence() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        options = {
-            "enable_idempotence": False,
-            "max_in_flight_requests_per_connection": 1,
-            "batch_size": 0,
-        }
-        async with producer(cluster, simulation, **options) as one:
-            cluster.fail_next(ProduceRequest, *[ErrorCode.NOT_ENOUGH_REPLICAS, 0] * 5)
-            for value in numbered(20):
-                await one.send("t", value)
-        assert values(cluster) == numbered(20)
-
-    simulate(test)
+@in_simulation(brokers=2)
+async def test_a_moved_leader_is_followed_by_its_hint_without_asking_for_metadata(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        await one.send_and_wait("t", b"before")
+        log.elect(2)
+        await one.send_and_wait("t", b"after")
+    assert values(cluster) == [b"before", b"after"]
+    produced = [
+        node for node, request, _ in cluster.requests if isinstance(request, ProduceRequest)
+    ]
+    assert produced == [1, 1, 2]
 
 
-def test_delivery_ends_in_time_when_no_broker_answers() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
-        one = producer(cluster, simulation, **options)
+@in_simulation()
+async def test_topics_without_ids_are_named_in_older_versions(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    cluster.served[0] = (3, 9)
+    cluster.served[3] = (0, 9)
+    async with producer(cluster, simulation) as one:
         await one.send_and_wait("t", b"v")
-        await cluster.stop()
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        delivery = await one.send("t", b"w")
-        with pytest.raises(DeliveryTimedOut, match="1 record for t-0 was not acknowledged"):
+    assert values(cluster) == [b"v"]
+    assert cluster.requests[-1][2] == 9
+
+
+@in_simulation()
+async def test_without_idempotence_no_producer_id_is_asked_for(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation, enable_idempotence=False, acks=1) as one:
+        cluster.fail_next(ProduceRequest, ErrorCode.NOT_ENOUGH_REPLICAS)
+        await one.send_and_wait("t", b"v")
+    assert cluster.count(InitProducerIdRequest) == 0
+    assert read_header(log.batches[0]).producer_id == -1
+
+
+@in_simulation()
+async def test_acks_0_completes_without_an_answer(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation, enable_idempotence=False, acks=0) as one:
+        placed = await one.send_and_wait("t", b"v", timestamp_ms=9)
+        assert placed == RecordMetadata("t", 0, -1, 9)  # type: ignore[arg-type]
+    await asyncio.sleep(1)
+    assert values(cluster) == [b"v"]
+
+
+@in_simulation()
+async def test_one_request_in_flight_keeps_the_order_without_idempotence(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    options = {
+        "enable_idempotence": False,
+        "max_in_flight_requests_per_connection": 1,
+        "batch_size": 0,
+    }
+    async with producer(cluster, simulation, **options) as one:
+        cluster.fail_next(ProduceRequest, *[ErrorCode.NOT_ENOUGH_REPLICAS, 0] * 5)
+        for value in numbered(20):
+            await one.send("t", value)
+    assert values(cluster) == numbered(20)
+
+
+@in_simulation()
+async def test_delivery_ends_in_time_when_no_broker_answers(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
+    one = producer(cluster, simulation, **options)
+    await one.send_and_wait("t", b"v")
+    await cluster.stop()
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    delivery = await one.send("t", b"w")
+    with pytest.raises(DeliveryTimedOut, match="1 record for t-0 was not acknowledged"):
+        await delivery
+    assert 5.9 < loop.time() - begun_s < 6.5
+    await one.close()
+
+
+@in_simulation()
+async def test_a_partition_without_a_leader_is_named_as_the_reason(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    log.elect(-1)
+    options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
+    one = producer(cluster, simulation, **options)
+    delivery = await one.send("t", b"v", partition=0)
+    with pytest.raises(DeliveryTimedOut, match="the partition has no leader"):
+        await delivery
+    await one.close()
+
+
+@in_simulation()
+async def test_after_a_batch_of_unknown_fate_expired_the_producer_goes_on(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    options = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 1_000}
+    async with producer(cluster, simulation, **options) as one:
+        await one.send_and_wait("t", b"first")
+        cluster.fail_next(ProduceRequest, *[Close] * 30)
+        delivery = await one.send("t", b"lost")
+        with pytest.raises(DeliveryTimedOut):
             await delivery
-        assert 5.9 < loop.time() - begun_s < 6.5
-        await one.close()
-
-    simulate(test)
-
-
-def test_a_partition_without_a_leader_is_named_as_the_reason() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        log.elect(-1)
-        options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
-        one = producer(cluster, simulation, **options)
-        delivery = await one.send("t", b"v", partition=0)
-        with pytest.raises(DeliveryTimedOut, match="the partition has no leader"):
-            await delivery
-        await one.close()
-
-    simulate(test)
+        cluster.faults.clear()
+        await one.send_and_wait("t", b"last")
+    assert values(cluster) == [b"first", b"last"]
+    assert read_header(log.batches[-1]).producer_epoch == 1
 
 
-def test_after_a_batch_of_unknown_fate_expired_the_producer_goes_on() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        options = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 1_000}
-        async with producer(cluster, simulation, **options) as one:
-            await one.send_and_wait("t", b"first")
-            cluster.fail_next(ProduceRequest, *[Close] * 30)
-            delivery = await one.send("t", b"lost")
-            with pytest.raises(DeliveryTimedOut):
-                await delivery
-            cluster.faults.clear()
-            await one.send_and_wait("t", b"last")
-        assert values(cluster) == [b"first", b"last"]
-        assert read_header(log.batches[-1]).producer_epoch == 1
-
-    simulate(test)
+@in_simulation()
+async def test_a_broker_that_forgot_the_producer_gets_a_new_epoch(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        await one.send_and_wait("t", b"first")
+        cluster.fail_next(ProduceRequest, ErrorCode.UNKNOWN_PRODUCER_ID)
+        await one.send_and_wait("t", b"second")
+    assert values(cluster) == [b"first", b"second"]
+    assert read_header(log.batches[-1]).producer_epoch == 1
 
 
-def test_a_broker_that_forgot_the_producer_gets_a_new_epoch() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            await one.send_and_wait("t", b"first")
-            cluster.fail_next(ProduceRequest, ErrorCode.UNKNOWN_PRODUCER_ID)
-            await one.send_and_wait("t", b"second")
-        assert values(cluster) == [b"first", b"second"]
-        assert read_header(log.batches[-1]).producer_epoch == 1
-
-    simulate(test)
-
-
-def test_a_batch_that_is_too_large_is_split() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        (log,) = cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            cluster.fail_next(ProduceRequest, *[ErrorCode.MESSAGE_TOO_LARGE] * 3)
-            deliveries = [await one.send("t", value) for value in numbered(8)]
-            await one.flush()
-            assert [(await delivery).offset for delivery in deliveries] == list(range(8))
-        assert values(cluster) == numbered(8)
-        assert len(log.batches) > 1
-
-    simulate(test)
+@in_simulation()
+async def test_a_batch_that_is_too_large_is_split(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        cluster.fail_next(ProduceRequest, *[ErrorCode.MESSAGE_TOO_LARGE] * 3)
+        deliveries = [await one.send("t", value) for value in numbered(8)]
+        await one.flush()
+        assert [(await delivery).offset for delivery in deliveries] == list(range(8))
+    assert values(cluster) == numbered(8)
+    assert len(log.batches) > 1
 
 
-def test_a_single_record_that_is_too_large_fails() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            cluster.fail_next(ProduceRequest, ErrorCode.MESSAGE_TOO_LARGE)
-            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
-                await (await one.send("t", b"v"))
-            await one.send_and_wait("t", b"next")
-        assert values(cluster) == [b"next"]
-
-    simulate(test)
+@in_simulation()
+async def test_a_single_record_that_is_too_large_fails(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        cluster.fail_next(ProduceRequest, ErrorCode.MESSAGE_TOO_LARGE)
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            await (await one.send("t", b"v"))
+        await one.send_and_wait("t", b"next")
+    assert values(cluster) == [b"next"]
 
 
 def test_a_refused_record_fails_with_its_own_reason_and_the_others_with_theirs() -> None:
@@ -421,101 +413,101 @@ def test_a_refused_record_fails_with_its_own_reason_and_the_others_with_theirs()
     simulate(test)
 
 
-def test_a_full_buffer_makes_send_wait_and_then_gives_up() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        one = producer(cluster, simulation, buffer_memory=10_000, max_block_ms=5_000)
+@in_simulation()
+async def test_a_full_buffer_makes_send_wait_and_then_gives_up(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    one = producer(cluster, simulation, buffer_memory=10_000, max_block_ms=5_000)
+    await one.send_and_wait("t", b"v")
+    for value in [b"x" * 1_000] * 50:
+        await one.send("t", value)
+    await one.flush()
+    await cluster.stop()
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    for _ in range(9):
+        await one.send("t", b"x" * 1_000)
+    with pytest.raises(BufferFull, match=r"buffer\.memory \(10000 bytes\) stayed full"):
+        await one.send("t", b"x" * 1_000)
+    assert 4.9 < loop.time() - begun_s < 5.5
+    await one.close(timeout_ms=100)
+
+
+@in_simulation()
+async def test_a_topic_that_is_not_there_fails_after_max_block(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    async with producer(cluster, simulation, max_block_ms=2_000) as one:
+        with pytest.raises(MetadataTimedOut, match="topic nowhere is not there after 2000 ms"):
+            await one.send("nowhere", b"v")
+
+
+@in_simulation()
+async def test_a_topic_is_made_by_asking_for_it_where_brokers_allow(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.auto_create_partitions = 1
+    async with producer(cluster, simulation) as one:
+        await one.send_and_wait("new", b"v")
+    assert values(cluster) == [b"v"]
+
+
+@in_simulation()
+async def test_a_topic_that_nobody_sends_to_is_no_longer_asked_for(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("used")
+    cluster.create("left")
+    options = {"metadata_max_age_ms": 60_000, "metadata_max_idle_ms": 120_000}
+    async with producer(cluster, simulation, **options) as one:
+        await one.send_and_wait("left", b"v")
+        for _ in range(10):
+            await one.send_and_wait("used", b"v")
+            await asyncio.sleep(60)
+        asked = [one for _, one, _ in cluster.requests if isinstance(one, MetadataRequest)]
+        assert [topic.name for topic in asked[-1].topics or ()] == ["used"]
+        await one.send_and_wait("left", b"again")
+
+
+@in_simulation()
+async def test_partitions_that_were_added_are_found(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation) as one:
         await one.send_and_wait("t", b"v")
-        for value in [b"x" * 1_000] * 50:
-            await one.send("t", value)
-        await one.flush()
-        await cluster.stop()
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        for _ in range(9):
-            await one.send("t", b"x" * 1_000)
-        with pytest.raises(BufferFull, match=r"buffer\.memory \(10000 bytes\) stayed full"):
-            await one.send("t", b"x" * 1_000)
-        assert 4.9 < loop.time() - begun_s < 5.5
-        await one.close(timeout_ms=100)
-
-    simulate(test)
+        cluster.create("t", 4)
+        assert (await one.send_and_wait("t", b"v", partition=3)).partition == 3
 
 
-def test_a_topic_that_is_not_there_fails_after_max_block() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        async with producer(cluster, simulation, max_block_ms=2_000) as one:
-            with pytest.raises(MetadataTimedOut, match="topic nowhere is not there after 2000 ms"):
-                await one.send("nowhere", b"v")
-
-    simulate(test)
-
-
-def test_a_topic_is_made_by_asking_for_it_where_brokers_allow() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.auto_create_partitions = 1
-        async with producer(cluster, simulation) as one:
-            await one.send_and_wait("new", b"v")
-        assert values(cluster) == [b"v"]
-
-    simulate(test)
-
-
-def test_a_topic_that_nobody_sends_to_is_no_longer_asked_for() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("used")
-        cluster.create("left")
-        options = {"metadata_max_age_ms": 60_000, "metadata_max_idle_ms": 120_000}
-        async with producer(cluster, simulation, **options) as one:
-            await one.send_and_wait("left", b"v")
-            for _ in range(10):
-                await one.send_and_wait("used", b"v")
-                await asyncio.sleep(60)
-            asked = [one for _, one, _ in cluster.requests if isinstance(one, MetadataRequest)]
-            assert [topic.name for topic in asked[-1].topics or ()] == ["used"]
-            await one.send_and_wait("left", b"again")
-
-    simulate(test)
+@in_simulation()
+async def test_closing_sends_what_is_left_and_a_hurried_close_fails_it(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    one = producer(cluster, simulation, linger_ms=10_000)
+    delivery = await one.send("t", b"v")
+    await one.close()
+    assert (await delivery).offset == 0
+    two = producer(cluster, simulation, linger_ms=10_000)
+    await two.send_and_wait("t", b"w")
+    await cluster.stop()
+    delivery = await two.send("t", b"x")
+    await two.close(timeout_ms=50)
+    with pytest.raises(ClientClosed):
+        await delivery
 
 
-def test_partitions_that_were_added_are_found() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            await one.send_and_wait("t", b"v")
-            cluster.create("t", 4)
-            assert (await one.send_and_wait("t", b"v", partition=3)).partition == 3
-
-    simulate(test)
-
-
-def test_closing_sends_what_is_left_and_a_hurried_close_fails_it() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        one = producer(cluster, simulation, linger_ms=10_000)
-        delivery = await one.send("t", b"v")
-        await one.close()
-        assert (await delivery).offset == 0
-        two = producer(cluster, simulation, linger_ms=10_000)
-        await two.send_and_wait("t", b"w")
-        await cluster.stop()
-        delivery = await two.send("t", b"x")
-        await two.close(timeout_ms=50)
-        with pytest.raises(ClientClosed):
-            await delivery
-
-    simulate(test)
-
-
-def test_a_producer_without_permission_for_idempotence_says_so() -> None:
-    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
-        cluster.create("t")
-        async with producer(cluster, simulation) as one:
-            cluster.fail_next(InitProducerIdRequest, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
-                await (await one.send("t", b"v"))
-
-    simulate(test)
+@in_simulation()
+async def test_a_producer_without_permission_for_idempotence_says_so(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    async with producer(cluster, simulation) as one:
+        cluster.fail_next(InitProducerIdRequest, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+            await (await one.send("t", b"v"))
 
 
 FAULTS = (
