@@ -1,10 +1,10 @@
-"""Generates the id of a broker whose settings have none (`broker.id.generation.enable`).
+"""Generates the id of a broker that has no `broker.id` in its settings
+(`broker.id.generation.enable`).
 
-A log directory has the id of its broker in `meta.properties`, and that id is kept for ever. A
-broker with empty directories takes the next number from `/brokers/seqid`, as Kafka does: the
-version of that node, which rises by one with each write, plus `reserved.broker.max.id`. So no two
-brokers get the same id, and a number that was taken by a broker that never started is not used
-again.
+A log directory has the id of its broker in `meta.properties`, and the broker keeps that id. A
+broker with empty directories writes to the node `/brokers/seqid`, as in Kafka: its id is the new
+version of the node plus `reserved.broker.max.id`. The version rises by one with each write, so no
+two brokers get the same id, and the id of a broker that never started is not used again.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ from odradek.protocol.types import BrokerId
 from odradek.storage.text_files import read_directory_properties
 from odradek.world import Disk
 
-SEQUENCE: Final = "/brokers/seqid"
+BROKER_SEQUENCE_PATH: Final = "/brokers/seqid"
 
 
 def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None:
-    """Returns the id in the first directory that has one. The broker checks later, when it locks
-    the directories, that all of them agree."""
+    """Returns the id in the first directory that has one. `DirectoryOwnership.claim` checks later
+    that the other directories do not belong to another broker."""
     for directory in directories:
         try:
             properties = read_directory_properties(disk, directory)
@@ -35,19 +35,20 @@ def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None
 
 
 async def next_broker_id(cache: MetadataCache, reserved: int) -> BrokerId:
-    """Takes a number above `reserved` that no other broker of the cluster has."""
-    tries = Tries(SEQUENCE)
+    """Returns a new id above `reserved` that no other broker of the cluster has."""
+    tries = Tries(BROKER_SEQUENCE_PATH)
     while True:
-        node = await cache.store.read(SEQUENCE)
+        node = await cache.store.read(BROKER_SEQUENCE_PATH)
         try:
             if node is None:
-                await attempt(cache, Create(SEQUENCE))
+                await attempt(cache, Create(BROKER_SEQUENCE_PATH))
                 continue
-            await attempt(cache, Set(SEQUENCE, b"", node.version))
+            await attempt(cache, Set(BROKER_SEQUENCE_PATH, b"", node.version))
         except (BadVersion, NodeExists):
             tries.lost_race()
         except OutcomeUnknown:
-            # The number may be this broker's or another's: the next one is certainly free.
+            # It is unknown whether this broker or another one wrote the new version. The loop
+            # writes again and gets a version of its own.
             tries.unknown_outcome()
         else:
             return BrokerId(reserved + node.version + 1)

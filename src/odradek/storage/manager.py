@@ -33,7 +33,7 @@ from odradek.storage.housekeeping import Housekeeping
 from odradek.storage.index import LoadedIndexes
 from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
-from odradek.storage.ownership import Owner
+from odradek.storage.ownership import DirectoryOwnership
 from odradek.storage.recovery import LogLoader, create_log
 from odradek.storage.segment_indexes import SegmentStores
 from odradek.storage.subscribers import Subscribers
@@ -77,7 +77,9 @@ class LogManager:
         # files of all directories agree.
         self.killed_run: BrokerRun | None = None
         self._world = world
-        self._owner = Owner(world, cluster_id=cluster_id, node_id=node_id, store_id=store_id)
+        self._ownership = DirectoryOwnership(
+            world, cluster_id=cluster_id, node_id=node_id, store_id=store_id
+        )
         self._by_topic: dict[str, dict[int, Log]] = {}
         self._rules: dict[TopicSettings, AppendRules] = {}
         # The directories in which logs are to be made that do not exist yet.
@@ -141,7 +143,7 @@ class LogManager:
             if not any(directory.is_online for directory in self.directories):
                 raise self.directories[0].failure or StorageError("no log directory is usable")
         except BaseException:
-            self._owner.release_all()
+            self._ownership.release_all()
             raise
         known = [epoch for epoch in epochs if epoch is not None]
         self.had_clean_shutdown = len(known) == len(self.directories)
@@ -177,12 +179,12 @@ class LogManager:
         """
         disk, path = self._world.disk, directory.path
         disk.make_directories(path)
-        self._owner.lock(directory)
+        self._ownership.lock(directory)
         # Recovery needs space to write; housekeeping makes the reserve again.
         directory.reserve.release()
         names = disk.list_directory(path)
         has_logs = any(parse_partition_directory(name) is not None for name in names)
-        self._owner.claim(directory, has_logs=has_logs)
+        self._ownership.claim(directory, has_logs=has_logs)
         clean_epoch = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
         offsets = self.checkpoints.of(directory).read()
         loaded, begun_s = 0, self._world.clock.monotonic_s()
@@ -249,7 +251,7 @@ class LogManager:
         """From now on the metadata store knows every log of this broker: a log that the store lacks
         was deleted."""
         for directory in self.directories:
-            self._owner.trust_store(directory)
+            self._ownership.trust_store(directory)
 
     def _add(self, log: Log) -> None:
         known = self.logs.get(log.topic_partition)
@@ -435,7 +437,7 @@ class LogManager:
                 if directory.is_online:
                     await self._close_directory(directory)
         finally:
-            self._owner.release_all()
+            self._ownership.release_all()
 
     async def _close_logs(self, logs: Iterable[Log]) -> None:
         waiting = iter(logs)
@@ -466,7 +468,7 @@ class LogManager:
         """Releases the directories as a killed process would: no marker, no sync. For tests."""
         for log in self.logs.values():
             log.mark_deleted()
-        self._owner.release_all()
+        self._ownership.release_all()
 
 
 async def _make_durable(log: Log) -> None:

@@ -3,8 +3,14 @@
 A lock file excludes other processes; `meta.properties` names the cluster and the broker. Two
 brokers that wrote to one directory would mix their records, and a broker of another cluster would
 serve records that its cluster does not know.
+
+`meta.properties` also has the id of the metadata store that knows every log of the directory
+(`odradek.store.id`). It is empty while the directory may have logs that the store does not know;
+the broker adopts such logs instead of deleting them (docs/decisions/0010-lost-metadata-store.md).
 """
 
+import logging
+from collections.abc import Mapping
 from uuid import UUID
 
 from odradek.storage.errors import StorageError
@@ -20,9 +26,14 @@ from odradek.storage.text_files import (
 from odradek.world import World
 from odradek.world.disk import DirectoryLock
 
+logger = logging.getLogger("odradek.storage")
 
-class Owner:
-    """This broker, and the directories that it has locked."""
+_BROKER_ID_PROPERTIES = ("node.id", "broker.id")
+"""Kafka writes `broker.id` in version 0 of the file and `node.id` in version 1."""
+
+
+class DirectoryOwnership:
+    """Locks the log directories of this broker and checks that they belong to it."""
 
     def __init__(self, world: World, *, cluster_id: str, node_id: int, store_id: str) -> None:
         self._world = world
@@ -32,7 +43,7 @@ class Owner:
         self._locks: dict[LogDirectory, DirectoryLock] = {}
 
     def lock(self, directory: LogDirectory) -> None:
-        """Raises BlockingIOError if another process has locked the directory."""
+        """Locks the directory. Raises `BlockingIOError` if another process has locked it."""
         self._locks[directory] = self._world.disk.lock(f"{directory.path}/{LOCK}")
 
     def release_all(self) -> None:
@@ -41,23 +52,22 @@ class Owner:
         self._locks.clear()
 
     def claim(self, directory: LogDirectory, *, has_logs: bool) -> None:
-        """Checks that the directory belongs to this broker. An unused directory is given to it."""
-        found = read_directory_properties(self._world.disk, directory.path)
-        for name, expected in (("cluster.id", self._cluster_id), ("node.id", str(self._node_id))):
-            value = found.get(name, expected)
-            if value != expected:
-                raise StorageError(
-                    f"{directory.path}/{META_PROPERTIES} says {name}={value}, this broker has "
-                    f"{expected}; choose another directory with log.dirs, or remove the file if "
-                    "it is stale"
-                )
+        """Checks the cluster id and the broker id in `meta.properties`, and adds what is missing
+        in the file.
+
+        Raises `StorageError` if the directory belongs to another cluster or broker. Logs whose
+        owner is unknown are accepted with a warning, as Kafka accepts them with ZooKeeper: an
+        operator who moves logs to another cluster removes the file.
+        """
+        properties = read_directory_properties(self._world.disk, directory.path)
+        self._check_owner(directory, properties, has_logs=has_logs)
         try:
-            directory.directory_id = UUID(bytes=decode_uuid(found["directory.id"]))
+            directory.directory_id = UUID(bytes=decode_uuid(properties["directory.id"]))
         except (KeyError, MalformedCheckpoint):
             directory.directory_id = self._world.randomness.uuid()
-        known = found.get(STORE_ID_PROPERTY, "")
-        directory.store_id = known if has_logs else self._store_id
-        if directory.store_id != known or not found.keys() >= {
+        store_id = properties.get(STORE_ID_PROPERTY, "")
+        directory.store_id = store_id if has_logs else self._store_id
+        if directory.store_id != store_id or not properties.keys() >= {
             "cluster.id",
             "node.id",
             "directory.id",
@@ -65,9 +75,38 @@ class Owner:
         }:
             self._write_properties(directory)
 
+    def _check_owner(
+        self, directory: LogDirectory, properties: Mapping[str, str], *, has_logs: bool
+    ) -> None:
+        path = f"{directory.path}/{META_PROPERTIES}"
+        expected = {"cluster.id": self._cluster_id}
+        expected |= dict.fromkeys(_BROKER_ID_PROPERTIES, str(self._node_id))
+        for name, own in expected.items():
+            value = properties.get(name, own)
+            if value != own:
+                raise StorageError(
+                    f"{path} says that the directory belongs to {name}={value}, but this broker "
+                    f"has {name}={own}; choose another directory with log.dirs, or remove the "
+                    "file if this broker is to take over the logs in the directory"
+                )
+        if has_logs:
+            missing = [] if "cluster.id" in properties else ["cluster.id"]
+            if not any(name in properties for name in _BROKER_ID_PROPERTIES):
+                missing.append("node.id")
+            if missing:
+                logger.warning(
+                    "%s: the directory has logs, but %s does not name their owner (no %s); "
+                    "broker %d of cluster %s takes them over",
+                    directory.path,
+                    META_PROPERTIES,
+                    ", no ".join(missing),
+                    self._node_id,
+                    self._cluster_id,
+                )
+
     def trust_store(self, directory: LogDirectory) -> None:
-        """From now on the metadata store knows every log in the directory: a log that the store
-        lacks was deleted."""
+        """Writes the id of the metadata store to `meta.properties`. From then on a log that the
+        store does not know was deleted while the broker was away."""
         if directory.is_online and directory.store_id != self._store_id:
             directory.store_id = self._store_id
             try:

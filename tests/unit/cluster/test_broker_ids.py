@@ -2,7 +2,7 @@
 
 import asyncio
 
-from odradek.cluster.broker_ids import SEQUENCE, id_of_directories, next_broker_id
+from odradek.cluster.broker_ids import BROKER_SEQUENCE_PATH, id_of_directories, next_broker_id
 from odradek.metadata import MetadataCache
 from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.store_setup import prepare_store
@@ -21,7 +21,7 @@ def test_ids_begin_above_the_reserved_ones_and_no_two_brokers_get_the_same() -> 
         others = await asyncio.gather(*(next_broker_id(images, 1000) for images in brokers))
         assert first == 1001
         assert sorted(others) == [1002, 1003, 1004, 1005, 1006]
-        node = await stores[0].read(SEQUENCE)
+        node = await stores[0].read(BROKER_SEQUENCE_PATH)
         assert node is not None
         assert node.version == 6
 

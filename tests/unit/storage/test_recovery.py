@@ -11,6 +11,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import LogManager, StorageError
 from odradek.storage.file_names import CLEAN_SHUTDOWN, DELETED_SUFFIX, SNAPSHOT_SUFFIX
 from odradek.storage.log import Log
+from odradek.storage.text_files import parse_properties
 from odradek.world import MemoryDisk, World
 from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
@@ -376,6 +377,43 @@ async def test_a_directory_of_another_cluster_is_refused() -> None:
     world.disk.replace("/data/meta.properties", b"version=1\ncluster.id=other\nnode.id=1\n")
     with pytest.raises(StorageError, match=r"cluster\.id=other"):
         await started(world)
+
+
+async def test_a_directory_of_another_kafka_broker_is_refused() -> None:
+    """Version 0 of `meta.properties`, as Kafka wrote it with ZooKeeper, has `broker.id` only."""
+    world = make_world()
+    world.disk.make_directories("/data")
+    content = b"version=0\nbroker.id=7\n"
+    world.disk.replace("/data/meta.properties", content)
+    with pytest.raises(StorageError, match=r"broker\.id=7.*this broker has broker\.id=1"):
+        await started(world)
+    assert world.disk.read("/data/meta.properties") == content
+
+
+async def test_a_directory_of_this_kafka_broker_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    await filled(world, batches=1)
+    world = kill(world)
+    cluster_id = parse_properties(world.disk.read("/data/meta.properties"))["cluster.id"]
+    world.disk.replace(
+        "/data/meta.properties", f"version=0\nbroker.id=1\ncluster.id={cluster_id}\n".encode()
+    )
+    assert log_of(await started(world)).log_end_offset == 2
+    assert parse_properties(world.disk.read("/data/meta.properties"))["node.id"] == "1"
+    assert "does not name their owner" not in caplog.text
+
+
+async def test_logs_without_an_owner_are_taken_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    await filled(world, batches=1)
+    world = kill(world)
+    assert "does not name their owner" not in caplog.text
+    world.disk.remove("/data/meta.properties")
+    assert log_of(await started(world)).log_end_offset == 2
+    assert "/data: the directory has logs, but meta.properties does not name" in caplog.text
+    assert "no cluster.id, no node.id" in caplog.text
 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(0, 3))
