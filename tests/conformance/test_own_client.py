@@ -26,7 +26,7 @@ from odradek.client import (
     TopicPartition,
 )
 from odradek.client.connection import ApiVersions
-from odradek.client.leaders import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from odradek.client.leader_requests import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.conformance.topics import create_topic, new_topic_name

@@ -23,7 +23,7 @@ from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.machine import Marker, no_effects
-from odradek.statemachine.pending_replies import CommitLimit
+from odradek.statemachine.pending_replies import CommitTimeout
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.machine import TransactionMachine, WriteMarkers
 from odradek.transactions.markers import MarkerWriter
@@ -57,7 +57,7 @@ class Coordinators:
             world.clock,
             self._group_machine,
             perform=no_effects,
-            limit=CommitLimit(settings.offsets_commit_timeout_ms, _commit_timed_out),
+            limit=CommitTimeout(settings.offsets_commit_timeout_ms, _commit_timed_out),
         )
         self.transactions: TransactionCoordinators = StatePartitions(
             TRANSACTIONS,

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from odradek.broker.services import Services
-from odradek.config.describe import AlterOperation, Description, Source
+from odradek.config.describe import Description, Source
+from odradek.config.operation import ConfigOperation
 from odradek.config.setting import Kind
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -76,14 +77,14 @@ def alter_loggers(
 def _level(change: Change) -> str | None:
     """Returns the requested level; None for the level at the start."""
     try:
-        operation = AlterOperation(change.config_operation)
+        operation = ConfigOperation(change.config_operation)
     except ValueError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error
     try:
         logs.require_logger(change.name)
-        if operation is AlterOperation.DELETE:
+        if operation is ConfigOperation.DELETE:
             return None
-        if operation is not AlterOperation.SET:
+        if operation is not ConfigOperation.SET:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"A level is set or deleted, not {operation.name}."
             )

@@ -210,7 +210,7 @@ class RequestContext:
             "Denied" if level >= logging.INFO else "Allowed",
             operation.name,
             host,
-            resource_type.title,
+            resource_type.display_name,
             name,
             self.api.module_name.upper(),
             authorizer.reason(principal, host, operation, resource_type, name),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from odradek.client.admin.admin import Admin
     from odradek.client.admin.types import (
         ConfigChange,
-        ConfigOperation,
         ConfigResource,
         ConfigType,
         NewPartitions,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from odradek.client.producer.accumulator import RecordMetadata
     from odradek.client.producer.producer import Producer
     from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+    from odradek.config.operation import ConfigOperation
     from odradek.protocol.errors import ErrorCode, KafkaError
     from odradek.protocol.types import TopicPartition
 
@@ -38,7 +38,7 @@ _HOMES = {
     "AdminSettings": "odradek.client.settings",
     "ClientError": "odradek.client.errors",
     "ConfigChange": "odradek.client.admin.types",
-    "ConfigOperation": "odradek.client.admin.types",
+    "ConfigOperation": "odradek.config.operation",
     "ConfigResource": "odradek.client.admin.types",
     "ConfigType": "odradek.client.admin.types",
     "Connection": "odradek.client.connection",

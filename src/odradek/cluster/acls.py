@@ -41,8 +41,8 @@ class AccessRules:
         found: dict[ResourcePattern, Entries] = {}
         for path, node in nodes.items():
             resource = resource_of(path)
-            if resource is not None and acl_filter.finds(resource):
-                entries = tuple(filter(acl_filter.selects, _entries(path, node.value)))
+            if resource is not None and acl_filter.matches_resource(resource):
+                entries = tuple(filter(acl_filter.matches_entry, _entries(path, node.value)))
                 if entries:
                     found[resource] = entries
         return found
@@ -58,7 +58,7 @@ class AccessRules:
 
         def without(before: Entries) -> Entries:
             nonlocal removed
-            selected = tuple(filter(acl_filter.selects, before))
+            selected = tuple(filter(acl_filter.matches_entry, before))
             # An earlier try whose outcome is unknown may have removed some already.
             removed = tuple(dict.fromkeys(removed + selected))
             return tuple(entry for entry in before if entry not in selected)

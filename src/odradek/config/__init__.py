@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         check_broker_overrides,
     )
     from odradek.config.describe import (
-        AlterOperation,
         Description,
         Source,
         SynonymDescription,
@@ -30,12 +29,13 @@ if TYPE_CHECKING:
         describe_topic,
     )
     from odradek.config.listeners import Listener, parse_listener
+    from odradek.config.operation import ConfigOperation
     from odradek.config.properties import parse_overrides, parse_properties
     from odradek.config.setting import InvalidSetting, Kind, Scope, Setting
     from odradek.config.topic_settings import TopicSettings, check_topic_overrides
 
 _HOMES = {
-    "AlterOperation": "odradek.config.describe",
+    "ConfigOperation": "odradek.config.operation",
     "BROKER_DECLARED": "odradek.config.broker_settings",
     "BrokerSettings": "odradek.config.broker_settings",
     "Description": "odradek.config.describe",
@@ -61,8 +61,8 @@ _HOMES = {
 
 __all__ = [
     "BROKER_DECLARED",
-    "AlterOperation",
     "BrokerSettings",
+    "ConfigOperation",
     "Description",
     "InvalidSetting",
     "Kind",

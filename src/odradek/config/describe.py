@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.config.broker_settings import BROKER_DECLARED, BrokerSettings, broker_setting
+from odradek.config.operation import ConfigOperation
 from odradek.config.setting import (
     InvalidSetting,
     Kind,
@@ -177,18 +178,9 @@ def _set_names(settings: BrokerSettings) -> list[str]:
     return [*layers.static, *layers.dynamic_default, *layers.dynamic_broker]
 
 
-class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to one setting."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
 def alter(
     current: Mapping[str, str],
-    operations: Iterable[tuple[str, AlterOperation, str | None]],
+    operations: Iterable[tuple[str, ConfigOperation, str | None]],
     declared: Mapping[str, Setting[object]],
 ) -> dict[str, str]:
     """Returns `current` after the operations.
@@ -198,12 +190,12 @@ def alter(
     """
     altered = dict(current)
     for name, operation, text in operations:
-        if operation is AlterOperation.DELETE:
+        if operation is ConfigOperation.DELETE:
             altered.pop(name, None)
             continue
         if text is None:
             raise InvalidSetting(name, "null", "a value is needed")
-        if operation is AlterOperation.SET:
+        if operation is ConfigOperation.SET:
             altered[name] = text
             continue
         setting = declared.get(name)
@@ -211,7 +203,7 @@ def alter(
             raise InvalidSetting(name, text, "only a list can be appended to or subtracted from")
         old = parse_list(altered.get(name, setting.text(setting.default) or ""))
         named = parse_list(text)
-        if operation is AlterOperation.APPEND:
+        if operation is ConfigOperation.APPEND:
             new = (*old, *(value for value in named if value not in old))
         else:
             new = tuple(value for value in old if value not in named)

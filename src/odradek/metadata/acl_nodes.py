@@ -33,7 +33,7 @@ def acl_path(resource: ResourcePattern) -> str:
     name = quote(resource.name, safe=_PLAIN)
     if name in (".", ".."):
         name = name.replace(".", "%2E")
-    return f"{root}/{resource.type.title}/{name}"
+    return f"{root}/{resource.type.display_name}/{name}"
 
 
 def nodes_above(resource: ResourcePattern) -> list[str]:
@@ -47,7 +47,7 @@ def resource_of(path: str) -> ResourcePattern | None:
     for root, pattern in zip(ROOTS, (PatternType.LITERAL, PatternType.PREFIXED), strict=True):
         if path.startswith(root):
             kind, _, name = path[len(root) :].partition("/")
-            resource_type = ResourceType.from_title(kind)
+            resource_type = ResourceType.from_display_name(kind)
             if name and resource_type > ResourceType.ANY:
                 return ResourcePattern(resource_type, unquote(name), pattern)
     return None
@@ -57,8 +57,8 @@ def encode_entries(entries: Iterable[AccessEntry]) -> bytes:
     acls = [
         {
             "principal": entry.principal,
-            "permissionType": entry.permission.title,
-            "operation": entry.operation.title,
+            "permissionType": entry.permission.display_name,
+            "operation": entry.operation.display_name,
             "host": entry.host,
         }
         for entry in entries
@@ -76,8 +76,8 @@ def decode_entries(path: str, value: bytes) -> tuple[AccessEntry, ...]:
 
 
 def _entry(path: str, acl: dict[str, str]) -> AccessEntry:
-    operation = Operation.from_title(acl["operation"])
-    permission = Permission.from_title(acl["permissionType"])
+    operation = Operation.from_display_name(acl["operation"])
+    permission = Permission.from_display_name(acl["permissionType"])
     if operation <= Operation.ANY or permission <= Permission.ANY:
         raise MalformedNode(path, f"{acl['permissionType']} {acl['operation']} is no access rule")
     return AccessEntry(str(acl["principal"]), str(acl["host"]), operation, permission)

@@ -1,25 +1,26 @@
-"""Access rules (ACLs): resources, operations, principals, and the filters that find rules.
+"""ACLs: resources, operations, principals, and the filters that select ACLs.
 
 An ACL is an entry (which principal, from which host, may or may not do what) on a resource pattern:
 one resource, all resources of a type, or all whose names begin with a prefix. The numbers are those
-of the protocol; the titles are those that Kafka stores and that its tools show.
+of the protocol. The display names are those that Kafka stores and that its tools show.
 """
 
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
 WILDCARD: Final = "*"
-"""As the name of a literal pattern every resource, as a host every host."""
+"""Matches every resource as the name of a literal pattern, and every host as a host."""
 
-ANYBODY: Final = "User:*"
+WILDCARD_PRINCIPAL: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The one resource of its kind."""
+"""The name of the only resource of type `CLUSTER`."""
 
 
 class _Code(IntEnum):
     """A number of the protocol; a number that is not known here is `UNKNOWN`."""
 
-    # The hash of an enum is written in Python, and rules are looked up by these for every request.
+    # ACLs are looked up by these members for every request, and `Enum.__hash__` is slow because it
+    # is Python code.
     __hash__ = int.__hash__
 
     @classmethod
@@ -27,17 +28,17 @@ class _Code(IntEnum):
         return cls(0)
 
     @property
-    def title(self) -> str:
+    def display_name(self) -> str:
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @classmethod
-    def from_title(cls, title: str) -> Self:
-        """Returns the member with this title, in any case and with or without underscores.
+    def from_display_name(cls, name: str) -> Self:
+        """Returns the member with this display name, or `UNKNOWN`.
 
-        It is `UNKNOWN` if there is none.
+        Upper and lower case and underscores make no difference.
         """
-        plain_title = title.replace("_", "").lower()
-        return next((member for member in cls if member.title.lower() == plain_title), cls(0))
+        plain_name = name.replace("_", "").lower()
+        return next((member for member in cls if member.display_name.lower() == plain_name), cls(0))
 
 
 class ResourceType(_Code):
@@ -52,7 +53,8 @@ class ResourceType(_Code):
 
 
 class PatternType(_Code):
-    """`ANY` and `MATCH` are for filters only: any type, or all patterns that match a name."""
+    """Only filters have `ANY`, which accepts every pattern type, and `MATCH`, which accepts every
+    pattern that applies to the name of the filter."""
 
     UNKNOWN = 0
     ANY = 1
@@ -88,6 +90,8 @@ class Permission(_Code):
 
 
 class ResourcePattern(NamedTuple):
+    """`pattern` is the type of the pattern: whether `name` is a whole name or a prefix."""
+
     type: ResourceType
     name: str
     pattern: PatternType = PatternType.LITERAL
@@ -108,7 +112,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Finds ACLs; None and `ANY` match everything."""
+    """Selects ACLs; None and `ANY` match everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -119,10 +123,11 @@ class AclFilter(NamedTuple):
     permission: Permission = Permission.ANY
 
     @property
-    def is_understood(self) -> bool:
-        return all((self.resource_type, self.pattern, self.operation, self.permission))
+    def has_unknown(self) -> bool:
+        """Returns whether a field has a number that this version does not know."""
+        return not all((self.resource_type, self.pattern, self.operation, self.permission))
 
-    def finds(self, resource: ResourcePattern) -> bool:
+    def matches_resource(self, resource: ResourcePattern) -> bool:
         if self.resource_type not in (ResourceType.ANY, resource.type):
             return False
         if self.pattern not in (PatternType.ANY, PatternType.MATCH, resource.pattern):
@@ -135,7 +140,7 @@ class AclFilter(NamedTuple):
             return self.name.startswith(resource.name)
         return resource.name == WILDCARD
 
-    def selects(self, entry: AccessEntry) -> bool:
+    def matches_entry(self, entry: AccessEntry) -> bool:
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)

@@ -31,7 +31,7 @@ from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.partition_log import PartitionLog, unleased
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Caller, Command, Effect, Machine, Marker, R
-from odradek.statemachine.pending_replies import CommitLimit
+from odradek.statemachine.pending_replies import CommitTimeout
 from odradek.statemachine.runner import Runner
 from odradek.storage import StorageError
 from odradek.world import Clock
@@ -80,7 +80,7 @@ class StatePartitions(Generic[M, Effect]):
         make_machine: Callable[[int], M],
         *,
         perform: Callable[[Effect], None],
-        limit: CommitLimit | None = None,
+        limit: CommitTimeout | None = None,
     ) -> None:
         """`perform` performs the effects of the machines' outcomes. `limit` is how long a reply
         waits at most until the replicas have the records that it depends on."""

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from odradek.protocol.acls import (
-    ANYBODY,
     WILDCARD,
+    WILDCARD_PRINCIPAL,
     AccessEntry,
     Operation,
     PatternType,
@@ -118,7 +118,7 @@ class AclIndex:
 
 
 def _concerns(entry: AccessEntry, principal: str, host: str, operation: Operation) -> bool:
-    if entry.principal not in (principal, ANYBODY) or entry.host not in (host, WILDCARD):
+    if entry.principal not in (principal, WILDCARD_PRINCIPAL) or entry.host not in (host, WILDCARD):
         return False
     if entry.operation in (operation, Operation.ALL):
         return True

@@ -159,6 +159,7 @@ def _why(decision: Decision) -> str:
         return "no rule allows it"
     resource, entry = decision.resource, decision.entry
     return (
-        f"{entry.permission.title} {entry.operation.title} to {entry.principal} from {entry.host}"
-        f" on {resource.type.title}:{resource.pattern.name}:{resource.name}"
+        f"{entry.permission.display_name} {entry.operation.display_name} to {entry.principal}"
+        f" from {entry.host}"
+        f" on {resource.type.display_name}:{resource.pattern.name}:{resource.name}"
     )

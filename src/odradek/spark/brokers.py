@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from odradek.client import leaders
 from odradek.client.cluster_view import Topic
-from odradek.client.leaders import ListedOffset
+from odradek.client.leader_requests import EARLIEST as EARLIEST_TIMESTAMP
+from odradek.client.leader_requests import LATEST as LATEST_TIMESTAMP
+from odradek.client.leader_requests import ListedOffset
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.spark import clients
@@ -74,7 +75,10 @@ class Brokers:
             self._check_named(given, partitions)
         requested = {partition: given.get(partition, spec.offset) for partition in partitions}
         found = {partition: offset for partition, offset in requested.items() if offset >= 0}
-        for word, timestamp in ((EARLIEST, leaders.EARLIEST), (LATEST, leaders.LATEST)):
+        for word, timestamp in (
+            (EARLIEST, EARLIEST_TIMESTAMP),
+            (LATEST, LATEST_TIMESTAMP),
+        ):
             asked = {
                 partition: timestamp for partition, offset in requested.items() if offset == word
             }
@@ -83,7 +87,7 @@ class Brokers:
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Returns the end offsets for readers of this isolation level."""
-        listed = self._list(dict.fromkeys(partitions, leaders.LATEST))
+        listed = self._list(dict.fromkeys(partitions, LATEST_TIMESTAMP))
         return {partition: answer.offset for partition, answer in listed.items()}
 
     def first_at(self, timestamp_ms: int, partitions: Iterable[TopicPartition]) -> Offsets:

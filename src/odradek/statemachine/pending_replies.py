@@ -1,7 +1,7 @@
 """Holds replies until the records that they depend on are committed.
 
 A `Runner` adds replies with the offset that they wait for. They leave in the order of these offsets
-as the log commits, or fail when their time is up (`CommitLimit`): a follower that does not answer
+as the log commits, or fail when their time is up (`CommitTimeout`): a follower that does not answer
 delays the commit until it is removed from the in-sync set, which may take longer than clients wait.
 A decision is not undone if its reply fails: the client asks again.
 """
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from odradek.statemachine.machine import Reply
 
 
-class CommitLimit(NamedTuple):
+class CommitTimeout(NamedTuple):
     """How long replies wait at most, and the error that callers get after that."""
 
     timeout_ms: int
@@ -49,7 +49,7 @@ class PendingReplies:
         committed: Callable[[int], Awaitable[None]],
         answer: Answer,
         fail: Callable[[Exception], None],
-        limit: CommitLimit | None,
+        limit: CommitTimeout | None,
     ) -> None:
         """`committed` returns when everything below an offset is committed. If it raises,
         leadership is lost, and `fail` is called with the reason."""
@@ -115,7 +115,7 @@ class PendingReplies:
             while self._by_age and not self._by_age[0].replies:
                 self._by_age.popleft()
 
-    def _time_out(self, limit: CommitLimit) -> None:
+    def _time_out(self, limit: CommitTimeout) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         # A timer of the event loop may fire a clock tick early.

@@ -50,7 +50,7 @@ from odradek.statemachine.machine import (
     Reply,
     Written,
 )
-from odradek.statemachine.pending_replies import CommitLimit, PendingReplies
+from odradek.statemachine.pending_replies import CommitTimeout, PendingReplies
 from odradek.world import Clock
 from odradek.world.timeslice import Timeslice
 
@@ -130,7 +130,7 @@ class Runner(Generic[Event, Effect, Image]):
         *,
         image: Callable[[], Image],
         perform: Callable[[Effect], None],
-        limit: CommitLimit | None = None,
+        limit: CommitTimeout | None = None,
     ) -> None:
         """`image` returns the cluster as it is at the moment of a decision. `perform` performs the
         effects of outcomes. `limit` is how long replies wait at most for their records to be

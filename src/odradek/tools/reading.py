@@ -2,7 +2,7 @@
 
 from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer
-from odradek.client.leaders import EARLIEST, LATEST
+from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import topics_named
 from odradek.tools.topic_names import no_such_topic, topic_pattern

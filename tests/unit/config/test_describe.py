@@ -2,8 +2,8 @@ import pytest
 
 from odradek.config import (
     BROKER_DECLARED,
-    AlterOperation,
     BrokerSettings,
+    ConfigOperation,
     Description,
     InvalidSetting,
     Kind,
@@ -114,9 +114,9 @@ def test_incremental_operations() -> None:
     altered = alter(
         {"retention.ms": "1", "segment.ms": "2"},
         [
-            ("retention.ms", AlterOperation.DELETE, None),
-            ("segment.ms", AlterOperation.SET, "3"),
-            ("cleanup.policy", AlterOperation.APPEND, "compact"),
+            ("retention.ms", ConfigOperation.DELETE, None),
+            ("segment.ms", ConfigOperation.SET, "3"),
+            ("cleanup.policy", ConfigOperation.APPEND, "compact"),
         ],
         TopicSettings.declared,
     )
@@ -124,9 +124,9 @@ def test_incremental_operations() -> None:
     again = alter(
         altered,
         [
-            ("cleanup.policy", AlterOperation.APPEND, "compact"),
-            ("cleanup.policy", AlterOperation.SUBTRACT, "delete"),
-            ("unset", AlterOperation.DELETE, None),
+            ("cleanup.policy", ConfigOperation.APPEND, "compact"),
+            ("cleanup.policy", ConfigOperation.SUBTRACT, "delete"),
+            ("unset", ConfigOperation.DELETE, None),
         ],
         TopicSettings.declared,
     )
@@ -134,8 +134,8 @@ def test_incremental_operations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "text"), [(AlterOperation.APPEND, "1"), (AlterOperation.SET, None)]
+    ("operation", "text"), [(ConfigOperation.APPEND, "1"), (ConfigOperation.SET, None)]
 )
-def test_operations_that_make_no_sense(operation: AlterOperation, text: str | None) -> None:
+def test_operations_that_make_no_sense(operation: ConfigOperation, text: str | None) -> None:
     with pytest.raises(InvalidSetting):
         alter({}, [("segment.ms", operation, text)], TopicSettings.declared)

@@ -168,7 +168,7 @@ def test_filters_find_by_type_name_and_pattern() -> None:
     ]
 
     def found(wanted: AclFilter) -> list[ResourcePattern]:
-        return list(filter(wanted.finds, rules))
+        return list(filter(wanted.matches_resource, rules))
 
     assert found(AclFilter()) == rules
     assert found(AclFilter(TOPIC, "orders", PatternType.MATCH)) == rules[:3]

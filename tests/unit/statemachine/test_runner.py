@@ -25,7 +25,7 @@ from odradek.statemachine.machine import (
     Written,
     reply_to,
 )
-from odradek.statemachine.pending_replies import CommitLimit
+from odradek.statemachine.pending_replies import CommitTimeout
 from odradek.statemachine.runner import NotWritten, Runner, RunnerEnded
 from odradek.statemachine.watermark import Watermark
 from odradek.world import SystemClock
@@ -170,7 +170,7 @@ class Counter:
 
 
 def runner_of(
-    machine: Counter, log: MemoryLog, limit: CommitLimit | None = None
+    machine: Counter, log: MemoryLog, limit: CommitTimeout | None = None
 ) -> Runner[Parked, str, str]:
     return Runner(
         machine,
@@ -183,7 +183,7 @@ def runner_of(
 
 
 async def loaded(
-    log: MemoryLog, limit: CommitLimit | None = None
+    log: MemoryLog, limit: CommitTimeout | None = None
 ) -> tuple[Runner[Parked, str, str], Counter]:
     machine = Counter()
     runner = runner_of(machine, log, limit)
@@ -456,7 +456,7 @@ async def test_records_about_nothing_in_particular_hold_everybody_up() -> None:
 
 async def test_a_reply_is_given_up_when_its_replicas_are_too_slow() -> None:
     log = MemoryLog(commits_at_once=False)
-    runner, _ = await loaded(log, CommitLimit(20, lambda: TimeoutError("too slow")))
+    runner, _ = await loaded(log, CommitTimeout(20, lambda: TimeoutError("too slow")))
     write = runner.begin(Count("add only", "a"))
     await asyncio.sleep(0)
     read = runner.begin(Count("read only", "a"))
@@ -474,7 +474,7 @@ async def test_a_reply_is_given_up_when_its_replicas_are_too_slow() -> None:
 def test_a_reply_of_the_same_offset_outlives_one_whose_time_is_up() -> None:
     async def main(_: Simulation) -> None:
         log = MemoryLog(commits_at_once=False)
-        runner, _machine = await loaded(log, CommitLimit(20, lambda: TimeoutError("too slow")))
+        runner, _machine = await loaded(log, CommitTimeout(20, lambda: TimeoutError("too slow")))
         early = runner.begin(Count("add only", "a"))
         await asyncio.sleep(0.015)
         late = runner.begin(Count("read only", "a"))

@@ -62,7 +62,7 @@ def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
         Operation(asked.operation),
         Permission(asked.permission_type),
     )
-    if not found.is_understood:
+    if found.has_unknown:
         raise ApiError(ErrorCode.INVALID_REQUEST, "The filter has an element of an unknown type.")
     return found
 

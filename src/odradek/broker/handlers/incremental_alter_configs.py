@@ -15,7 +15,7 @@ from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.config import (
     BROKER_DECLARED,
-    AlterOperation,
+    ConfigOperation,
     InvalidSetting,
     Setting,
     TopicSettings,
@@ -89,7 +89,7 @@ def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[st
         declared = BROKER_DECLARED
     try:
         operations = [
-            (config.name, AlterOperation(config.config_operation), config.value)
+            (config.name, ConfigOperation(config.config_operation), config.value)
             for config in asked.configs
         ]
     except ValueError as error:

@@ -170,7 +170,7 @@ def _rules(arguments: argparse.Namespace) -> Rules:
     entries."""
     rules: Rules = {}
     is_role = arguments.producer or arguments.consumer
-    named = [Operation.from_title(name) for name in arguments.operation or ("All",)]
+    named = [Operation.from_display_name(name) for name in arguments.operation or ("All",)]
     for resource in _resources(arguments):
         if is_role:
             operations = [
@@ -216,9 +216,9 @@ def _check_operations(resource: ResourcePattern, entries: list[AccessEntry]) -> 
     possible = _OPERATIONS[resource.type] | {Operation.ALL}
     for entry in entries:
         if entry.operation not in possible:
-            names = ", ".join(operation.title for operation in sorted(possible))
+            names = ", ".join(operation.display_name for operation in sorted(possible))
             raise CommandFailed(
-                f"{entry.operation.title} means nothing on a {resource.type.title};"
+                f"{entry.operation.display_name} means nothing on a {resource.type.display_name};"
                 f" it takes {names}"
             )
 

@@ -23,7 +23,7 @@ from odradek.client.admin.group_types import (
     GroupMember,
     GroupOffset,
 )
-from odradek.client.leaders import LATEST, Answers
+from odradek.client.leader_requests import LATEST, Answers
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition

@@ -15,7 +15,7 @@ from odradek.cli.groups.offset_plans import Plan, duration_ms, moment_ms, read_p
 from odradek.cli.groups.tables import reset_table
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.group_types import GroupDescription
-from odradek.client.leaders import EARLIEST, LATEST, ListedOffset
+from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.failures import CommandFailed

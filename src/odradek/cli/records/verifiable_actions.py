@@ -6,7 +6,7 @@ from functools import partial
 
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched import ConsumerRecord
-from odradek.client.leaders import EARLIEST, LATEST
+from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.producer.accumulator import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.client.settings import ConsumerSettings

@@ -12,7 +12,8 @@ from odradek.cli.replicas.replica_plans import (
     spread,
 )
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import ConfigChange, ConfigOperation, ConfigResource, ConfigType
+from odradek.client.admin.types import ConfigChange, ConfigResource, ConfigType
+from odradek.config.operation import ConfigOperation
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named

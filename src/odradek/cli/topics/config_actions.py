@@ -7,11 +7,11 @@ from odradek.client.admin.admin import Admin
 from odradek.client.admin.types import (
     ConfigChange,
     ConfigEntry,
-    ConfigOperation,
     ConfigResource,
     ConfigSource,
     ConfigType,
 )
+from odradek.config.operation import ConfigOperation
 from odradek.protocol.errors import KafkaError
 from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
 from odradek.tools.failures import CommandFailed

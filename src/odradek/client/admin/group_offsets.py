@@ -7,7 +7,7 @@ from odradek.client.admin.coordinators import CoordinatorChannel
 from odradek.client.admin.group_types import GroupOffset
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
-from odradek.client.leaders import Answers
+from odradek.client.leader_requests import Answers
 from odradek.protocol.errors import CoordinatorError, KafkaError, error_for
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,

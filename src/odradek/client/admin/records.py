@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from odradek.client.admin.channel import AdminChannel
 from odradek.client.connection import Connection
-from odradek.client.leaders import Answers, ListedOffset, ask_leaders, list_offsets
+from odradek.client.leader_requests import Answers, ListedOffset, ask_leaders, list_offsets
 from odradek.protocol.errors import error_for
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartition,

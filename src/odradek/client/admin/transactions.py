@@ -10,7 +10,7 @@ from odradek.client.admin.group_offsets import by_topic
 from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
-from odradek.client.leaders import Answers, ask_leaders
+from odradek.client.leader_requests import Answers, ask_leaders
 from odradek.client.producer.transaction_requests import Identity, end_request, end_version
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
 from odradek.protocol.messages.describe_producers import (

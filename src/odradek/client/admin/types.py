@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import NamedTuple, Self
 
 from odradek.client.cluster_view import Broker
+from odradek.config.operation import ConfigOperation
 from odradek.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from odradek.protocol.types import BrokerId, TopicPartition
@@ -100,13 +101,6 @@ class ConfigEntry:
     @property
     def is_default(self) -> bool:
         return self.source is ConfigSource.DEFAULT_CONFIG
-
-
-class ConfigOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class ConfigChange(NamedTuple):

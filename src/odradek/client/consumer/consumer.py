@@ -24,7 +24,7 @@ from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTim
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets
-from odradek.client.leaders import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset, list_offsets
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition

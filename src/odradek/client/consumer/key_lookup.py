@@ -19,7 +19,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.consumer.fetched import ConsumerRecord, deserializer_of
 from odradek.client.errors import BadResponse, UnsupportedVersion
-from odradek.client.leaders import Answers, ask_leaders
+from odradek.client.leader_requests import Answers, ask_leaders
 from odradek.client.producer.partitioners import hash_of_key
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError, error_for

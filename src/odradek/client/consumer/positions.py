@@ -26,7 +26,7 @@ from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.consumer.fetched import Fetched
 from odradek.client.errors import ClientError, LogTruncated, NoOffset, is_retriable
-from odradek.client.leaders import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
+from odradek.client.leader_requests import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.consumer import BY_DURATION
 from odradek.config.values import parse_iso_duration_ms

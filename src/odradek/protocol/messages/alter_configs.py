@@ -1,4 +1,7 @@
-"""AlterConfigs: replaces all settings of a resource; IncrementalAlterConfigs changes some."""
+"""AlterConfigs: replaces all settings of a resource.
+
+Kafka has deprecated it in favour of IncrementalAlterConfigs, which changes single settings.
+"""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that a partition knows, and their open transactions."""
+"""DescribeProducers: the active producers of a partition, and their open transactions."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single settings."""
+"""IncrementalAlterConfigs: sets or deletes a setting, or changes the items of a list setting."""
 
 from typing import Final
 
@@ -17,6 +17,8 @@ from odradek.protocol.schema import (
 
 
 class AlterableConfig(Struct):
+    """`config_operation` is a number of `config.operation.ConfigOperation`."""
+
     name: str = string()
     config_operation: int = int8()
     value: str | None = string(nullable="0+")

@@ -18,7 +18,7 @@ from odradek.client.cluster import LONG_POLLS, Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.consumer.fetched import end_of_batches
 from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut, is_retriable
-from odradek.client.leaders import EARLIEST, ListedOffset, list_offsets
+from odradek.client.leader_requests import EARLIEST, ListedOffset, list_offsets
 from odradek.client.retry import may_fetch_again
 from odradek.client.settings import ConsumerSettings
 from odradek.client.sync import Begun, LoopThread
