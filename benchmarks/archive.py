@@ -55,8 +55,8 @@ def fill(brokers: Cluster, topic: str, records: int) -> None:
         for first in range(0, records, _ROWS):
             count = min(_ROWS, records - first)
             columns = record_columns(_batch(random, first, count, records), 0)
-            for packed in encoder.pack(columns):
-                producer.send(*packed)
+            for encoded in encoder.encode(columns):
+                producer.send(*encoded)
         producer.flush()
 
 

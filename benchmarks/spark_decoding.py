@@ -33,8 +33,8 @@ def fill(brokers: Cluster, topic: str, records: int) -> None:
     with BatchProducer(settings) as producer:
         encoder = ArrowEncoder(topic, producer.partition_count)
         for _ in range(records // _ROWS):
-            for packed in encoder.pack(columns):
-                producer.send(*packed)
+            for encoded in encoder.encode(columns):
+                producer.send(*encoded)
         producer.flush()
 
 

@@ -217,14 +217,14 @@ async def attempt(
 async def commit(
     world: World,
     options: SinkOptions,
-    shares: list[TaskReport],
+    reports: list[TaskReport],
     programs: list[BlockingProgram[None]],
 ) -> None:
     """What the driver does when all tasks of a batch are done."""
 
     def program(_: BlockingProgram[None]) -> None:
         _process.world = world
-        commit_batch(cast("Any", options), shares)
+        commit_batch(cast("Any", options), reports)
 
     running = BlockingProgram(program)
     programs.append(running)

@@ -173,16 +173,16 @@ class SinkWalk:
         checkpoint = self._checkpoint
         batch = checkpoint.written
         rows = range(checkpoint.end, checkpoint.ends[batch])
-        shares = []
+        reports = []
         try:
             for task in self._random.sample(range(self._tasks), self._tasks)[:max_tasks]:
                 values = [b"%d" % row for row in rows if row % self._tasks == task]
-                shares.append(await self._write_task(task, batch, values))
+                reports.append(await self._write_task(task, batch, values))
             if max_tasks is not None:
-                if any(share.rows and share.pending is None for share in shares):
+                if any(report.rows and report.pending is None for report in reports):
                     self._tasks_before = self._tasks
                 return False
-            await self._commit(shares)
+            await self._commit(reports)
         except (WriteRefused, ReplayDiffers) as error:
             self._simulation.trace.add("-", f"refused: {str(error)[:80]}")
             self._refused += 1
@@ -203,12 +203,12 @@ class SinkWalk:
         self._tasks_before = self._tasks
         return True
 
-    async def _commit(self, shares: list[TaskReport]) -> None:
+    async def _commit(self, reports: list[TaskReport]) -> None:
         """The driver's part; if the brokers fail, the driver is started again."""
         host = self._simulation.host(f"driver-{len(self._commits)}")
 
         async def work(world: World) -> None:
-            await commit(world, self._options, shares, self._commits)
+            await commit(world, self._options, reports, self._commits)
 
         await host.start(work, "driver")
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.spark.options import SinkOptions
-from odradek.spark.sink import BATCH_ID, StreamSink, Written
+from odradek.spark.sink import BATCH_ID_PROPERTY, StreamSink, TaskResult
 from odradek.spark.source import OdradekDataSource
 from simulation.sink_steps import Step
 from tests.spark.marks import Marks
@@ -76,7 +76,7 @@ class DoomedSink(StreamSink):
         self._task = ""
         self._is_raced = False
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
         marks = Marks(self._where)
         try:
             with observed(self._reached()):
@@ -95,7 +95,10 @@ class DoomedSink(StreamSink):
     def _reached(self) -> Callable[[Step], None]:
         context = TaskContext.get()
         assert context is not None
-        batch_id, partition = int(context.getLocalProperty(BATCH_ID) or -1), context.partitionId()
+        batch_id, partition = (
+            int(context.getLocalProperty(BATCH_ID_PROPERTY) or -1),
+            context.partitionId(),
+        )
         marks, fate = Marks(self._where), self._fate
         self._task = task = f"{batch_id}-{partition}-{self._life}-{context.attemptNumber()}"
         marks.first(f"began-{task}")

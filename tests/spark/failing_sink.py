@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from odradek.spark.options import SinkOptions
-from odradek.spark.sink import BATCH_ID, StreamSink, Written
+from odradek.spark.sink import BATCH_ID_PROPERTY, StreamSink, TaskResult
 from odradek.spark.source import OdradekDataSource
 from simulation.sink_steps import Step
 from tests.spark.marks import Marks
@@ -28,14 +28,17 @@ class FailingSink(StreamSink):
         super().__init__(options, schema)
         self._where = where
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
         with observed(self._reached()):
             return super().write(iterator)
 
     def _reached(self) -> Callable[[Step], None]:
         context = TaskContext.get()
         assert context is not None
-        batch_id, partition = int(context.getLocalProperty(BATCH_ID) or -1), context.partitionId()
+        batch_id, partition = (
+            int(context.getLocalProperty(BATCH_ID_PROPERTY) or -1),
+            context.partitionId(),
+        )
         steps, marks = list(Step), Marks(self._where)
 
         def reached(step: Step) -> None:

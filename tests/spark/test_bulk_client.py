@@ -18,8 +18,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def send(producer: BatchProducer, topic: str, values: list[bytes]) -> None:
     columns = record_columns(pa.record_batch([pa.array(values)], names=["value"]), 1000)
-    for packed in ArrowEncoder(topic, producer.partition_count).pack(columns):
-        producer.send(*packed)
+    for encoded in ArrowEncoder(topic, producer.partition_count).encode(columns):
+        producer.send(*encoded)
 
 
 def values_from(brokers: Cluster, topic: str, start: int, end: int, **settings: str) -> list[bytes]:
@@ -90,7 +90,7 @@ def test_many_batches_that_are_too_large_for_the_topic_all_arrive(brokers: Clust
     columns = record_columns(pa.record_batch([pa.array(wanted)], names=["value"]), 1000)
     with BatchProducer(settings) as producer:
         encoder = ArrowEncoder(topic, producer.partition_count, batch_bytes=9_000)
-        for packed in encoder.pack(columns):
-            producer.send(*packed)
+        for encoded in encoder.encode(columns):
+            producer.send(*encoded)
         producer.flush()
     assert values_in(brokers, topic, 1) == wanted

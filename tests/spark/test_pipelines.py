@@ -185,5 +185,5 @@ def test_exactly_once_outside_a_stream_is_refused(
     topic = brokers.create_topic()
     rows = spark.createDataFrame([("v",)], "value string")
     write = odradek_spark.into_topic(topic=topic, **{"kafka.bootstrap.servers": brokers.bootstrap})
-    with pytest.raises(Exception, match="exactly once is for streams"):
+    with pytest.raises(Exception, match="exactly-once works only in streaming queries"):
         write(rows, 0)

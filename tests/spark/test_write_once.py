@@ -64,12 +64,12 @@ class Query:
 
     def replay(self, batch_id: int, *tasks: list[bytes], run: str) -> list[TaskReport]:
         """A batch as Spark runs it: all of its tasks; the driver's part is left to the test."""
-        shares = []
+        reports = []
         for index, values in enumerate(tasks):
             outcome = self.attempt(batch_id, values, run=run, task=index)
             task = TaskWrite(self.name(task=index), batch_id, run, str(batch_id))
-            shares.append(TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending))
-        return shares
+            reports.append(TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending))
+        return reports
 
 
 def columns_of(values: Iterable[bytes]) -> Iterator[RecordColumns]:
@@ -276,9 +276,9 @@ def test_a_replay_that_is_split_into_fewer_tasks_doubles_no_row(brokers: Cluster
     topic = brokers.create_topic()
     query = Query(brokers, topic)
     query.attempt(0, [b"b"], task=1)
-    shares = query.replay(0, [b"a", b"b"], run="replay")
+    reports = query.replay(0, [b"a", b"b"], run="replay")
     with pytest.raises(ReplayDiffers, match="split into tasks in another way"):
-        commit_batch(query.options(), shares)
+        commit_batch(query.options(), reports)
     assert values_in(brokers, topic, 1) == [b"b"]
     # As it was split at first it goes through.
     commit_batch(query.options(), query.replay(0, [b"a"], [b"b"], run="as before"))
@@ -304,10 +304,10 @@ def test_a_replay_of_a_batch_that_is_half_written_writes_the_rest(brokers: Clust
     topic = brokers.create_topic()
     query = Query(brokers, topic)
     query.attempt(0, [b"b"], task=1)
-    shares = query.replay(0, [b"a"], [b"b"], [], run="replay")
-    assert [one.pending is None for one in shares] == [False, True, True]
+    reports = query.replay(0, [b"a"], [b"b"], [], run="replay")
+    assert [one.pending is None for one in reports] == [False, True, True]
     assert values_in(brokers, topic, 1) == [b"b"]
-    commit_batch(query.options(), shares)
+    commit_batch(query.options(), reports)
     assert sorted(values_in(brokers, topic, 1)) == [b"a", b"b"]
     # The next batch of the run needs no driver: each task commits for itself.
     assert query.attempt(1, [b"c"], run="replay") == Outcome(1, was_done_before=False)
@@ -341,9 +341,9 @@ def test_a_commit_that_comes_too_late_fails_and_says_so(brokers: Cluster) -> Non
     topic = brokers.create_topic()
     query = Query(brokers, topic)
     query.attempt(0, [b"b"], task=1)
-    shares = query.replay(0, [b"a"], [b"b"], run="replay")
+    reports = query.replay(0, [b"a"], [b"b"], run="replay")
     second = query.attempt(0, [b"a"], run="replay")
     assert second.pending is not None
     with pytest.raises(CommitFailed, match="Start the query again"):
-        commit_batch(query.options(), shares)
+        commit_batch(query.options(), reports)
     assert values_in(brokers, topic, 1) == [b"b"]

@@ -17,7 +17,7 @@ from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
 from odradek.broker.lease import SessionLease
 from odradek.broker.services import Services
-from odradek.cluster.acls import AccessRules
+from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
 from odradek.cluster.membership import Membership
@@ -145,7 +145,7 @@ def assemble(
         all_topics_cache=AllTopicsCache(),
         config_descriptions=ConfigDescriptionCache(),
         longest_log=longest_log,
-        access_rules=AccessRules(store, cache),
+        acls=AclStore(store, cache),
         authorizer=load_authorizer(settings.broker),
     )
     return Components(

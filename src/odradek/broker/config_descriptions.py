@@ -1,9 +1,10 @@
-"""Descriptions of settings that responses share: topics with the same overrides have the same ones.
+"""A cache of config descriptions. Topics with the same overrides share one list of descriptions in
+the responses to DescribeConfigs and CreateTopics.
 
 DescribeConfigs of 2,000 topics with synonyms made 200,000 objects, and CreateTopics of as many
 topics 60,000. Making them, collecting garbage among them and freeing them stalled other requests.
 Most topics have no overrides, or the same as other topics, so their descriptions are made once.
-Handlers put them into their responses and do not change them.
+Handlers put these lists into their responses and do not change them.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -13,34 +14,36 @@ from odradek.config import BrokerSettings
 
 T = TypeVar("T")
 
-# How many combinations of overrides and request options are kept.
-_MAX_KEPT: Final = 16
+# The number of combinations of overrides and request options whose descriptions are cached.
+_MAX_CACHED: Final = 16
 
 
 class ConfigDescriptionCache:
-    """One for each broker. Invariant: the descriptions that are kept were made with `_settings`."""
+    """Each broker has one cache. Invariant: all cached descriptions were made with `_settings`."""
 
     def __init__(self) -> None:
         self._settings: BrokerSettings | None = None
-        self._kept: dict[Hashable, object] = {}
+        self._cached: dict[Hashable, object] = {}
 
-    def described(
+    def get_or_describe(
         self,
         settings: BrokerSettings,
         overrides: Mapping[str, str],
         options: Hashable,
         describe: Callable[[], T],
     ) -> T:
-        """Returns what `describe` returns for a topic with these overrides, or what it returned
-        for another topic. `options` is everything else that the description depends on."""
+        """Returns the cached description for these settings, overrides and options. Calls
+        `describe` if there is none. `options` is everything else that the description depends
+        on, for example whether the request asks for synonyms."""
         if settings is not self._settings:
             self._settings = settings
-            self._kept.clear()
+            self._cached.clear()
         key = (frozenset(overrides.items()), options)
-        found = self._kept.pop(key, None)
-        if found is None:
-            found = describe()
-            if len(self._kept) >= _MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = found  # The combination that was used last is removed last.
-        return found  # type: ignore[return-value]
+        description = self._cached.pop(key, None)
+        if description is None:
+            description = describe()
+            if len(self._cached) >= _MAX_CACHED:
+                del self._cached[next(iter(self._cached))]
+        # The key moves to the end, so the least recently used key is removed first.
+        self._cached[key] = description
+        return description  # type: ignore[return-value]

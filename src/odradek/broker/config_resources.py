@@ -1,4 +1,5 @@
-"""The resources that have settings: topics, brokers, groups, as the APIs of configs name them."""
+"""The resources of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: their types, the ACLs
+that protect them, and changes of their overrides."""
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -13,7 +14,10 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
+    """The type of a resource that has settings (Kafka: ConfigResource.Type). Its numbers differ
+    from those of `acls.ResourceType`."""
+
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -22,21 +26,22 @@ class ResourceType(IntEnum):
 
 
 # The ACLs of topics and groups cover their settings too; those of the cluster cover the rest.
-_PROTECTED: Final = {
-    int(ResourceType.TOPIC): acls.ResourceType.TOPIC,
-    int(ResourceType.GROUP): acls.ResourceType.GROUP,
+_ACL_RESOURCE_TYPES: Final = {
+    int(ConfigResourceType.TOPIC): acls.ResourceType.TOPIC,
+    int(ConfigResourceType.GROUP): acls.ResourceType.GROUP,
 }
 
 
-def broker_resource(services: Services, name: str) -> BrokerId | None:
-    """Returns the id of this broker, or None for the default of all brokers (an empty name). Raises
-    `ApiError` for another broker."""
+def requested_broker_id(services: Services, name: str) -> BrokerId | None:
+    """Returns the broker id that a request names, or None for the default of all brokers (an empty
+    name). Raises `ApiError` if it is not the id of this broker."""
     if not name:
         return None
     if name != str(services.broker_id):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"Broker {services.broker_id} answers for itself; ask broker {name!r} directly.",
+            f"This is broker {services.broker_id}. Send requests about the settings of broker"
+            f" {name!r} to that broker.",
         )
     return services.broker_id
 
@@ -53,19 +58,19 @@ AnyResource = TypeVar("AnyResource", bound=Resource)
 
 async def change_overrides(
     services: Services,
-    asked: Resource,
+    resource: Resource,
     change: Callable[[Mapping[str, str]], Mapping[str, str]],
     *,
     validate_only: bool,
 ) -> tuple[ErrorCode, str | None]:
-    """Changes the overrides of a resource to what `change` returns for them. Returns the error, if
-    there is one, and its message. `change` is called again if another request has changed the same
-    resource in the meantime (`odradek.cluster.configs`)."""
+    """Replaces the overrides of a resource by `change(overrides)`. Returns the error code and its
+    message: NONE and None if there was no error. `change` is called again if another request has
+    changed the same resource in the meantime (`odradek.cluster.configs`)."""
     try:
         await _change(
             services,
-            asked.resource_type,
-            asked.resource_name,
+            resource.resource_type,
+            resource.resource_name,
             change,
             validate_only=validate_only,
         )
@@ -82,16 +87,17 @@ async def _change(
     *,
     validate_only: bool,
 ) -> None:
-    if resource_type == ResourceType.TOPIC:
+    if resource_type == ConfigResourceType.TOPIC:
         await services.configs.change_topic(name, change, validate_only=validate_only)
-    elif resource_type == ResourceType.BROKER:
-        broker_resource(services, name)
+    elif resource_type == ConfigResourceType.BROKER:
+        requested_broker_id(services, name)
         await services.configs.change_broker(name, change, validate_only=validate_only)
-    elif resource_type == ResourceType.GROUP:
+    elif resource_type == ConfigResourceType.GROUP:
         await services.configs.change_group(name, change, validate_only=validate_only)
     else:
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Resource type {resource_type} has no settings here."
+            ErrorCode.INVALID_REQUEST,
+            f"This broker does not support settings of resource type {resource_type}.",
         )
 
 
@@ -102,7 +108,7 @@ def split_authorized(
     allowed: list[AnyResource] = []
     denied: list[AnyResource] = []
     for resource in resources:
-        kind = _PROTECTED.get(resource.resource_type)
+        kind = _ACL_RESOURCE_TYPES.get(resource.resource_type)
         is_allowed = (
             context.authorize_cluster(operation)
             if kind is None
@@ -114,4 +120,4 @@ def split_authorized(
 
 def denial(resource: Resource) -> ErrorCode:
     """Returns the error for a resource whose settings the client may not see or change."""
-    return DENIALS[_PROTECTED.get(resource.resource_type, acls.ResourceType.CLUSTER)]
+    return DENIALS[_ACL_RESOURCE_TYPES.get(resource.resource_type, acls.ResourceType.CLUSTER)]

@@ -14,7 +14,7 @@ from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinato
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.network.connection import Connection
-from odradek.cluster.acls import AccessRules
+from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
 from odradek.cluster.producer_ids import ProducerIds
@@ -65,7 +65,7 @@ class Services:
     all_topics_cache: AllTopicsCache
     config_descriptions: ConfigDescriptionCache
     longest_log: LongestLog
-    access_rules: AccessRules
+    acls: AclStore
     # None if every client may do everything.
     authorizer: Authorizer | None
 

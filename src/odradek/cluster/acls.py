@@ -28,7 +28,7 @@ from odradek.protocol.errors import ErrorCode
 Entries = tuple[AccessEntry, ...]
 
 
-class AccessRules:
+class AclStore:
     def __init__(self, store: MetadataStore, cache: MetadataCache) -> None:
         self._store = store
         self._cache = cache

@@ -1,8 +1,9 @@
 """Whole examples that run by themselves in a minute: `odradek recipe clicks`.
 
-Each file here is one recipe and is meant to be read: `run(stage)` is given a broker and a Spark
-session, makes its data, does its work with plain PySpark, and shows a chart. `stage` sets up what a
-recipe needs, `charts` draws. docs/recipes/ explains what each recipe shows.
+Each file here is one recipe and is meant to be read. Its function `run(environment)` receives a
+broker and a Spark session, makes its data, does its work with plain PySpark, and shows a chart. The
+module `environment` sets up what a recipe needs, `charts` draws. docs/recipes/ explains what each
+recipe shows.
 """
 
 from typing import Final

@@ -3,27 +3,29 @@
 from pyspark.sql import functions as f
 
 from odradek.recipes.charts import Bars, Trends
-from odradek.recipes.stage import Stage, as_json, from_json
+from odradek.recipes.environment import RecipeEnvironment, as_json, from_json
 
 _CLICKS = 30_000
 _MINUTES = 12
 _PAGES = ("/", "/prices", "/docs", "/blog", "/login")
 
 
-def run(stage: Stage) -> None:
-    topic = stage.topic("clicks", partitions=3)
-    _click(stage, topic)
-    stage.say(f"{_CLICKS:,} clicks of {_MINUTES} minutes are in topic clicks, one in ten is late")
+def run(environment: RecipeEnvironment) -> None:
+    topic = environment.create_topic("clicks", partitions=3)
+    _click(environment, topic)
+    environment.print_line(
+        f"{_CLICKS:,} clicks of {_MINUTES} minutes are in topic clicks, one in ten is late"
+    )
 
     clicks = from_json(
-        stage.stream(topic, maxOffsetsPerTrigger=str(_CLICKS // 3)), "page string, user long"
+        environment.stream(topic, maxOffsetsPerTrigger=str(_CLICKS // 3)), "page string, user long"
     )
     counted = (
         clicks.withWatermark("timestamp", "5 minutes")
         .groupBy(f.window("timestamp", "1 minute").alias("minute"), "page")
         .count()
     )
-    rows = stage.into_table(counted, "clicks_by_minute").collect()
+    rows = environment.query_to_table(counted, "clicks_by_minute").collect()
 
     by_page: dict[str, int] = {}
     by_minute: dict[str, dict[object, int]] = {page: {} for page in _PAGES}
@@ -32,9 +34,9 @@ def run(stage: Stage) -> None:
         by_minute[row["page"]][row["minute"]["start"]] = row["count"]
     assert sum(by_page.values()) == _CLICKS, "every click is in exactly one minute"
     ordered = sorted(by_page.items(), key=lambda count: -count[1])
-    stage.show(Bars("Clicks by page", [(page, [count]) for page, count in ordered]))
+    environment.show(Bars("Clicks by page", [(page, [count]) for page, count in ordered]))
     minutes = sorted({minute for counts in by_minute.values() for minute in counts}, key=str)
-    stage.show(
+    environment.show(
         Trends(
             "Clicks a minute",
             {
@@ -45,10 +47,10 @@ def run(stage: Stage) -> None:
     )
 
 
-def _click(stage: Stage, topic: str) -> None:
+def _click(environment: RecipeEnvironment, topic: str) -> None:
     """Makes clicks on five pages. The first is the most popular; /prices grows over time."""
     pages = f.array(*[f.lit(page) for page in _PAGES])
-    clicks = stage.spark.range(0, _CLICKS, 1, 2).select(
+    clicks = environment.spark.range(0, _CLICKS, 1, 2).select(
         (f.col("id") % 997).alias("user"),
         (f.col("id") * _MINUTES / _CLICKS).alias("minute"),
         f.rand(7).alias("chance"),
@@ -58,7 +60,7 @@ def _click(stage: Stage, topic: str) -> None:
         f.floor(f.pow(f.col("chance"), 2) * len(_PAGES))
     )
     at = 1_700_000_000 + f.col("minute") * 60 - f.when(f.col("late") < 0.1, 90).otherwise(0)
-    stage.write(
+    environment.write(
         clicks.select(
             f.element_at(pages, (place + 1).cast("int")).alias("page"),
             "user",

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from odradek.recipes.charts import Bars
-from odradek.recipes.stage import Stage, as_json, from_json
+from odradek.recipes.environment import RecipeEnvironment, as_json, from_json
 
 _HISTORY = 40_000
 _SINCE = 8_000
@@ -17,60 +17,63 @@ _PRODUCTS = ("lamp", "chair", "desk", "shelf", "rug", "clock")
 _SCHEMA = "product string, amount long"
 
 
-def run(stage: Stage) -> None:
-    topic = stage.topic("sales", partitions=2)
-    _sell(stage, topic, 0, _HISTORY)
-    stage.say(f"{_HISTORY:,} sales are in topic sales")
+def run(environment: RecipeEnvironment) -> None:
+    topic = environment.create_topic("sales", partitions=2)
+    _sell(environment, topic, 0, _HISTORY)
+    environment.print_line(f"{_HISTORY:,} sales are in topic sales")
 
     # The nightly job: it processes everything up to the current end offsets and stores them.
-    border = _ends(stage, topic)
-    batch_view = _totals(from_json(stage.read(topic, endingOffsets=border), _SCHEMA))
-    batch_path = f"{stage.directory}/batch-view"
+    border = _ends(environment, topic)
+    batch_view = _totals(from_json(environment.read(topic, endingOffsets=border), _SCHEMA))
+    batch_path = f"{environment.directory}/batch-view"
     batch_view.write.parquet(batch_path)
-    stage.say(f"the batch view is made, up to offsets {border}")
+    environment.print_line(f"the batch view is made, up to offsets {border}")
 
-    _sell(stage, topic, _HISTORY, _HISTORY + _SINCE)
-    stage.say(f"{_SINCE:,} more sales come in")
-    since = from_json(stage.stream(topic, startingOffsets=border), _SCHEMA)
-    speed_view = stage.into_table(_totals(since), "speed_view")
+    _sell(environment, topic, _HISTORY, _HISTORY + _SINCE)
+    environment.print_line(f"{_SINCE:,} more sales come in")
+    since = from_json(environment.stream(topic, startingOffsets=border), _SCHEMA)
+    speed_view = environment.query_to_table(_totals(since), "speed_view")
 
     # The serving layer: a query is answered from both views.
     batch = {
-        row["product"]: row["amount"] for row in stage.spark.read.parquet(batch_path).collect()
+        row["product"]: row["amount"]
+        for row in environment.spark.read.parquet(batch_path).collect()
     }
     speed = {row["product"]: row["amount"] for row in speed_view.collect()}
     merged = {product: batch.get(product, 0) + speed.get(product, 0) for product in _PRODUCTS}
-    truth = {row["product"]: row["amount"] for row in _totals(_all(stage, topic)).collect()}
+    truth = {row["product"]: row["amount"] for row in _totals(_all(environment, topic)).collect()}
     assert merged == truth, "the two views together are the whole"
     ordered = sorted(_PRODUCTS, key=lambda product: -merged[product])
-    stage.show(
+    environment.show(
         Bars(
             "Sold, by product",
             [(product, [batch.get(product, 0), speed.get(product, 0)]) for product in ordered],
             ["batch view", "speed view"],
         )
     )
-    stage.say("both views together equal a count over the whole topic")
+    environment.print_line("both views together equal a count over the whole topic")
 
 
 def _totals(sales: DataFrame) -> DataFrame:
     return sales.groupBy("product").agg(f.sum("amount").alias("amount"))
 
 
-def _all(stage: Stage, topic: str) -> DataFrame:
-    return from_json(stage.read(topic), _SCHEMA)
+def _all(environment: RecipeEnvironment, topic: str) -> DataFrame:
+    return from_json(environment.read(topic), _SCHEMA)
 
 
-def _ends(stage: Stage, topic: str) -> str:
+def _ends(environment: RecipeEnvironment, topic: str) -> str:
     """Returns the end offset of each partition in the JSON form of Spark's options."""
-    rows = stage.read(topic).groupBy("partition").agg(f.max("offset").alias("last")).collect()
+    rows = environment.read(topic).groupBy("partition").agg(f.max("offset").alias("last")).collect()
     return json.dumps({topic: {str(row["partition"]): row["last"] + 1 for row in rows}})
 
 
-def _sell(stage: Stage, topic: str, first: int, end: int) -> None:
+def _sell(environment: RecipeEnvironment, topic: str, first: int, end: int) -> None:
     products = f.array(*[f.lit(product) for product in _PRODUCTS])
     place = (f.floor(f.pow(f.rand(first + 1), 2) * len(_PRODUCTS)) + 1).cast("int")
-    sales = stage.spark.range(first, end, 1, 2).select(
+    sales = environment.spark.range(first, end, 1, 2).select(
         f.element_at(products, place).alias("product"), (f.col("id") % 5 + 1).alias("amount")
     )
-    stage.write(sales.select(f.col("product").alias("key"), as_json("product", "amount")), topic)
+    environment.write(
+        sales.select(f.col("product").alias("key"), as_json("product", "amount")), topic
+    )

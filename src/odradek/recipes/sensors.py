@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from odradek.recipes.charts import Bars, Trends
-from odradek.recipes.stage import Stage, as_json, from_json
+from odradek.recipes.environment import RecipeEnvironment, as_json, from_json
 
 _READINGS = 24_000
 _SENSORS = 6
@@ -19,52 +19,56 @@ _CRITICAL, _OTHERS = 0, 1
 _URGENCY = {"critical": 0, "warning": 1, "well": 2}
 
 
-def run(stage: Stage) -> None:
-    readings = stage.topic("readings", partitions=2)
-    _measure(stage, readings)
-    stage.say(f"{_READINGS:,} readings of {_SENSORS} sensors are in topic readings")
-    _audit(stage, readings)
-    _trends(stage, readings)
-    _alerts(stage, readings)
+def run(environment: RecipeEnvironment) -> None:
+    readings = environment.create_topic("readings", partitions=2)
+    _measure(environment, readings)
+    environment.print_line(f"{_READINGS:,} readings of {_SENSORS} sensors are in topic readings")
+    _audit(environment, readings)
+    _trends(environment, readings)
+    _alerts(environment, readings)
 
 
-def _audit(stage: Stage, readings: str) -> None:
-    audit = stage.topic("audit", partitions=2)
-    copied = stage.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 6)).select("key", "value")
-    query = stage.into_topic(copied, audit, "audit")
+def _audit(environment: RecipeEnvironment, readings: str) -> None:
+    audit = environment.create_topic("audit", partitions=2)
+    copied = environment.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 6)).select(
+        "key", "value"
+    )
+    query = environment.start_writing(copied, audit, "audit")
     while query.isActive and not any(progress["numInputRows"] for progress in query.recentProgress):
         query.awaitTermination(1)
     query.stop()
-    torn = stage.read(audit).count()
-    stage.say(f"audit: torn off after {torn:,} readings; started again from its checkpoint")
-    stage.into_topic(copied, audit, "audit").awaitTermination()
+    torn = environment.read(audit).count()
+    environment.print_line(
+        f"audit: torn off after {torn:,} readings; started again from its checkpoint"
+    )
+    environment.start_writing(copied, audit, "audit").awaitTermination()
     key = f.concat("key", f.lit(b"\x00"), "value")
-    there = stage.read(audit).select(key.alias("row"))
-    whole = stage.read(readings).select(key.alias("row"))
+    there = environment.read(audit).select(key.alias("row"))
+    whole = environment.read(readings).select(key.alias("row"))
     lost, doubled = whole.exceptAll(there).count(), there.exceptAll(whole).count()
     assert (lost, doubled) == (0, 0), f"{lost} lost, {doubled} doubled"
-    stage.say(f"audit: {there.count():,} readings, none lost, none twice")
+    environment.print_line(f"audit: {there.count():,} readings, none lost, none twice")
 
 
-def _trends(stage: Stage, readings: str) -> None:
+def _trends(environment: RecipeEnvironment, readings: str) -> None:
     by_minute = (
-        from_json(stage.stream(readings), _SCHEMA)
+        from_json(environment.stream(readings), _SCHEMA)
         .withWatermark("timestamp", "1 minute")
         .groupBy(f.window("timestamp", "1 minute").alias("minute"), "sensor")
         .agg(f.avg("temperature").alias("temperature"))
     )
-    rows = stage.into_table(by_minute, "trends").orderBy("minute.start").collect()
+    rows = environment.query_to_table(by_minute, "trends").orderBy("minute.start").collect()
     lines: dict[str, list[float]] = {f"sensor-{number}": [] for number in range(_SENSORS)}
     for row in rows:
         lines[row["sensor"]].append(row["temperature"])
-    stage.show(Trends("Temperature by sensor, a minute a step", lines))
+    environment.show(Trends("Temperature by sensor, a minute a step", lines))
 
 
-def _alerts(stage: Stage, readings: str) -> None:
+def _alerts(environment: RecipeEnvironment, readings: str) -> None:
     compacted = {"cleanup.policy": "compact"}
-    alerts = stage.topic("alerts", partitions=2, config=compacted)
+    alerts = environment.create_topic("alerts", partitions=2, config=compacted)
     latest = (
-        from_json(stage.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 4)), _SCHEMA)
+        from_json(environment.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 4)), _SCHEMA)
         .groupBy("sensor")
         .agg(f.max_by("temperature", "timestamp").alias("temperature"))
         .withColumn(
@@ -75,12 +79,12 @@ def _alerts(stage: Stage, readings: str) -> None:
             ),
         )
     )
-    stage.into_topic(_placed(latest), alerts, "alerts", mode="update").awaitTermination()
+    environment.start_writing(_placed(latest), alerts, "alerts", mode="update").awaitTermination()
 
     # A reader that only needs critical states reads only the critical partition.
     states: list[tuple[str, str, float]] = []
     for partition in (_CRITICAL, _OTHERS):
-        rows = stage.read(alerts, assign=f'{{"{alerts}": [{partition}]}}')
+        rows = environment.read(alerts, assign=f'{{"{alerts}": [{partition}]}}')
         newest = rows.groupBy("key").agg(
             f.max("timestamp").alias("timestamp"),
             # Wrapped in a struct, because max_by would ignore the null of a tombstone.
@@ -92,10 +96,12 @@ def _alerts(stage: Stage, readings: str) -> None:
         for row in from_json(alive, "state string, temperature double").collect():
             states.append((row["key"], row["state"], row["temperature"]))
         if partition == _CRITICAL:
-            stage.say(f"alerts: critical first: {', '.join(sorted(row[0] for row in states))}")
+            environment.print_line(
+                f"alerts: critical first: {', '.join(sorted(row[0] for row in states))}"
+            )
     assert len(states) == _SENSORS, "one state for each sensor, wherever it was before"
     states.sort(key=lambda row: (_URGENCY[row[1]], -row[2]))
-    stage.show(
+    environment.show(
         Bars(
             "Latest state of each sensor",
             [(f"{sensor} {state}", [round(degrees, 1)]) for sensor, state, degrees in states],
@@ -117,10 +123,10 @@ def _placed(latest: DataFrame) -> DataFrame:
     )
 
 
-def _measure(stage: Stage, topic: str) -> None:
+def _measure(environment: RecipeEnvironment, topic: str) -> None:
     """Makes readings. All vary a little; sensor 4 heats up steadily, sensor 2 was hot and has
     cooled down."""
-    rows = stage.spark.range(0, _READINGS, 1, 2).select(
+    rows = environment.spark.range(0, _READINGS, 1, 2).select(
         (f.col("id") % _SENSORS).alias("number"),
         (f.col("id") * _MINUTES / _READINGS).alias("minute"),
         f.rand(13).alias("noise"),
@@ -133,7 +139,7 @@ def _measure(stage: Stage, topic: str) -> None:
     )
     sensor = f.concat(f.lit("sensor-"), f.col("number").cast("string"))
     temperature = f.round(course + f.col("noise") * 3, 2)
-    stage.write(
+    environment.write(
         rows.select(
             sensor.alias("sensor"),
             temperature.alias("temperature"),

@@ -104,7 +104,7 @@ def last_batch_of_earlier_runs(
     return tuple(left for left in found if left.marker.done_offset == last)
 
 
-def commit_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
+def commit_batch(options: SinkOptions, reports: Iterable[TaskReport]) -> None:
     """Commits the transactions that tasks have left open, if the invariant of this module allows
     it.
 
@@ -112,16 +112,16 @@ def commit_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
     this batch that no task of the replay has compared, it aborts the open transactions and raises
     `ReplayDiffers`.
     """
-    shares = list(shares)
-    if not any(share.pending is not None or share.was_done_before for share in shares):
+    reports = list(reports)
+    if not any(report.pending is not None or report.was_done_before for report in reports):
         # The batch is not a replay: each task has committed its own transaction.
         return
     try:
-        _check_accounted(options, shares)
+        _check_accounted(options, reports)
     except BaseException:
-        abort_batch(options, shares)
+        abort_batch(options, reports)
         raise
-    answers = _end(options, shares, is_commit=True)
+    answers = _end(options, reports, is_commit=True)
     for name, answer in answers.items():
         if isinstance(answer, KafkaError):
             raise CommitFailed(
@@ -131,11 +131,11 @@ def commit_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
             ) from answer
 
 
-def abort_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
+def abort_batch(options: SinkOptions, reports: Iterable[TaskReport]) -> None:
     """Aborts the transactions that tasks have left open. One that cannot be aborted now is aborted
     by the next attempt at its task."""
     try:
-        answers = _end(options, list(shares), is_commit=False)
+        answers = _end(options, list(reports), is_commit=False)
     except (ClientError, KafkaError) as error:
         _log.warning("transactions of a batch that failed are left open: %s", error)
         return
@@ -144,11 +144,11 @@ def abort_batch(options: SinkOptions, shares: Iterable[TaskReport]) -> None:
             _log.warning("transaction %s is left as it is: %s", name, answer)
 
 
-def _check_accounted(options: SinkOptions, shares: list[TaskReport]) -> None:
-    task = shares[0].task
+def _check_accounted(options: SinkOptions, reports: list[TaskReport]) -> None:
+    task = reports[0].task
     same_query = task.name_of_all_tasks(options.id_prefix)
-    _fence_absent(options, same_query, {share.task.name for share in shares})
-    accounted = {share.task.name for share in shares if share.is_written}
+    _fence_absent(options, same_query, {report.task.name for report in reports})
+    accounted = {report.task.name for report in reports if report.is_written}
     for group, marker in last_batch_of_earlier_runs(options, same_query, task.run):
         if marker.done_offset == task.done_offset and group not in accounted:
             raise ReplayDiffers(
@@ -173,9 +173,9 @@ def _fence_absent(options: SinkOptions, same_query: str, present: set[str]) -> N
 
 
 def _end(
-    options: SinkOptions, shares: list[TaskReport], *, is_commit: bool
+    options: SinkOptions, reports: list[TaskReport], *, is_commit: bool
 ) -> dict[str, bool | KafkaError]:
-    pending = [share.pending for share in shares if share.pending is not None]
+    pending = [report.pending for report in reports if report.pending is not None]
     if not pending:
         return {}
     admin = clients.admin(options.admin_settings())

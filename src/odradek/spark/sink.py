@@ -3,9 +3,11 @@
 Spark creates a writer also in processes that only plan or commit. numba takes half a second to
 load, so only the processes that write import it.
 
-A batch query writes at least once: rows that a failed task has written stay, and its retry writes
-them again. A stream writes exactly once, with one transaction for each task; `exactly_once`
-explains why that is enough.
+By default a batch query writes at least once: rows that a failed task has written stay, and its
+retry writes them again. By default a stream writes exactly once, with one transaction for each
+task; the module `odradek.spark.exactly_once` explains how a repeated task is recognised. The option
+deliveryGuarantee changes the default: a stream may write at least once, and a batch write within
+foreachBatch exactly once.
 """
 
 import re
@@ -46,42 +48,43 @@ if TYPE_CHECKING:
     from odradek.spark.arrow.encoding import RecordColumns
     from odradek.spark.arrow.producer import BatchProducer
 
-QUERY_ID = "sql.streaming.queryId"
-BATCH_ID = "streaming.sql.batchId"
+# The local properties of Spark's tasks that identify a write.
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
 # A stream's job group is the id of its run.
-_JOB_GROUP = "spark.jobGroup.id"
-_EXECUTION = "spark.sql.execution.id"
+_JOB_GROUP_PROPERTY = "spark.jobGroup.id"
+_EXECUTION_ID_PROPERTY = "spark.sql.execution.id"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Stands for the topic in a task's name if rows name their topics. It is not a valid topic name.
 _TOPICS_OF_ROWS = "*"
-_ADAPTIVE = "spark.sql.adaptive.enabled"
-_ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
+_ADAPTIVE_PROPERTY = "spark.sql.adaptive.enabled"
+_ADAPTIVE_STREAMS_PROPERTY = "spark.sql.adaptive.streaming.stateless.enabled"
 
 _clock = SystemClock()
 
 
 @dataclass
-class Written(WriterCommitMessage):
-    """What a task has done. `share` tells the driver what a task that writes exactly once has
-    written."""
+class TaskResult(WriterCommitMessage):
+    """The result of a task, which Spark passes to `commit` or `abort` on the driver. `report` is
+    set if the task writes exactly once."""
 
     rows: int
     was_done_before: bool = False
-    share: TaskReport | None = None
+    report: TaskReport | None = None
 
 
-def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskReport]:
-    """Returns what the tasks have reported. Failed tasks have reported nothing."""
+def _reports(messages: list[WriterCommitMessage | None]) -> list[TaskReport]:
+    """Returns the reports of the tasks. Failed tasks have none."""
     return [
-        message.share
+        message.report
         for message in messages
-        if isinstance(message, Written) and message.share is not None
+        if isinstance(message, TaskResult) and message.report is not None
     ]
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Raises when the query starts if its columns cannot be written; otherwise every task would
-    fail."""
+    """Raises `BadColumn` or `BadOption` if the columns cannot be written. Called when the query
+    starts, so that it fails at once and not in each of its tasks."""
     kinds: dict[str, DataType] = {}
     for field in schema.fields:
         name = field.name.lower()
@@ -149,7 +152,7 @@ def send_all(
 
     counts: dict[str, int] = {}
 
-    def partitions_of(topic: str) -> int:
+    def partition_count_of(topic: str) -> int:
         if topic not in counts:
             counts[topic] = producer.partition_count(topic)
         return counts[topic]
@@ -157,7 +160,7 @@ def send_all(
     settings = options.producer_settings()
     encoder = ArrowEncoder(
         options.topic,
-        partitions_of,
+        partition_count_of,
         codec=settings.codec,
         level=settings.compression_level,
         batch_bytes=options.batch_bytes,
@@ -166,8 +169,8 @@ def send_all(
     rows = 0
     for chunk in columns:
         rows += chunk.row_count
-        for packed in encoder.pack(chunk):
-            producer.send(packed.topic, packed.partition, packed.records)
+        for encoded in encoder.encode(chunk):
+            producer.send(encoded.topic, encoded.partition, encoded.batch)
     producer.flush()
     return rows, set(counts)
 
@@ -180,15 +183,15 @@ def _write_at_least_once(options: SinkOptions, columns: "Iterator[RecordColumns]
     return rows
 
 
-def _write_exactly_once(options: SinkOptions, columns: "Iterator[RecordColumns]") -> Written:
-    task = _task_of_query(options)
+def _write_exactly_once(options: SinkOptions, columns: "Iterator[RecordColumns]") -> TaskResult:
+    task = _task_identity(options)
 
     def send(producer: "BatchProducer", columns: "Iterator[RecordColumns]") -> tuple[int, set[str]]:
         return send_all(options, producer, columns)
 
     outcome = write_once(task, options, columns, send=send)
-    share = TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending)
-    return Written(outcome.rows, outcome.was_done_before, share)
+    report = TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending)
+    return TaskResult(outcome.rows, outcome.was_done_before, report)
 
 
 def _task_partition() -> int:
@@ -219,20 +222,19 @@ class BatchSink(DataSourceArrowWriter):
         check_schema(schema, options.topic)
         self._options = options
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
         columns = columns_of(iterator)
         if not self._options.exactly_once:
-            return Written(_write_at_least_once(self._options, columns))
+            return TaskResult(_write_at_least_once(self._options, columns))
         # A batch write within foreachBatch: its tasks inherit the properties of the stream's tasks.
         return _write_exactly_once(self._options, columns)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits a replayed batch of a stream. In any other case each task has committed
-        already."""
-        commit_batch(self._options, _shares(messages))
+        """Commits the open transactions of a replayed micro-batch. Otherwise there are none."""
+        commit_batch(self._options, _reports(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        abort_batch(self._options, _shares(messages))
+        abort_batch(self._options, _reports(messages))
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -240,36 +242,40 @@ class StreamSink(DataSourceStreamArrowWriter):
         check_schema(schema, options.topic)
         self._options = options
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
         columns = columns_of(iterator)
         if not self._options.exactly_once:
-            return Written(_write_at_least_once(self._options, columns))
+            return TaskResult(_write_at_least_once(self._options, columns))
         return _write_exactly_once(self._options, columns)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commits a replayed batch. In any other case each task has committed already."""
-        commit_batch(self._options, _shares(messages))
+        """Commits the open transactions of a replayed micro-batch. Otherwise there are none."""
+        commit_batch(self._options, _reports(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Aborts open transactions. Failed tasks have aborted theirs; tasks that have committed
-        stay done."""
-        abort_batch(self._options, _shares(messages))
+        """Aborts the open transactions of a replayed micro-batch. Failed tasks have aborted theirs
+        already; tasks that have committed are not undone."""
+        abort_batch(self._options, _reports(messages))
 
 
-def _task_of_query(options: SinkOptions) -> TaskWrite:
-    """Returns what this task is to write. Refuses settings under which rows could be lost."""
+def _task_identity(options: SinkOptions) -> TaskWrite:
+    """Returns the identity of this task's write. Raises `RuntimeError` outside of a stream, and for
+    settings under which rows could be lost."""
     context = TaskContext.get()
-    query_id = None if context is None else context.getLocalProperty(QUERY_ID)
-    batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
+    query_id = None if context is None else context.getLocalProperty(QUERY_ID_PROPERTY)
+    batch_id = None if context is None else context.getLocalProperty(BATCH_ID_PROPERTY)
     if context is None or query_id is None or batch_id is None:
         raise RuntimeError(
-            "exactly once is for streams, also within foreachBatch: a batch write that is repeated"
-            " cannot be told from a new one; set option('deliveryGuarantee', 'at-least-once')"
+            "exactly-once works only in streaming queries (also within foreachBatch): a repeated"
+            " batch write cannot be distinguished from a new one; set"
+            " option('deliveryGuarantee', 'at-least-once')"
         )
-    if not _is_off(context, _ADAPTIVE) and not _is_off(context, _ADAPTIVE_STREAMS):
+    if not _is_off(context, _ADAPTIVE_PROPERTY) and not _is_off(
+        context, _ADAPTIVE_STREAMS_PROPERTY
+    ):
         raise RuntimeError(
             f"adaptive execution may split a replayed batch in another way, which would lose rows:"
-            f" set {_ADAPTIVE_STREAMS}=false (odradek.spark.register(session) does), or"
+            f" set {_ADAPTIVE_STREAMS_PROPERTY}=false (odradek.spark.register(session) does), or"
             " option('deliveryGuarantee', 'at-least-once')"
         )
     partition = context.partitionId()
@@ -280,14 +286,14 @@ def _task_of_query(options: SinkOptions) -> TaskWrite:
 def _run_id(context: TaskContext) -> str:
     """Returns the id of the query's run, or "" if code in foreachBatch has set its own job
     group."""
-    group = context.getLocalProperty(_JOB_GROUP) or ""
+    group = context.getLocalProperty(_JOB_GROUP_PROPERTY) or ""
     return group if _UUID.fullmatch(group) else ""
 
 
 def _write_id(context: TaskContext) -> str:
     """Returns Spark's execution id of the write, which is the same for all attempts at its
     tasks."""
-    return context.getLocalProperty(_EXECUTION) or ""
+    return context.getLocalProperty(_EXECUTION_ID_PROPERTY) or ""
 
 
 def _is_off(context: TaskContext, name: str) -> bool:

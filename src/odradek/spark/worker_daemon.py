@@ -35,7 +35,7 @@ _DAEMONS: Final = ("pyspark.daemon", "odradek.spark.worker_daemon")
 def _load(worker_module: str) -> None:
     for name in (worker_module, "odradek.spark.source", *_NEEDED_BY_TASKS):
         import_module(name)
-    import_module("odradek.spark.arrow.loading").load_loops()
+    import_module("odradek.spark.arrow.loading").load_kernels()
 
 
 @cache

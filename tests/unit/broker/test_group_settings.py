@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from odradek.broker.config_resources import ResourceType
+from odradek.broker.config_resources import ConfigResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -42,7 +42,7 @@ async def alter(
 ) -> int:
     config = AlterableConfig(name=name, value=value, config_operation=operation)
     resource = AlterConfigsResource(
-        resource_type=ResourceType.GROUP, resource_name=group, configs=[config]
+        resource_type=ConfigResourceType.GROUP, resource_name=group, configs=[config]
     )
     response = await client.ask(
         IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
@@ -52,7 +52,7 @@ async def alter(
 
 async def described(client: Client) -> dict[str, tuple[str | None, int]]:
     resource = DescribeConfigsResource(
-        resource_type=ResourceType.GROUP, resource_name=GROUP, configuration_keys=None
+        resource_type=ConfigResourceType.GROUP, resource_name=GROUP, configuration_keys=None
     )
     response = await client.ask(
         DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse
@@ -63,7 +63,7 @@ async def described(client: Client) -> dict[str, tuple[str | None, int]]:
 
 
 async def listed(client: Client) -> list[str]:
-    asked = ListConfigResourcesRequest(resource_types=[ResourceType.GROUP])
+    asked = ListConfigResourcesRequest(resource_types=[ConfigResourceType.GROUP])
     response = await client.ask(asked, ListConfigResourcesResponse)
     return [one.resource_name for one in response.config_resources]
 

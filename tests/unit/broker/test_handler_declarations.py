@@ -51,9 +51,9 @@ def test_the_handler_module_is_about_its_api(api: AnyApi) -> None:
     assert handler is not None
     assert handler.api is api
     first, last = api.min_version, api.max_version
-    versions = f"{first}-{last}" if first != last else f"{first}"
+    versions = f"v{first}-v{last}" if first != last else f"v{first}"
     module = import_module(f"{handlers.__name__}.{api.module_name}")
-    assert (module.__doc__ or "").startswith(f"{api.name} {versions}: ")
+    assert (module.__doc__ or "").startswith(f"{api.name} ({versions}): ")
 
 
 def test_apis_without_a_handler_are_not_served() -> None:
@@ -89,7 +89,7 @@ ECHO_MESSAGES = '''
 '''
 
 ECHO_HANDLER = '''
-    """EchoTexts 0-1: answers with what it was sent; from version 1 with a suffix."""
+    """EchoTexts (v0-v1): answers with what it was sent; from version 1 with a suffix."""
 
     from typing import Final
 
@@ -109,7 +109,7 @@ ECHO_HANDLER = '''
         return EchoTextsResponse(texts=[text + request.suffix for text in request.texts])
 
 
-    def _refused(request: EchoTextsRequest, error: ErrorCode) -> EchoTextsResponse:
+    def _error_response(request: EchoTextsRequest, error: ErrorCode) -> EchoTextsResponse:
         return EchoTextsResponse(error_code=error)
 
 
@@ -117,7 +117,7 @@ ECHO_HANDLER = '''
     HANDLER: Final = Handler(
         API,
         handle,
-        permission=required_on_cluster(Operation.DESCRIBE, _refused),
+        permission=required_on_cluster(Operation.DESCRIBE, _error_response),
         splitting=[Splitting("texts", "texts")],
     )
 '''

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from odradek.broker.config_resources import ResourceType
+from odradek.broker.config_resources import ConfigResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
     AlterableConfig as ReplacingConfig,
@@ -58,7 +58,7 @@ async def alter(
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
     resource = AlterConfigsResource(
-        resource_type=ResourceType.BROKER_LOGGER,
+        resource_type=ConfigResourceType.BROKER_LOGGER,
         resource_name=broker,
         configs=[
             AlterableConfig(name=name, value=value, config_operation=operation)
@@ -77,7 +77,9 @@ async def described(
     client: Client, names: list[str] | None = None, broker: str = BROKER_ID
 ) -> dict[str, str | None]:
     resource = DescribeConfigsResource(
-        resource_type=ResourceType.BROKER_LOGGER, resource_name=broker, configuration_keys=names
+        resource_type=ConfigResourceType.BROKER_LOGGER,
+        resource_name=broker,
+        configuration_keys=names,
     )
     response = await client.ask(
         DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse
@@ -156,7 +158,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
             assert (found, bool(message)) == (ErrorCode.INVALID_REQUEST, True)
         assert await alter(client, good, validate_only=True) == (0, None)
         replacing = ReplacingResource(
-            resource_type=ResourceType.BROKER_LOGGER,
+            resource_type=ConfigResourceType.BROKER_LOGGER,
             resource_name=BROKER_ID,
             configs=[ReplacingConfig(name=good[0], value=good[1])],
         )

@@ -221,7 +221,7 @@ class TestGetOffsets:
         assert not wanted("b", 0)
 
     def test_not_both(self) -> None:
-        with pytest.raises(UsageError, match="cannot go with"):
+        with pytest.raises(UsageError, match="cannot be used with"):
             get_offsets.chosen_filter(
                 parse("get-offsets", "--topic", "a", "--topic-partitions", "b")
             )
@@ -273,6 +273,20 @@ class TestConsole:
         arguments = parse("console-consumer", "--topic", "t", "--group", "g", *flags)
         with pytest.raises(UsageError, match=complaint):
             console_consumer.consumer_properties(arguments)
+
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            ("--formatter-property", "print.key=true"),
+            ("--formatter-config", "formatter.properties"),
+            ("--key-deserializer", "LongDeserializer"),
+            ("--value-deserializer", "LongDeserializer"),
+        ],
+    )
+    def test_json_refuses_flags_that_it_would_ignore(self, flags: tuple[str, str]) -> None:
+        arguments = parse("console-consumer", "--topic", "t", "--json", *flags)
+        with pytest.raises(UsageError, match=f"--json and {flags[0]} cannot be used together"):
+            console_consumer.check_arguments(arguments)
 
     def test_a_codec_without_value_is_gzip(self) -> None:
         arguments = parse("console-producer", "--topic", "t", "--compression-codec")

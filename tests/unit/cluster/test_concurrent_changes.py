@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import odradek
-from odradek.cluster.acls import AccessRules
+from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
 from odradek.cluster.elections import after_loss
 from odradek.cluster.producer_ids import ProducerIds
@@ -54,7 +54,7 @@ from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from odradek.world import Randomness
 
 CALLERS = {
-    "cluster.acls:AccessRules._change",
+    "cluster.acls:AclStore._change",
     "cluster.adoption:_adopt_topic",
     "cluster.broker_ids:next_broker_id",
     "cluster.configs:Configs._change",
@@ -103,7 +103,7 @@ class Broker:
         settings = LiveSettings(BrokerSettings())
         self.topics = Topics(store, self.images, settings, Randomness(number))
         self.configs = Configs(store, self.images, settings)
-        self.rules = AccessRules(store, self.images)
+        self.rules = AclStore(store, self.images)
         self.producer_ids = ProducerIds(self.images, BrokerId(number))
 
 

@@ -1,14 +1,15 @@
 """The partitions of a client's fetches, and which of them are due to be read.
 
 A fetch over a thousand partitions must not read all of them whenever one changes, nor whenever its
-client asks again. So a partition is either *due* or *idle*. The next pass reads those that are due,
-in the order in which they became so. An idle partition has nothing that the client does not know;
-it is registered with a watermark, and becomes due when that moves or fails. A session keeps both
-from one request to the next, so a request and its response cost what has changed since the last
-one, and nothing for the idle rest.
+client sends the next request. So a partition is *due*, *being read* by the current request, or
+*idle*. A request reads the partitions that are due, in the order in which they became due. The
+client knows everything about an idle partition. An idle partition is registered with a watermark,
+and becomes due when the watermark advances, fails or is nudged. A session keeps due and idle
+partitions from one request to the next, so the work for a request is proportional to the number of
+partitions that have changed, not to the size of the session.
 
-Invariant: a partition that is not due is registered with a watermark, or is being read by the
-request under way (`FetchSession.check`).
+Invariant: between two requests a partition that is not due is registered with a watermark
+(`FetchSession.check`).
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,8 @@ Key = tuple[str | TopicId, int]
 
 
 class FetchEntry:
-    """One partition of a fetch: what the client asks for, and what it was told last."""
+    """One partition of a fetch: what the client requests, and which offsets the last response had
+    for it."""
 
     __slots__ = (
         "_watermark",
@@ -35,17 +37,18 @@ class FetchEntry:
         "fetch_offset",
         "idle_follower",
         "last_fetched_epoch",
+        "last_sent_high_watermark",
+        "last_sent_log_start",
         "log_start_offset",
         "max_bytes",
         "partition",
-        "told_high_watermark",
-        "told_log_start",
         "topic",
         "topic_id",
     )
 
     def __init__(self, topic: str, topic_id: TopicId, partition: int) -> None:
-        """Clients name the topic or its id, depending on the version: the other one is empty."""
+        """A request has the topic's name or its id, depending on its version. The other of the two
+        is empty."""
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
@@ -54,12 +57,14 @@ class FetchEntry:
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
         self.log_start_offset = -1
-        self.told_high_watermark = -1
-        self.told_log_start = -1
-        # None after the client has left the partition out.
+        self.last_sent_high_watermark = -1
+        self.last_sent_log_start = -1
+        # None after the client has removed the partition from the session
+        # (`forgotten_topics_data`).
         self.due_partitions: DuePartitions | None = None
-        # The follower that fetches, while its partition is idle. Idle partitions are not read, so
-        # this is how its fetches still say that it keeps up (`DuePartitions.requested_s`).
+        # Set while the partition is idle and the client is a follower. Idle partitions are not
+        # read, so when the partition becomes due, the time of the follower's last request is passed
+        # to it (`heard_again`).
         self.idle_follower: Follower | None = None
         self._watermark: Watermark | None = None
 
@@ -69,12 +74,13 @@ class FetchEntry:
 
     @property
     def is_registered(self) -> bool:
-        """Whether a watermark will make it due."""
+        """Whether the partition is registered with a watermark, which will make it due."""
         return self._watermark is not None
 
     def register(self, watermark: Watermark) -> None:
-        """Becomes due when the watermark moves. Must be called in the step of the event loop that
-        read the partition: a change between the two would be noticed by neither."""
+        """Registers the partition with the watermark, which makes it due when it moves. Must be
+        called in the step of the event loop that read the partition: a change between the read and
+        the registration would be missed."""
         if self._watermark is not watermark:
             self.unregister()
             watermark.waiters[self] = None
@@ -86,10 +92,11 @@ class FetchEntry:
             self._watermark = None
 
     def wake(self) -> None:
-        """Called by the watermark, which has moved or failed and has unregistered the entry."""
+        """Makes the partition due. Called by the watermark when it has moved, failed or been
+        nudged; it has unregistered the entry."""
         self._watermark = None
         if self.due_partitions is not None:
-            self.due_partitions.changed(self)
+            self.due_partitions.mark_changed(self)
 
 
 def is_known(image: ClusterImage, entry: FetchEntry) -> bool:
@@ -99,17 +106,17 @@ def is_known(image: ClusterImage, entry: FetchEntry) -> bool:
 
 
 class DuePartitions:
-    """Those partitions of a session, or of a fetch without one, that the next pass reads."""
+    """The partitions of a fetch session, or of a fetch without session, that must be read next."""
 
-    __slots__ = ("_due", "_fetch", "requested_s")
+    __slots__ = ("_due", "_listener", "requested_s")
 
     def __init__(self, entries: Iterable[FetchEntry], now_s: float) -> None:
         # The time of the client's last request.
         self.requested_s = now_s
         # A dict, because it keeps the order.
         self._due: dict[FetchEntry, None] = {}
-        # The fetch under way, if it wants to know of changes.
-        self._fetch: Fetch | None = None
+        # The fetch that reads these partitions or waits for them to change.
+        self._listener: Fetch | None = None
         for entry in entries:
             self.add(entry)
 
@@ -117,32 +124,35 @@ class DuePartitions:
         return entry in self._due
 
     def add(self, entry: FetchEntry) -> None:
-        """Takes in a partition that is new, or of which the client asks for something else."""
+        """Adds a new partition, or one whose fetch offset or limits the client has changed. It
+        becomes due."""
         entry.due_partitions = self
         self._make_due(entry)
 
     def remove(self, entry: FetchEntry) -> None:
-        """The client does not fetch this partition any more."""
+        """Removes a partition that the client does not fetch any more."""
         entry.unregister()
         entry.due_partitions = entry.idle_follower = None
         self._due.pop(entry, None)
 
     def take_all(self) -> list[FetchEntry]:
-        """Returns the partitions that are due. The caller reads each, and then registers it with
-        a watermark or puts it back."""
+        """Removes and returns the partitions that are due. The caller reads each, and then
+        registers it with a watermark or puts it back."""
         due, self._due = list(self._due), {}
         return due
 
     def put_back(self, entries: Iterable[FetchEntry]) -> None:
-        """Makes partitions due, after those that are due already."""
+        """Makes partitions due, behind those that are due already. Partitions that the client has
+        removed meanwhile are ignored."""
         for entry in entries:
             if entry.due_partitions is self:
                 self._make_due(entry)
 
-    def changed(self, entry: FetchEntry) -> None:
+    def mark_changed(self, entry: FetchEntry) -> None:
+        """Makes a partition due, and wakes the fetch that listens (`set_listener`)."""
         self._make_due(entry)
-        if self._fetch is not None:
-            self._fetch.partition_changed()
+        if self._listener is not None:
+            self._listener.partition_changed()
 
     def _make_due(self, entry: FetchEntry) -> None:
         if entry.idle_follower is not None:
@@ -150,21 +160,22 @@ class DuePartitions:
             entry.idle_follower = None
         self._due[entry] = None
 
-    # The fetch under way
+    # The current fetch
 
-    def notify(self, fetch: "Fetch") -> None:
-        """Tells this fetch of changes from now on."""
-        self._fetch = fetch
+    def set_listener(self, fetch: "Fetch") -> None:
+        """Makes `fetch` the one that is told when a partition changes."""
+        self._listener = fetch
 
-    def stop_notifying(self, fetch: "Fetch") -> None:
-        if self._fetch is fetch:
-            self._fetch = None
+    def clear_listener(self, fetch: "Fetch") -> None:
+        if self._listener is fetch:
+            self._listener = None
 
     def supersede(self) -> bool:
-        """Ends the fetch that is under way; returns whether there was one. Called when the session
-        goes on or ends on another connection, while the broker still serves the previous one."""
-        if self._fetch is None:
+        """Ends the current fetch, and returns whether there was one. Called when a new request of
+        the session arrives, or the session is closed, while the broker still serves the previous
+        fetch of the session."""
+        if self._listener is None:
             return False
-        self._fetch.supersede()
-        self._fetch = None
+        self._listener.supersede()
+        self._listener = None
         return True

@@ -213,7 +213,7 @@ class Fetch:
         the wait from now on. Called once, in the step of the event loop that read the partitions
         first, or before they are read."""
         self._ends_for_next_request = ends_for_next_request
-        self.due.notify(self)
+        self.due.set_listener(self)
         self._deadline_timer = asyncio.get_running_loop().call_at(deadline_s, self._on, _DEADLINE)
 
     async def wait(self, resume_s: float | None) -> None:
@@ -235,4 +235,4 @@ class Fetch:
         assert self._deadline_timer is not None
         self._deadline_timer.cancel()
         self._deadline_timer = None
-        self.due.stop_notifying(self)
+        self.due.clear_listener(self)

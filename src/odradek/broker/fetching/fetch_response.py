@@ -51,8 +51,8 @@ def remember(
     """Notes in a session what the response tells the client, and makes partitions idle of which
     there is nothing else to tell. The others are added to one of the lists, and stay due."""
     for entry, data in results:
-        entry.told_high_watermark = data.high_watermark
-        entry.told_log_start = data.log_start_offset
+        entry.last_sent_high_watermark = data.high_watermark
+        entry.last_sent_log_start = data.log_start_offset
         if not reads.make_idle(entry, data):
             (with_records if data.records else without_records).append(entry)
 
@@ -61,8 +61,8 @@ def _is_new(entry: FetchEntry, data: PartitionData) -> bool:
     return bool(
         data.records
         or data.error_code
-        or data.high_watermark != entry.told_high_watermark
-        or data.log_start_offset != entry.told_log_start
+        or data.high_watermark != entry.last_sent_high_watermark
+        or data.log_start_offset != entry.last_sent_log_start
         or data.diverging_epoch is not None
         or data.preferred_read_replica >= 0
     )

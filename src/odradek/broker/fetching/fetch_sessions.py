@@ -99,7 +99,7 @@ class FetchSession:
         """Called when a fetch is cut short: it has taken partitions, and it is not known what the
         client was told. The next fetch reads all of them, and names all in its response."""
         for entry in self.entries.values():
-            entry.told_high_watermark = entry.told_log_start = -1
+            entry.last_sent_high_watermark = entry.last_sent_log_start = -1
         self.mark_all_due()
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ class ReplicaReader:
             self._note_progress(partition, entry)
         data.high_watermark = partition.high_watermark.value
         data.last_stable_offset = partition.last_stable.value
-        if -1 < entry.told_log_start < data.log_start_offset:
+        if -1 < entry.last_sent_log_start < data.log_start_offset:
             self.must_answer = True
         if max_bytes <= 0 and not is_first:
             return 0

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn 0-4: adds to a transaction the partition that keeps the offsets of a group.
+"""AddOffsetsToTxn (v0-v4): adds to a transaction the partition that keeps the offsets of a group.
 
 The offsets that TxnOffsetCommit brings are written to the partition of `__consumer_offsets` that
 belongs to the group, so that partition becomes part of the transaction.

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn 0-5: adds to a transaction the partitions that it will write to.
+"""AddPartitionsToTxn (v0-v5): adds to a transaction the partitions that it will write to.
 
 Up to version 3 a producer asks for its own transaction. If one of the partitions does not exist,
 none is added. From version 4 brokers ask for many transactions at once, and may ask only whether

@@ -1,4 +1,4 @@
-"""AlterConfigs 0-2: replaces all settings of a resource by the given ones.
+"""AlterConfigs (v0-v2): replaces all settings of a resource by the given ones.
 
 A setting that the request does not name goes back to its default. IncrementalAlterConfigs changes
 single settings.

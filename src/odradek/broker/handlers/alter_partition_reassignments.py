@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments 0-1: begins to move partitions to other brokers, or cancels moves.
+"""AlterPartitionReassignments (v0-v1): begins to move replicas to other brokers, or cancels moves.
 
 The response says that the move was written to the metadata store. ListPartitionReassignments tells
 when it is complete. The partitions of one topic are written together; each of them may be refused.
@@ -59,7 +59,7 @@ def _response(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> Reassi
     return ReassignableTopicResponse(name=topic.name, partitions=answers)
 
 
-def _refused(
+def _error_response(
     request: AlterPartitionReassignmentsRequest, error: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
@@ -72,6 +72,6 @@ def _refused(
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.ALTER, _refused),
+    permission=required_on_cluster(Operation.ALTER, _error_response),
     splitting=[Splitting("topics", "responses", "partitions", "partitions")],
 )

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs 1-2: chooses the log directory of replicas that do not exist yet.
+"""AlterReplicaLogDirs (v1-v2): chooses the log directory of replicas that do not exist yet.
 
 A replica that is in the directory already stays there. A replica that this broker does not have yet
 will be created there, and the error says that it is not available, as Kafka does. Not done: a
@@ -50,7 +50,9 @@ async def handle(
     return _response(results)
 
 
-def _refused(request: AlterReplicaLogDirsRequest, error: ErrorCode) -> AlterReplicaLogDirsResponse:
+def _error_response(
+    request: AlterReplicaLogDirsRequest, error: ErrorCode
+) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
     for directory in request.dirs:
         for topic in directory.topics:
@@ -89,4 +91,6 @@ def _place(
     return ErrorCode.UNSUPPORTED_VERSION
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.ALTER, _refused))
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_cluster(Operation.ALTER, _error_response)
+)

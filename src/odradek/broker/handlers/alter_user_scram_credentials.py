@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials 0: adds, replaces and removes SCRAM credentials of users.
+"""AlterUserScramCredentials (v0): adds, replaces and removes SCRAM credentials of users.
 
 A request may name a user once, as in Kafka. The client salts and hashes the password; the password
 itself is never sent.
@@ -101,7 +101,7 @@ def _without(user: str, mechanism: ScramMechanism, before: Mapping[str, str]) ->
     return {name: value for name, value in before.items() if name != mechanism.title}
 
 
-def _refused(
+def _error_response(
     request: AlterUserScramCredentialsRequest, error: ErrorCode
 ) -> AlterUserScramCredentialsResponse:
     changes: list[Change] = [*request.deletions, *request.upsertions]
@@ -115,4 +115,6 @@ def _refused(
     )
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.ALTER, _refused))
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_cluster(Operation.ALTER, _error_response)
+)

@@ -1,4 +1,4 @@
-"""ApiVersions 0-4: the APIs that this broker serves, and in which versions.
+"""ApiVersions (v0-v4): the APIs that this broker serves, and in which versions.
 
 A version that this broker does not know is answered in version 0, with the list, so that the client
 can choose another one. Produce is advertised from version 0 because some librdkafka releases look

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe 0-1: epochs, members and assignments of consumer groups.
+"""ConsumerGroupDescribe (v0-v1): epochs, members and assignments of consumer groups.
 
 From version 1 the response says which protocol each member uses. Partitions of deleted topics are
 left out, because the names of the topics are unknown. Classic groups are answered with

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat 0-1: a member of a consumer group joins, stays, reconciles and leaves.
+"""ConsumerGroupHeartbeat (v0-v1): a member of a consumer group joins, stays, reconciles and leaves.
 
 The response does not wait for other members: there is no barrier in this protocol. Members that
 join at the same time are added together (`broker.consumer_joins`). From version 1 a client makes

@@ -1,4 +1,4 @@
-"""CreateAcls 1-3: adds ACLs. An ACL that exists already is left as it is.
+"""CreateAcls (v1-v3): adds ACLs. An ACL that exists already is left as it is.
 
 Each ACL has its own result. The resource that an ACL names need not exist.
 """
@@ -50,7 +50,7 @@ async def handle(
             by_resource[acl.resource].append((acl.entry, result))
     for resource, entries in by_resource.items():
         try:
-            await services.access_rules.add(resource, [entry for entry, _ in entries])
+            await services.acls.add(resource, [entry for entry, _ in entries])
         except ApiError as refusal:
             for _, result in entries:
                 result.error_code, result.error_message = refusal.code, refusal.message
@@ -94,7 +94,7 @@ def _complaint(resource: ResourcePattern, entry: AccessEntry) -> str | None:
     return complaint
 
 
-def _refused(request: CreateAclsRequest, error: ErrorCode) -> CreateAclsResponse:
+def _error_response(request: CreateAclsRequest, error: ErrorCode) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=error, error_message=error.message)
@@ -106,6 +106,6 @@ def _refused(request: CreateAclsRequest, error: ErrorCode) -> CreateAclsResponse
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.ALTER, _refused),
+    permission=required_on_cluster(Operation.ALTER, _error_response),
     splitting=[Splitting("creations", "results")],
 )

@@ -1,4 +1,4 @@
-"""CreatePartitions 0-3: gives topics more partitions. Records are not moved to them."""
+"""CreatePartitions (v0-v3): gives topics more partitions. Records are not moved to them."""
 
 from collections import Counter
 from typing import Final

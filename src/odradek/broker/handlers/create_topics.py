@@ -1,4 +1,4 @@
-"""CreateTopics 2-7: creates topics, or only says whether they could be created.
+"""CreateTopics (v2-v7): creates topics, or only says whether they could be created.
 
 Each topic is created on its own: if one is refused, the others are still created. The response is
 sent when this broker can append records to the partitions that it leads.
@@ -105,7 +105,7 @@ def _show(
     result.replication_factor = len(created.replicas[0])
     if configs:
         settings = services.settings.broker
-        result.configs = services.config_descriptions.described(
+        result.configs = services.config_descriptions.get_or_describe(
             settings, created.overrides, "created", lambda: _configs(settings, created.overrides)
         )
 

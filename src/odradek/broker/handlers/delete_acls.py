@@ -1,4 +1,4 @@
-"""DeleteAcls 1-3: removes the ACLs that match filters, and lists them."""
+"""DeleteAcls (v1-v3): removes the ACLs that match filters, and lists them."""
 
 from typing import Final
 
@@ -33,8 +33,8 @@ async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilt
     try:
         services.require_authorizer()
         acl_filter = read_filter(asked)
-        for resource in await services.access_rules.find(acl_filter):
-            for entry in await services.access_rules.remove(resource, acl_filter):
+        for resource in await services.acls.find(acl_filter):
+            for entry in await services.acls.remove(resource, acl_filter):
                 result.matching_acls.append(
                     DeleteAclsMatchingAcl(
                         error_message=None,
@@ -52,7 +52,7 @@ async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilt
     return result
 
 
-def _refused(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsResponse:
+def _error_response(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsResponse:
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(error_code=error, error_message=error.message)
@@ -64,6 +64,6 @@ def _refused(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsResponse
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.ALTER, _refused),
+    permission=required_on_cluster(Operation.ALTER, _error_response),
     splitting=[Splitting("filters", "filter_results")],
 )

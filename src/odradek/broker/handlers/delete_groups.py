@@ -1,4 +1,4 @@
-"""DeleteGroups 0-2: deletes groups without members, and their offsets."""
+"""DeleteGroups (v0-v2): deletes groups without members, and their offsets."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DeleteRecords 0-2: moves the log start offset of partitions up to an offset.
+"""DeleteRecords (v0-v2): moves the log start offset of partitions up to an offset.
 
 The offset -1 stands for the high watermark. Records below the offset cannot be read any more; the
 disk space is freed when whole segments are below it. The response waits until the replicas on live

@@ -1,4 +1,4 @@
-"""DeleteTopics 1-6: deletes topics by name, or from version 6 by id."""
+"""DeleteTopics (v1-v6): deletes topics by name, or from version 6 by id."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""DescribeAcls 1-3: the ACLs that match a filter.
+"""DescribeAcls (v1-v3): the ACLs that match a filter.
 
-They are read from the metadata store, so an ACL that was just created through another broker is
+The ACLs are read from the metadata store, so an ACL that was just created through another broker is
 among them.
 """
 
@@ -27,7 +27,7 @@ async def handle(
 ) -> DescribeAclsResponse:
     try:
         services.require_authorizer()
-        found = await services.access_rules.find(read_filter(request))
+        found = await services.acls.find(read_filter(request))
     except ApiError as refusal:
         return DescribeAclsResponse(error_code=refusal.code, error_message=refusal.message)
     return DescribeAclsResponse(
@@ -52,23 +52,30 @@ async def handle(
     )
 
 
-def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    found = AclFilter(
-        ResourceType(asked.resource_type_filter),
-        asked.resource_name_filter,
-        PatternType(asked.pattern_type_filter),
-        asked.principal_filter,
-        asked.host_filter,
-        Operation(asked.operation),
-        Permission(asked.permission_type),
+def read_filter(request: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    """Returns the filter of a DescribeAcls or DeleteAcls request. Raises `ApiError` if it has a
+    number that this broker does not know."""
+    acl_filter = AclFilter(
+        ResourceType(request.resource_type_filter),
+        request.resource_name_filter,
+        PatternType(request.pattern_type_filter),
+        request.principal_filter,
+        request.host_filter,
+        Operation(request.operation),
+        Permission(request.permission_type),
     )
-    if found.has_unknown:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "The filter has an element of an unknown type.")
-    return found
+    if acl_filter.has_unknown:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "The filter has an unknown resource type, pattern type, operation or permission type.",
+        )
+    return acl_filter
 
 
-def _refused(request: DescribeAclsRequest, error: ErrorCode) -> DescribeAclsResponse:
+def _error_response(request: DescribeAclsRequest, error: ErrorCode) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=error, error_message=error.message)
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.DESCRIBE, _refused))
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_cluster(Operation.DESCRIBE, _error_response)
+)

@@ -1,4 +1,4 @@
-"""DescribeCluster 0-2: the brokers and the controller, without topics.
+"""DescribeCluster (v0-v2): the brokers and the controller, without topics.
 
 Not done: endpoint type 2 asks for a quorum of controllers, which this platform does not have.
 """

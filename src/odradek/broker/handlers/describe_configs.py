@@ -1,13 +1,19 @@
-"""DescribeConfigs 1-4: settings of topics, brokers, loggers and groups, and where each comes from.
+"""DescribeConfigs (v1-v4): settings of topics, brokers, loggers and groups, and the source
+of each setting.
 
 Resource types: 2 topic, 4 broker (by its id, or empty for the dynamic defaults of the cluster),
-8 broker loggers, 32 consumer groups. A broker describes its own settings and loggers alone.
+8 broker loggers, 32 consumer groups. A broker describes only its own settings and loggers.
 """
 
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from odradek.broker.config_resources import ResourceType, broker_resource, denial, split_authorized
+from odradek.broker.config_resources import (
+    ConfigResourceType,
+    denial,
+    requested_broker_id,
+    split_authorized,
+)
 from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import describe_loggers
 from odradek.broker.permissions import CheckedByHandler
@@ -34,92 +40,97 @@ def handle(
 ) -> DescribeConfigsResponse:
     results = []
     allowed, denied = split_authorized(context, Operation.DESCRIBE_CONFIGS, request.resources)
-    for asked in allowed:
+    for resource in allowed:
         result = DescribeConfigsResult(
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
             error_message=None,
         )
         results.append(result)
         try:
-            result.configs = _configs(services, asked, request)
+            result.configs = _configs(services, resource, request)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
-    return DescribeConfigsResponse(results=results + [_denied(asked) for asked in denied])
+    return DescribeConfigsResponse(results=results + [_denied(resource) for resource in denied])
 
 
-def _denied(asked: DescribeConfigsResource) -> DescribeConfigsResult:
-    error = denial(asked)
+def _denied(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    error = denial(resource)
     return DescribeConfigsResult(
         error_code=error,
         error_message=error.message,
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
 
 def _configs(
-    services: Services, asked: DescribeConfigsResource, request: DescribeConfigsRequest
+    services: Services, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> list[DescribeConfigsResourceResult]:
     def describe() -> list[DescribeConfigsResourceResult]:
-        return [_result(description, request) for description in _described(services, asked)]
+        return [_result(description, request) for description in _descriptions(services, resource)]
 
-    # A cache of names that a client makes up would grow without bound.
-    if asked.resource_type != ResourceType.TOPIC or asked.configuration_keys is not None:
+    # Requests that name settings are not cached: clients can name any combination of them, and
+    # would push the descriptions that many clients share out of the cache.
+    if (
+        resource.resource_type != ConfigResourceType.TOPIC
+        or resource.configuration_keys is not None
+    ):
         return describe()
-    wish = ("described", request.include_synonyms, request.include_documentation)
-    overrides = services.configs.topic_overrides(asked.resource_name)
-    return services.config_descriptions.described(
-        services.settings.broker, overrides, wish, describe
+    options = ("described", request.include_synonyms, request.include_documentation)
+    overrides = services.configs.topic_overrides(resource.resource_name)
+    return services.config_descriptions.get_or_describe(
+        services.settings.broker, overrides, options, describe
     )
 
 
-def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[Description]:
+def _descriptions(services: Services, resource: DescribeConfigsResource) -> Iterable[Description]:
     settings = services.settings.broker
-    names = asked.configuration_keys
-    if asked.resource_type == ResourceType.TOPIC:
+    names = resource.configuration_keys
+    if resource.resource_type == ConfigResourceType.TOPIC:
         return describe_topic(
-            settings, services.configs.topic_overrides(asked.resource_name), names
+            settings, services.configs.topic_overrides(resource.resource_name), names
         )
-    if asked.resource_type == ResourceType.BROKER:
-        if broker_resource(services, asked.resource_name) is None:
+    if resource.resource_type == ConfigResourceType.BROKER:
+        if requested_broker_id(services, resource.resource_name) is None:
             return describe_cluster_default(settings, names)
         return describe_broker(settings, names)
-    if asked.resource_type == ResourceType.BROKER_LOGGER:
-        return describe_loggers(services, asked.resource_name, names)
-    if asked.resource_type == ResourceType.GROUP:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+        return describe_loggers(services, resource.resource_name, names)
+    if resource.resource_type == ConfigResourceType.GROUP:
         return describe_group(
-            settings, services.configs.group_overrides(asked.resource_name), names
+            settings, services.configs.group_overrides(resource.resource_name), names
         )
     raise ApiError(
-        ErrorCode.INVALID_REQUEST, f"Resource type {asked.resource_type} has no settings here."
+        ErrorCode.INVALID_REQUEST,
+        f"This broker does not support settings of resource type {resource.resource_type}.",
     )
 
 
 def _result(
-    described: Description, request: DescribeConfigsRequest
+    description: Description, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
-    synonyms = described.synonyms if request.include_synonyms else ()
+    synonyms = description.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
-        name=described.name,
-        value=described.value,
-        read_only=described.read_only,
-        config_source=described.source,
-        is_sensitive=described.is_sensitive,
+        name=description.name,
+        value=description.value,
+        read_only=description.read_only,
+        config_source=description.source,
+        is_sensitive=description.is_sensitive,
         synonyms=[
             DescribeConfigsSynonym(name=name, value=value, source=source)
             for name, value, source in synonyms
         ],
-        config_type=described.kind,
-        documentation=described.documentation if request.include_documentation else None,
+        config_type=description.kind,
+        documentation=description.documentation if request.include_documentation else None,
     )
 
 
-def _identity(asked: DescribeConfigsResource) -> Hashable:
+def _identity(resource: DescribeConfigsResource) -> Hashable:
     """A resource that is named several times is answered once. Kafka answers it each time, so that
     a request of 25 KB asks for 1.7 GB; its own clients name each resource once."""
-    keys = asked.configuration_keys
-    return asked.resource_type, asked.resource_name, None if keys is None else tuple(keys)
+    keys = resource.configuration_keys
+    return resource.resource_type, resource.resource_name, None if keys is None else tuple(keys)
 
 
 HANDLER: Final = Handler(

@@ -1,4 +1,4 @@
-"""DescribeGroups 0-6: the state, the protocol and the members of classic groups.
+"""DescribeGroups (v0-v6): the state, the protocol and the members of classic groups.
 
 A group that does not exist is Dead. From version 6 it is an error with a message.
 """

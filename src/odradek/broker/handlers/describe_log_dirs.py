@@ -1,4 +1,4 @@
-"""DescribeLogDirs 1-5: log directories, their disk space, and the size of each partition in them.
+"""DescribeLogDirs (v1-v5): log directories, their disk space, and the size of each partition.
 
 A broker with ten thousand partitions serves other connections in between, so the sizes of two
 partitions need not be those of the same moment.
@@ -72,8 +72,10 @@ async def handle(
     return DescribeLogDirsResponse(results=results)
 
 
-def _refused(request: DescribeLogDirsRequest, error: ErrorCode) -> DescribeLogDirsResponse:
+def _error_response(request: DescribeLogDirsRequest, error: ErrorCode) -> DescribeLogDirsResponse:
     return DescribeLogDirsResponse(error_code=error)
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.DESCRIBE, _refused))
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_cluster(Operation.DESCRIBE, _error_response)
+)

@@ -1,4 +1,4 @@
-"""DescribeProducers 0: the producers that the partitions led by this broker know.
+"""DescribeProducers (v0): the producers that the partitions led by this broker know.
 
 `current_txn_start_offset` is the offset at which the open transaction of a producer began, -1 if it
 has none. A transaction that stays open although no coordinator knows it hangs (KIP-664).

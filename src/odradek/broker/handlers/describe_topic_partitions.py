@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions 0: the partitions of topics, page by page.
+"""DescribeTopicPartitions (v0): the partitions of topics, page by page.
 
 Topics are sorted by name; the cursor names the first partition of the next page.
 """

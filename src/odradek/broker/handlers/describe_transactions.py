@@ -1,4 +1,4 @@
-"""DescribeTransactions 0: the state of transactional ids that this broker coordinates."""
+"""DescribeTransactions (v0): the state of transactional ids that this broker coordinates."""
 
 from typing import Final
 

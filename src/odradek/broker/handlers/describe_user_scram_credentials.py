@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials 0: which SCRAM mechanisms users have, and with how many iterations.
+"""DescribeUserScramCredentials (v0): the SCRAM mechanisms of users and their iterations.
 
 Salts and keys are never sent.
 """
@@ -71,7 +71,7 @@ def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
     return found
 
 
-def _refused(
+def _error_response(
     request: DescribeUserScramCredentialsRequest, error: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
     return DescribeUserScramCredentialsResponse(error_code=error, error_message=error.message)
@@ -80,6 +80,6 @@ def _refused(
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.DESCRIBE, _refused),
+    permission=required_on_cluster(Operation.DESCRIBE, _error_response),
     splitting=[Splitting("users", "results")],
 )

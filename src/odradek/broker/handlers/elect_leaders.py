@@ -1,4 +1,4 @@
-"""ElectLeaders 0-2: makes the preferred replicas leaders, or (type 1) any replica that is alive.
+"""ElectLeaders (v0-v2): elects the preferred replica, or (type 1) any replica that is alive.
 
 The broker that is asked does it, by the same compare-and-set as the controller. A request for all
 partitions is answered with those that needed an election.
@@ -72,7 +72,7 @@ def _results(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult
     return list(topics.values())
 
 
-def _refused(request: ElectLeadersRequest, error: ErrorCode) -> ElectLeadersResponse:
+def _error_response(request: ElectLeadersRequest, error: ErrorCode) -> ElectLeadersResponse:
     return ElectLeadersResponse(
         error_code=error,
         replica_election_results=[
@@ -93,7 +93,7 @@ def _refused(request: ElectLeadersRequest, error: ErrorCode) -> ElectLeadersResp
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.ALTER, _refused),
+    permission=required_on_cluster(Operation.ALTER, _error_response),
     splitting=[
         Splitting("topic_partitions", "replica_election_results", "partitions", "partition_result")
     ],

@@ -1,4 +1,4 @@
-"""EndTxn 0-5: commits or aborts the transaction of a producer.
+"""EndTxn (v0-v5): commits or aborts the transaction of a producer.
 
 The response is sent when the decision is committed; the markers follow. In version 5 (transactions
 version 2) it has the identity that the producer continues with: the next epoch, or a new id.

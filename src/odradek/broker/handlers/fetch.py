@@ -1,4 +1,4 @@
-"""Fetch 4-18: records from an offset on, at once or when enough of them are there.
+"""Fetch (v4-v18): records from an offset on, at once or when enough of them are there.
 
 The life of a fetch is a state machine (`broker.fetching.fetch_lifecycle`); this module moves it on:
 reads, waits, answers. A fetch in a session reads only the partitions that may have something new

@@ -1,4 +1,4 @@
-"""FindCoordinator 0-6: the broker that coordinates a group or a transactional id.
+"""FindCoordinator (v0-v6): the broker that coordinates a group or a transactional id.
 
 It is the leader of the partition of an internal topic that belongs to the key. The first request
 creates the internal topic. Key types: 0 group, 1 transactional id. Not done: share groups (2).

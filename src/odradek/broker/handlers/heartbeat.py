@@ -1,4 +1,4 @@
-"""Heartbeat 0-4: a member of a classic group says that it is alive, and learns of rebalances.
+"""Heartbeat (v0-v4): a member of a classic group says that it is alive, and learns of rebalances.
 
 While the coordinator loads, the response has no error: an error would make the member join again.
 """
@@ -30,10 +30,13 @@ async def handle(
     return HeartbeatResponse(error_code=error)
 
 
-def _refused(request: HeartbeatRequest, error: ErrorCode) -> HeartbeatResponse:
+def _error_response(request: HeartbeatRequest, error: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=error)
 
 
 HANDLER: Final = Handler(
-    API, handle, permission=required_on_group(Operation.READ, _refused), has_small_responses=True
+    API,
+    handle,
+    permission=required_on_group(Operation.READ, _error_response),
+    has_small_responses=True,
 )

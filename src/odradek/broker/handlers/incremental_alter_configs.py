@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings.
+"""IncrementalAlterConfigs (v0-v1): sets, deletes, appends to and subtracts from settings.
 
 The levels of a broker's loggers can be set and deleted, and hold until that broker stops.
 """
@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from odradek.broker.config_resources import ResourceType, change_overrides, denial, split_authorized
+from odradek.broker.config_resources import (
+    ConfigResourceType,
+    change_overrides,
+    denial,
+    split_authorized,
+)
 from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import alter_loggers
 from odradek.broker.permissions import CheckedByHandler
@@ -40,7 +45,7 @@ async def handle(
     responses = []
     allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
     for asked in allowed:
-        if asked.resource_type == ResourceType.BROKER_LOGGER:
+        if asked.resource_type == ConfigResourceType.BROKER_LOGGER:
             code, message = _alter_loggers(services, asked, validate_only=request.validate_only)
         else:
             code, message = await change_overrides(
@@ -81,9 +86,9 @@ def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[st
     names = [config.name for config in asked.configs]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
-    if asked.resource_type == ResourceType.TOPIC:
+    if asked.resource_type == ConfigResourceType.TOPIC:
         declared: Mapping[str, Setting[object]] = TopicSettings.declared
-    elif asked.resource_type == ResourceType.GROUP:
+    elif asked.resource_type == ConfigResourceType.GROUP:
         declared = GROUP_DECLARED
     else:
         declared = BROKER_DECLARED

@@ -1,4 +1,4 @@
-"""InitProducerId 0-5: gives an idempotent or a transactional producer its id and epoch.
+"""InitProducerId (v0-v5): gives an idempotent or a transactional producer its id and epoch.
 
 Without a transactional id every request gets a new producer id with epoch 0. With one, the producer
 gets the next epoch of the producer id of this transactional id: a producer with an older epoch is

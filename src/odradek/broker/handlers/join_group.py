@@ -1,4 +1,4 @@
-"""JoinGroup 0-9: a consumer becomes a member of a classic group, or enters its next generation.
+"""JoinGroup (v0-v9): a consumer becomes a member of a classic group, or enters its next generation.
 
 The response is sent when all members have joined. From version 4 a new member is refused once, with
 the member id that it has to use (KIP-394); from 5 it may be static (KIP-345); from 9 a static
@@ -101,8 +101,8 @@ def _command(context: RequestContext, request: JoinGroupRequest) -> JoinGroup:
     )
 
 
-def _refused(request: JoinGroupRequest, error: ErrorCode) -> JoinGroupResponse:
+def _error_response(request: JoinGroupRequest, error: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error)
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_group(Operation.READ, _refused))
+HANDLER: Final = Handler(API, handle, permission=required_on_group(Operation.READ, _error_response))

@@ -1,4 +1,4 @@
-"""LeaveGroup 0-5: a member leaves; from version 3 an administrator removes several members."""
+"""LeaveGroup (v0-v5): a member leaves; from version 3 an administrator removes several members."""
 
 from typing import Final
 
@@ -50,14 +50,14 @@ async def handle(
     )
 
 
-def _refused(request: LeaveGroupRequest, error: ErrorCode) -> LeaveGroupResponse:
+def _error_response(request: LeaveGroupRequest, error: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=error)
 
 
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_group(Operation.READ, _refused),
+    permission=required_on_group(Operation.READ, _error_response),
     # The first piece starts a rebalance. It ends when the last of the members have left, or when
     # the rebalance times out.
     splitting=[Splitting("members", "members", max_elements=500)],

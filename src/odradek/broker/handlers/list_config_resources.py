@@ -1,4 +1,4 @@
-"""ListConfigResources 0-1: the resources that can have settings of their own.
+"""ListConfigResources (v0-v1): the resources that can have settings of their own.
 
 Version 0 lists subscriptions of client metrics alone, of which there are none. Version 1 lists the
 types that the request names, or all of them.
@@ -6,7 +6,7 @@ types that the request names, or all of them.
 
 from typing import Final
 
-from odradek.broker.config_resources import ResourceType
+from odradek.broker.config_resources import ConfigResourceType
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
@@ -25,18 +25,18 @@ def handle(
 ) -> ListConfigResourcesResponse:
     if context.version == 0:
         return ListConfigResourcesResponse()
-    types = set(request.resource_types) or set(ResourceType)
-    if not types <= set(ResourceType):
+    types = set(request.resource_types) or set(ConfigResourceType)
+    if not types <= set(ConfigResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = services.images.image
     found = []
-    if ResourceType.TOPIC in types:
-        found += [(ResourceType.TOPIC, name) for name in sorted(image.topics)]
-    for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+    if ConfigResourceType.TOPIC in types:
+        found += [(ConfigResourceType.TOPIC, name) for name in sorted(image.topics)]
+    for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         if kind in types:
             found += [(kind, str(broker)) for broker in image.brokers]
-    if ResourceType.GROUP in types:
-        found += [(ResourceType.GROUP, name) for name in sorted(image.group_configs)]
+    if ConfigResourceType.GROUP in types:
+        found += [(ConfigResourceType.GROUP, name) for name in sorted(image.group_configs)]
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind) for kind, name in found
@@ -44,10 +44,12 @@ def handle(
     )
 
 
-def _refused(request: ListConfigResourcesRequest, error: ErrorCode) -> ListConfigResourcesResponse:
+def _error_response(
+    request: ListConfigResourcesRequest, error: ErrorCode
+) -> ListConfigResourcesResponse:
     return ListConfigResourcesResponse(error_code=error)
 
 
 HANDLER: Final = Handler(
-    API, handle, permission=required_on_cluster(Operation.DESCRIBE_CONFIGS, _refused)
+    API, handle, permission=required_on_cluster(Operation.DESCRIBE_CONFIGS, _error_response)
 )

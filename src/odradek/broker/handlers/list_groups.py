@@ -1,4 +1,5 @@
-"""ListGroups 0-5: the groups that this broker coordinates, filtered by state (4) and by type (5).
+"""ListGroups (v0-v5): the groups that this broker coordinates. Requests filter them by state
+(from v4) and by type (from v5).
 
 While a part of them is being loaded, the response is an error rather than an incomplete list.
 """

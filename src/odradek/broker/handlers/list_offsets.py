@@ -1,4 +1,4 @@
-"""ListOffsets 1-11: the offset for a timestamp, and the offsets at the ends of the log.
+"""ListOffsets (v1-v11): the offset for a timestamp, and the offsets at the ends of the log.
 
 The special timestamps: -1 latest (the last stable offset for read_committed), -2 earliest, -3 the
 record with the largest timestamp, -4 earliest local (there are no tiers, so earliest), -5 latest

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments 0: the reassignments under way, of all topics or of the named ones."""
+"""ListPartitionReassignments (v0): the current reassignments of all topics, or of some."""
 
 from typing import Final
 
@@ -46,10 +46,12 @@ def handle(
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
 
 
-def _refused(
+def _error_response(
     request: ListPartitionReassignmentsRequest, error: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_code=error, error_message=error.message)
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.DESCRIBE, _refused))
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_cluster(Operation.DESCRIBE, _error_response)
+)

@@ -1,4 +1,4 @@
-"""ListTransactions 0-2: the transactional ids that this broker coordinates.
+"""ListTransactions (v0-v2): the transactional ids that this broker coordinates.
 
 They are filtered by state, by producer, by how long a transaction has been open (version 1), and by
 a regular expression that the whole id must match (version 2).

@@ -1,4 +1,4 @@
-"""LookUp 0: the newest record of a key, from the leader of a partition. Odradek's own API.
+"""LookUp (v0): the newest record of a key, from the leader of a partition. Odradek's own API.
 
 The answer is the one of a consumer that has read the partition to its end: up to the high
 watermark, and for read_committed up to the last stable offset. A tombstone that is still in the log

@@ -1,4 +1,4 @@
-"""Metadata 0-13: the brokers, the topics, and the leaders of the partitions.
+"""Metadata (v0-v13): the brokers, the topics, and the leaders of the partitions.
 
 A topic that does not exist is created if both the broker and the client allow it, and the response
 shows it already. Brokers have the addresses of the listener to which the client is connected. When

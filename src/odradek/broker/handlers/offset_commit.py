@@ -1,4 +1,4 @@
-"""OffsetCommit 2-10: stores the offsets of a group until they are overwritten or expire.
+"""OffsetCommit (v2-v10): stores the offsets of a group until they are overwritten or expire.
 
 Topics and partitions that do not exist are refused one by one, and the rest is committed. From
 version 10 topics are identified by id; the id is stored with the offset in any version.

@@ -1,4 +1,4 @@
-"""OffsetDelete 0: deletes the committed offsets of a group for some partitions.
+"""OffsetDelete (v0): deletes the committed offsets of a group for some partitions.
 
 Topics to which members are subscribed are refused, because the members would start anew there.
 """

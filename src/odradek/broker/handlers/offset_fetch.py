@@ -1,4 +1,4 @@
-"""OffsetFetch 1-10: the committed offsets of a group; from version 8 of several groups.
+"""OffsetFetch (v1-v10): the committed offsets of a group; from version 8 of several groups.
 
 A request without topics asks for all topics of a group. `require_stable` (from version 7) refuses
 partitions that an open transaction is about to change. From version 10 topics are identified by id.
@@ -147,7 +147,7 @@ async def _group(
             if found is None and by_id:
                 refused = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
                 async for indexes in timeslice.batches(topic.partition_indexes, _AT_ONCE):
-                    refused.partitions += _refused(indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+                    refused.partitions += _error_partitions(indexes, ErrorCode.UNKNOWN_TOPIC_ID)
                 unknown.append(refused)
                 continue
             name = topic.name if found is None else found.name
@@ -228,13 +228,15 @@ def _refused_each(
         OffsetFetchResponseTopics(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=_refused(topic.partition_indexes, error_code),
+            partitions=_error_partitions(topic.partition_indexes, error_code),
         )
         for topic in topics
     ]
 
 
-def _refused(indexes: Iterable[int], error_code: int) -> list[OffsetFetchResponsePartitions]:
+def _error_partitions(
+    indexes: Iterable[int], error_code: int
+) -> list[OffsetFetchResponsePartitions]:
     return [
         OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=-1, metadata="", error_code=error_code

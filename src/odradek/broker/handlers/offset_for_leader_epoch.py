@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch 2-4: the offset at which a leader epoch ends, where followers truncate.
+"""OffsetForLeaderEpoch (v2-v4): the offset at which a leader epoch ends, where followers truncate.
 
 The answer is the largest epoch of the log that is not larger than the requested one, and the offset
 at which the next epoch begins.

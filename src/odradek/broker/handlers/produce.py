@@ -1,4 +1,4 @@
-"""Produce 3-13: appends record batches to the partitions that this broker leads.
+"""Produce (v3-v13): appends record batches to the partitions that this broker leads.
 
 Batches are appended at once, in the order of the request. Only replication (acks=all) and the disk
 (`flush.messages`) are awaited. A request with acks=0 gets no response; an error closes its

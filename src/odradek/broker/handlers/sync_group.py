@@ -1,4 +1,4 @@
-"""SyncGroup 0-5: the leader sends the assignments, and each member waits for its own.
+"""SyncGroup (v0-v5): the leader sends the assignments, and each member waits for its own.
 
 From version 5 a member has to say which protocol it uses, and is refused if the group uses another
 one. An assignment with which the record of the group would be larger than `max.message.bytes` of
@@ -51,8 +51,8 @@ async def handle(
     )
 
 
-def _refused(request: SyncGroupRequest, error: ErrorCode) -> SyncGroupResponse:
+def _error_response(request: SyncGroupRequest, error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)
 
 
-HANDLER: Final = Handler(API, handle, permission=required_on_group(Operation.READ, _refused))
+HANDLER: Final = Handler(API, handle, permission=required_on_group(Operation.READ, _error_response))

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit 0-5: stores offsets that become visible when the producer's transaction commits.
+"""TxnOffsetCommit (v0-v5): stores offsets that become visible when the transaction commits.
 
 They are written at once, and until then a consumer that requires stable offsets is refused. From
 version 3 the member id and the generation of the consumer are checked; older producers do not send

@@ -1,4 +1,5 @@
-"""WriteTxnMarkers 1-2: the coordinator on another broker ends transactions in partitions led here.
+"""WriteTxnMarkers (v1-v2): a transaction coordinator on another broker ends transactions in
+partitions that this broker leads.
 
 Version 2 says whether the epoch of the marker is above that of the records (transactions version
 2). If so, a marker that comes late, when the next transaction of the producer is open, ends

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(filters) > 1:
         raise UsageError(f"{' and '.join(filters)} cannot go together")
     if filters and (arguments.group_type or arguments.protocol):
-        raise UsageError(f"{filters[0]} cannot go with --group-type or --protocol")
+        raise UsageError(f"{filters[0]} cannot be used with --group-type or --protocol")
     chosen_types(arguments.group_type, GROUP_TYPES)
     import asyncio
 

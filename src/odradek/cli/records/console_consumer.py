@@ -7,6 +7,7 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments
 from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
+from odradek.cli.records.json_output import refuse_with_json
 from odradek.tools.client_properties import client_properties, read_properties
 from odradek.tools.failures import UsageError
 
@@ -78,7 +79,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         type=key_and_value,
         action="append",
         default=[],
-        help="what to print of a record, see below; may be repeated",
+        help="what to print of a record, see below; may be repeated; not with --json",
     )
     output.add_argument("--formatter-config", metavar="FILE", help="the same from a file")
     output.add_argument("--key-deserializer", metavar="CLASS", help="how to read keys")
@@ -142,7 +143,7 @@ def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
 def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> None:
     """Sets where a group without committed offsets begins."""
     if arguments.partition is not None:
-        raise UsageError("--partition cannot go with --group: the group assigns partitions")
+        raise UsageError("--partition cannot be used with --group: the group assigns partitions")
     reset = properties.get("auto.offset.reset")
     if arguments.from_beginning:
         if reset not in (None, "earliest"):
@@ -150,7 +151,8 @@ def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> Non
         properties["auto.offset.reset"] = "earliest"
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check_arguments(arguments: argparse.Namespace) -> None:
+    """Raises `UsageError` if flags contradict each other, or would have no effect."""
     if (arguments.topic is None) == (arguments.include is None):
         raise UsageError("give --topic NAME, or --include PATTERN for several")
     if arguments.partition is not None and arguments.topic is None:
@@ -160,10 +162,11 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--formatter {arguments.formatter}: only DefaultMessageFormatter is there"
         )
+    refuse_with_json(arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check(arguments)
+    check_arguments(arguments)
     offset = starting_offset(arguments)
     properties = consumer_properties(arguments)
     import asyncio

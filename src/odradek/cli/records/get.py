@@ -1,9 +1,11 @@
-"""`odradek get`: the newest value of a key, without reading the topic."""
+"""`odradek get`: the newest value of a key. The broker finds it in an index, or with --scan the
+command reads the partition."""
 
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments
 from odradek.cli.parser import key_and_value, positive_number, whole_number
+from odradek.cli.records.json_output import refuse_with_json
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import UsageError
 
@@ -13,9 +15,9 @@ examples:
   odradek get --topic customers --key 4711 --stats --formatter-property print.offset=true
   odradek get --topic balances --key 4711 --key-serializer LongSerializer --json
 
-Without such a record, or if it was deleted, it says so and ends with status 1. Formatter
-properties are those of console-consumer: print.timestamp, print.partition, print.offset,
-print.headers, print.key, ...
+If no record has the key, or the last one is a tombstone, the command prints a message and ends
+with status 1. Formatter properties are those of console-consumer: print.timestamp,
+print.partition, print.offset, print.headers, print.key, ...
 """
 
 _WIDTHS = {"ShortSerializer": 2, "IntegerSerializer": 4, "LongSerializer": 8}
@@ -30,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key-serializer",
         metavar="CLASS",
         default="StringSerializer",
-        help="what the key is: StringSerializer (the default), ShortSerializer, IntegerSerializer,"
-        " LongSerializer, or HexSerializer for any bytes in hexadecimal digits",
+        help="how the key is serialized: StringSerializer (the default), ShortSerializer,"
+        " IntegerSerializer, LongSerializer, or HexSerializer for any bytes in hexadecimal digits",
     )
     where = parser.add_argument_group("where to look")
     where.add_argument(
@@ -43,8 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--all-partitions",
         action="store_true",
-        help="in every partition, for topics that are written otherwise (librdkafka takes crc32"
-        " unless told); of several records the one with the latest timestamp counts",
+        help="in every partition, for topics whose producers use another partitioner (librdkafka's"
+        " default is CRC32); if several partitions have the key, the record with the latest"
+        " timestamp is printed",
     )
     where.add_argument(
         "--isolation-level",
@@ -71,10 +74,14 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         type=key_and_value,
         action="append",
         default=[],
-        help="what to print of the record, see below; may be repeated",
+        help="what to print of the record, see below; may be repeated; not with --json",
     )
-    output.add_argument("--key-deserializer", metavar="CLASS", help="how to print the key")
-    output.add_argument("--value-deserializer", metavar="CLASS", help="how to print the value")
+    output.add_argument(
+        "--key-deserializer", metavar="CLASS", help="how to print the key; not with --json"
+    )
+    output.add_argument(
+        "--value-deserializer", metavar="CLASS", help="how to print the value; not with --json"
+    )
     output.add_argument(
         "--json", action="store_true", help="print the record as a line of JSON, for programs"
     )
@@ -88,46 +95,56 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=positive_number,
         default=1,
-        help="look it up this often, for --stats",
+        help="number of look-ups, to measure with --stats",
     )
 
 
 def key_bytes(text: str, serializer: str) -> bytes:
-    """Encodes the key as the producer's serializer does."""
+    """Encodes the key as the producer's serializer does. Raises `UsageError` if it cannot."""
     name = serializer.rpartition(".")[2]
     if name not in _SERIALIZERS:
         raise UsageError(f"no serializer {serializer}; there are {', '.join(_SERIALIZERS)}")
-    try:
-        if name == "HexSerializer":
+    if name == "HexSerializer":
+        try:
             return bytes.fromhex(text)
-        if name in _WIDTHS:
-            return int(text).to_bytes(_WIDTHS[name], "big", signed=True)
-    except (ValueError, OverflowError):
-        raise UsageError(f"--key {text!r} does not fit {name}") from None
+        except ValueError:
+            raise UsageError(
+                f"--key {text!r} is not hexadecimal (--key-serializer {name})"
+            ) from None
+    if name in _WIDTHS:
+        width = _WIDTHS[name]
+        try:
+            return int(text).to_bytes(width, "big", signed=True)
+        except (ValueError, OverflowError):
+            raise UsageError(
+                f"--key {text!r} is not an integer of {width} bytes (--key-serializer {name})"
+            ) from None
     # Python decodes arguments that are not valid text with this error handler.
     return text.encode(errors="surrogateescape")
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check_arguments(arguments: argparse.Namespace) -> None:
+    """Raises `UsageError` if flags contradict each other, or would have no effect."""
     if arguments.partition is not None and arguments.all_partitions:
         raise UsageError("give --partition or --all-partitions, not both")
     if arguments.scan and arguments.repeat > 1:
-        raise UsageError("--repeat cannot go with --scan, which reads everything each time")
+        raise UsageError("--repeat and --scan cannot be used together")
+    refuse_with_json(arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check(arguments)
+    check_arguments(arguments)
     key = key_bytes(arguments.key, arguments.key_serializer)
     properties = client_properties(arguments, client_id="odradek-get")
     properties["isolation.level"] = arguments.isolation_level
     from odradek.cli.records.record_formatter import JsonFormatter, RecordFormatter
 
-    asked = dict(arguments.formatter_property)
+    formatter_properties = dict(arguments.formatter_property)
     for kind in ("key", "value"):
         name = getattr(arguments, f"{kind}_deserializer")
         if name is not None:
-            asked.setdefault(f"{kind}.deserializer", name)
-    formatter = JsonFormatter() if arguments.json else RecordFormatter(asked)
+            formatter_properties.setdefault(f"{kind}.deserializer", name)
+    formatter = JsonFormatter() if arguments.json else RecordFormatter(formatter_properties)
     import asyncio
 
     from odradek.cli.records.get_actions import print_newest

@@ -45,18 +45,44 @@ class PrintedRecord(Protocol):
     def headers(self) -> "list[tuple[str, bytes | None]]": ...
 
 
+_PROPERTIES = (
+    "print.timestamp",
+    "print.partition",
+    "print.offset",
+    "print.epoch",
+    "print.headers",
+    "print.key",
+    "print.value",
+    "key.separator",
+    "line.separator",
+    "headers.separator",
+    "null.literal",
+    "key.deserializer",
+    "value.deserializer",
+)
+
+
 class RecordFormatter:
+    """Formats records as Kafka's DefaultMessageFormatter does."""
+
     def __init__(self, properties: dict[str, str]) -> None:
-        def asked(name: str, default: str = "false") -> bool:
+        """Raises `UsageError` for a property that would have no effect."""
+        for name in properties:
+            if name not in _PROPERTIES:
+                raise UsageError(
+                    f"no formatter property {name}; there are {', '.join(_PROPERTIES)}"
+                )
+
+        def is_true(name: str, default: str = "false") -> bool:
             return properties.get(name, default).strip().lower() == "true"
 
-        self._timestamp = asked("print.timestamp")
-        self._partition = asked("print.partition")
-        self._offset = asked("print.offset")
-        self._epoch = asked("print.epoch")
-        self._headers = asked("print.headers")
-        self._key = asked("print.key")
-        self._value = asked("print.value", "true")
+        self._timestamp = is_true("print.timestamp")
+        self._partition = is_true("print.partition")
+        self._offset = is_true("print.offset")
+        self._epoch = is_true("print.epoch")
+        self._headers = is_true("print.headers")
+        self._key = is_true("print.key")
+        self._value = is_true("print.value", "true")
         self._separator = properties.get("key.separator", "\t").encode()
         self._line_end = properties.get("line.separator", "\n").encode()
         self._headers_separator = properties.get("headers.separator", ",").encode()

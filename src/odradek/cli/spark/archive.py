@@ -103,7 +103,7 @@ def check(arguments: argparse.Namespace) -> None:
     if asked and named:
         raise UsageError(f"--{asked[0]} is about the whole archive: leave out --{named[0]}")
     if asked and arguments.follow:
-        raise UsageError(f"--{asked[0]} ends, so --follow cannot go with it")
+        raise UsageError(f"--{asked[0]} ends, so --follow cannot be used with it")
     if not asked and len(named) != 1:
         raise UsageError("give --topic NAME, or --include PATTERN for several")
 

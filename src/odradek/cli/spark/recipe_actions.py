@@ -12,15 +12,15 @@ from odradek.world import SystemClock
 
 def play(arguments: argparse.Namespace) -> int:
     require_spark()
-    from odradek.recipes.stage import raised
+    from odradek.recipes.environment import recipe_environment
 
     recipe = import_module(module_of(arguments.recipe))
     clock = SystemClock()
     begun_s = clock.monotonic_s()
-    with raised(lambda line: print(line, flush=True)) as stage:
-        recipe.run(stage)
+    with recipe_environment(lambda line: print(line, flush=True)) as environment:
+        recipe.run(environment)
     if arguments.png:
-        if not save_png(arguments.png, stage.charts):
+        if not save_png(arguments.png, environment.charts):
             raise CommandFailed("--png needs matplotlib: pip install matplotlib")
         print(f"the picture is in {arguments.png}")
     print(f"{arguments.recipe}: done in {clock.monotonic_s() - begun_s:.0f} s")

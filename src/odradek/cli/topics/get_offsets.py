@@ -72,7 +72,7 @@ def chosen_filter(arguments: argparse.Namespace) -> Filter:
     """Returns a function that tells whether the offset of a partition is asked for."""
     if arguments.topic_partitions is not None:
         if arguments.topic is not None or arguments.partitions is not None:
-            raise UsageError("--topic-partitions cannot go with --topic or --partitions")
+            raise UsageError("--topic-partitions cannot be used with --topic or --partitions")
         rules = [_rule(text) for text in arguments.topic_partitions.split(",")]
         return lambda topic, partition: any(rule(topic, partition) for rule in rules)
     topics = topic_pattern(arguments.topic or ".*")

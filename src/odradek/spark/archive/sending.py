@@ -207,8 +207,8 @@ def _send(
             raise RestoreFailed(f"archived records of {work.target} came out of order, or twice")
         last = int(offsets[-1])
         rows += batch.num_rows
-        for packed in encoder.pack(record_columns(batch.drop_columns(["offset"]), 0)):
-            producer.send(packed.topic, packed.partition, packed.records)
+        for encoded in encoder.encode(record_columns(batch.drop_columns(["offset"]), 0)):
+            producer.send(encoded.topic, encoded.partition, encoded.batch)
     producer.flush()
     return rows
 

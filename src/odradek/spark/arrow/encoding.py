@@ -1,9 +1,9 @@
-"""Arrow columns as record batches, ready to be sent.
+"""Encodes Arrow columns as record batches, ready to be sent.
 
-Rows are grouped by topic and partition, kept in their order within each, and packed into batches
-of a bounded size. A row's partition is the one it names, else that of its key by Kafka's hash;
-rows with neither a partition nor a key go to one partition together, and each Arrow batch uses the
-next partition.
+Rows are grouped by topic and partition, keep their order within each partition, and are encoded
+into batches of a bounded size. A row goes to the partition in its column `partition`, else to the
+partition that murmur2 chooses for its key. Rows of an Arrow batch with neither a partition nor a
+key go to one partition together, and the next Arrow batch uses the next partition.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,13 +28,13 @@ from odradek.spark.arrow.kernels import (
 from odradek.spark.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.wording import counted
 
-__all__ = ["ArrowEncoder", "Packed", "PackedRecords", "RecordColumns", "record_columns"]
+__all__ = ["ArrowEncoder", "EncodedBatch", "PartitionBatch", "RecordColumns", "record_columns"]
 
 _MAX_RECORD_BYTES: Final = 1 << 30
 
 
-class PackedRecords(BatchBuilder):
-    """A batch whose records are encoded already, as one piece of bytes."""
+class EncodedBatch(BatchBuilder):
+    """A record batch whose records are already encoded, in one bytes object."""
 
     __slots__ = ()
 
@@ -56,58 +56,61 @@ class PackedRecords(BatchBuilder):
         self.size_bytes = HEADER_SIZE + len(self._payload)
 
 
-class Packed(NamedTuple):
-    """A batch, and the topic and partition it is for."""
+class PartitionBatch(NamedTuple):
+    """A batch, and the topic and partition to which it is sent."""
 
     topic: str
     partition: int
-    records: PackedRecords
+    batch: EncodedBatch
 
 
 class ArrowEncoder:
-    """Packs Arrow batches into record batches for a topic, or for the topics that rows name."""
+    """Encodes Arrow batches as record batches, for one topic or for the topics in the rows' column
+    `topic`."""
 
     def __init__(
         self,
         topic: str | None,
-        partitions_of: Callable[[str], int],
+        partition_count_of: Callable[[str], int],
         *,
         codec: Codec = Codec.NONE,
         level: int | None = None,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         first_partition: int = 0,
     ) -> None:
-        """`partitions_of` returns a topic's number of partitions. Rows without partition and key
-        start at `first_partition`."""
+        """`partition_count_of` returns a topic's number of partitions. Rows of the first Arrow
+        batch that have neither a partition nor a key go to `first_partition`."""
         self._topic = topic
-        self._partitions_of = partitions_of
+        self._partition_count_of = partition_count_of
         self._codec = codec
         self._level = level
         self._buffer = np.empty(batch_bytes, np.uint8)
-        self._turn = first_partition
+        # For rows without partition and key, modulo the topic's number of partitions.
+        self._next_partition = first_partition
 
-    def pack(self, columns: RecordColumns) -> Iterator[Packed]:
+    def encode(self, columns: RecordColumns) -> Iterator[PartitionBatch]:
         """Yields the batches that hold the rows. Within a partition they keep the order of the
         rows."""
-        self._turn += 1
+        default_partition = self._next_partition
+        self._next_partition += 1
         for topic, rows in self._by_topic(columns):
-            count = self._partitions_of(topic)
+            count = self._partition_count_of(topic)
             chosen: Longs = np.empty(columns.row_count, np.int64)
-            choose_partitions(columns.partitions, columns.keys, count, self._turn % count, chosen)
-            beyond = int(chosen[rows].max(initial=-1))
-            if beyond >= count:
+            choose_partitions(
+                columns.partitions, columns.keys, count, default_partition % count, chosen
+            )
+            highest = int(chosen[rows].max(initial=-1))
+            if highest >= count:
                 raise BadColumn(
-                    f"a row names partition {beyond}, but topic {topic} has"
+                    f"a row names partition {highest}, but topic {topic} has"
                     f" {counted(count, 'partition')}"
                 )
             order, begins = group_rows(chosen[rows], count)
             ordered = rows[order]
             for partition in range(count):
-                yield from self._pack(
-                    Packed(topic, partition, _NOTHING),
-                    columns,
-                    ordered[begins[partition] : begins[partition + 1]],
-                )
+                partition_rows = ordered[begins[partition] : begins[partition + 1]]
+                for batch in self._encode_batches(columns, partition_rows):
+                    yield PartitionBatch(topic, partition, batch)
 
     def _by_topic(self, columns: RecordColumns) -> Iterator[tuple[str, Longs]]:
         if self._topic is not None:
@@ -123,24 +126,24 @@ class ArrowEncoder:
         for code, topic in enumerate(coded.dictionary.to_pylist()):
             yield topic, order[begins[code] : begins[code + 1]]
 
-    def _pack(self, place: Packed, columns: RecordColumns, rows: Longs) -> Iterator[Packed]:
+    def _encode_batches(self, columns: RecordColumns, rows: Longs) -> Iterator[EncodedBatch]:
         first, last = 0, len(rows)
         while first < last:
-            reached, packed = self._batch(columns, rows, first, last, self._buffer)
-            if packed is None:
+            reached, batch = self._encode_batch(columns, rows, first, last, self._buffer)
+            if batch is None:
                 # A record larger than a batch gets a buffer of its own. The rows after it fill
                 # batches as before.
-                room: Bytes = np.empty(_size_of(columns, int(rows[first])), np.uint8)
-                reached, packed = self._batch(columns, rows, first, first + 1, room)
-                assert packed is not None, "room for the record was measured"
-            yield place._replace(records=packed)
+                buffer: Bytes = np.empty(_max_size_of(columns, int(rows[first])), np.uint8)
+                reached, batch = self._encode_batch(columns, rows, first, first + 1, buffer)
+                assert batch is not None, "the buffer is large enough for the record"
+            yield batch
             first = reached
 
-    def _batch(
+    def _encode_batch(
         self, columns: RecordColumns, rows: Longs, first: int, last: int, buffer: Bytes
-    ) -> tuple[int, PackedRecords | None]:
-        """Packs as many of the rows as fit into the buffer. Returns None if not even the first one
-        fits."""
+    ) -> tuple[int, EncodedBatch | None]:
+        """Encodes as many of the rows as fit into the buffer. Returns the index after the last
+        encoded row and the batch, or None instead of the batch if not even the first row fits."""
         reached, size_bytes, max_ms = encode_records(
             rows,
             first,
@@ -154,7 +157,7 @@ class ArrowEncoder:
         )
         if reached == first:
             return first, None
-        packed = PackedRecords(
+        batch = EncodedBatch(
             buffer[:size_bytes].tobytes(),
             reached - first,
             first_ms=int(columns.timestamps_ms[rows[first]]),
@@ -162,11 +165,12 @@ class ArrowEncoder:
             codec=self._codec,
             level=self._level,
         )
-        return reached, packed
+        return reached, batch
 
 
-def _size_of(columns: RecordColumns, row: int) -> int:
-    """Returns an upper bound of the bytes that a record takes."""
+def _max_size_of(columns: RecordColumns, row: int) -> int:
+    """Returns an upper bound of the bytes that a record takes. Raises `RecordTooLarge` above
+    1 GiB."""
     needed = RECORD_OVERHEAD + HEADER_OVERHEAD
     pairs = [(columns.keys, row, row + 1), (columns.values, row, row + 1)]
     if columns.headers is not None:
@@ -177,8 +181,5 @@ def _size_of(columns: RecordColumns, row: int) -> int:
         needed += int(column.ends[end]) - int(column.ends[begin])
         needed += HEADER_OVERHEAD * (end - begin)
     if needed > _MAX_RECORD_BYTES:
-        raise RecordTooLarge(f"a record of {needed} bytes cannot be sent")
+        raise RecordTooLarge(f"a record of about {needed} bytes is larger than the limit of 1 GiB")
     return needed
-
-
-_NOTHING = PackedRecords(b"", 0)

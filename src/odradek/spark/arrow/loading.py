@@ -1,7 +1,8 @@
-"""Loads the compiled loops before they are needed.
+"""Loads the compiled functions (`kernels`) before they are needed.
 
 Numba caches compiled functions on disk and reads them at the first call in each process, which
-takes a quarter of a second in all. A process that forks others calls this once for all of them.
+takes a quarter of a second in all. Spark's worker daemon (`odradek.spark.worker_daemon`) calls
+`load_kernels` once before it forks its workers.
 """
 
 import pyarrow as pa
@@ -11,10 +12,10 @@ from odradek.spark.arrow.decoding import ArrowDecoder
 from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
 
 
-def load_loops() -> None:
-    """Encodes and decodes a few records, which loads all loops. Later calls have the same argument
-    types (`kernels.read_only`), so nothing is compiled again."""
-    place = TopicPartition("loading", 0)
+def load_kernels() -> None:
+    """Encodes and decodes a few records, which calls and so loads all compiled functions. Later
+    calls have the same argument types (`kernels.read_only`), so nothing is compiled again."""
+    topic_partition = TopicPartition("loading", 0)
     rows = pa.record_batch(
         {
             "key": pa.array([b"k", None], pa.binary()),
@@ -23,7 +24,7 @@ def load_loops() -> None:
     )
     columns = record_columns(rows, 0)
     columns.fingerprint()
-    for packed in ArrowEncoder(place.topic, lambda _: 1).pack(columns):
-        decoder = ArrowDecoder(place)
-        fetched = memoryview(packed.records.build(0)).toreadonly()
+    for encoded in ArrowEncoder(topic_partition.topic, lambda _: 1).encode(columns):
+        decoder = ArrowDecoder(topic_partition)
+        fetched = memoryview(encoded.batch.build(0)).toreadonly()
         assert sum(batch.num_rows for batch in decoder.decode(fetched, 0, 2)) == 2

@@ -13,7 +13,7 @@ from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import ProducerSettings
 from odradek.client.sync import LoopThread
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.spark.arrow.encoding import PackedRecords
+from odradek.spark.arrow.encoding import EncodedBatch
 
 
 class _WholeBatchProducer(Producer):
@@ -24,7 +24,7 @@ class _WholeBatchProducer(Producer):
         self.failure: BaseException | None = None
         self.acknowledged_batches = 0
 
-    async def send_batch(self, topic: str, partition: int, records: PackedRecords) -> None:
+    async def send_batch(self, topic: str, partition: int, records: EncodedBatch) -> None:
         """Appends a batch to the accumulator; waits while the buffer is full. `failure` keeps the
         error of the first batch that failed."""
         sender, target = await self._ready(topic, partition, records.size_bytes)
@@ -75,7 +75,7 @@ class BatchProducer:
         ids."""
         return self._thread.call(self._producer.topic_id(topic))
 
-    def send(self, topic: str, partition: int, records: PackedRecords) -> None:
+    def send(self, topic: str, partition: int, records: EncodedBatch) -> None:
         """Waits only while the buffer is full. Raises the error of an earlier batch that failed."""
         self._raise_failure()
         self._thread.call(self._producer.send_batch(topic, partition, records))

@@ -115,11 +115,11 @@ async def test_a_connection_that_closes_in_the_middle_of_a_pass_makes_all_partit
     fetch = Fetch(session.due, session)
     fetch.start_waiting(1e9, ends_for_next_request=False)
     for entry in session.due.take_all():
-        entry.told_high_watermark = 5
+        entry.last_sent_high_watermark = 5
     fetch.close()
     assert fetch.state is FetchState.ABANDONED
     assert [entry.partition for entry in session.due.take_all()] == [0, 1, 2]
-    assert all(entry.told_high_watermark == -1 for entry in session.entries.values())
+    assert all(entry.last_sent_high_watermark == -1 for entry in session.entries.values())
 
 
 async def test_a_partition_that_no_change_would_make_due_is_noticed_with_the_response() -> None:

@@ -90,7 +90,7 @@ class TestGroups:
         [
             ((), "--list is needed"),
             (("--list", "--consumer", "--share"), "--consumer and --share cannot"),
-            (("--list", "--consumer", "--protocol", "x"), "cannot go with --group-type"),
+            (("--list", "--consumer", "--protocol", "x"), "cannot be used with --group-type"),
             (("--list", "--group-type", "odd"), "there are Classic, Consumer, Share, Streams"),
         ],
     )

@@ -24,11 +24,15 @@ def test_keys_are_those_of_the_serializer(text: str, serializer: str, expected: 
 
 
 @pytest.mark.parametrize(
-    ("text", "serializer"),
-    [("x", "LongSerializer"), ("70000", "ShortSerializer"), ("zz", "HexSerializer")],
+    ("text", "serializer", "reason"),
+    [
+        ("x", "LongSerializer", "'x' is not an integer of 8 bytes"),
+        ("70000", "ShortSerializer", "'70000' is not an integer of 2 bytes"),
+        ("zz", "HexSerializer", "'zz' is not hexadecimal"),
+    ],
 )
-def test_a_key_that_does_not_fit_is_refused(text: str, serializer: str) -> None:
-    with pytest.raises(UsageError, match="does not fit"):
+def test_a_key_that_does_not_fit_is_refused(text: str, serializer: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
         get.key_bytes(text, serializer)
 
 
@@ -42,6 +46,9 @@ def test_an_unknown_serializer_is_refused() -> None:
     [
         (["--partition", "1", "--all-partitions"], "not both"),
         (["--scan", "--repeat", "3"], "--repeat"),
+        (["--json", "--formatter-property", "print.key=true"], "--json and --formatter-property"),
+        (["--json", "--key-deserializer", "LongDeserializer"], "--json and --key-deserializer"),
+        (["--json", "--value-deserializer", "LongDeserializer"], "--json and --value-deserializer"),
     ],
 )
 def test_flags_that_contradict_are_refused(flags: list[str], reason: str) -> None:
@@ -49,4 +56,4 @@ def test_flags_that_contradict_are_refused(flags: list[str], reason: str) -> Non
     get.add_arguments(parser)
     arguments = parser.parse_args(["--topic", "t", "--key", "k", *flags])
     with pytest.raises(UsageError, match=reason):
-        get.check(arguments)
+        get.check_arguments(arguments)

@@ -81,6 +81,14 @@ def test_an_unknown_deserializer_is_refused() -> None:
         RecordFormatter({"key.deserializer": "com.example.Mine"})
 
 
+@pytest.mark.parametrize("name", ["print.ofset", "headers.deserializer"])
+def test_a_property_without_effect_is_refused(name: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"no formatter property {name}; there are print.timestamp"
+    ):
+        RecordFormatter({name: "true"})
+
+
 def test_json_is_one_line_with_bytes_in_base64() -> None:
     record = Consumed(key=b"\xff", value="ä\n".encode(), headers=[("h", None)])
     line = JsonFormatter().format(record)

@@ -17,7 +17,7 @@ def _checked(*flags: str) -> None:
         (("--topic", "a", "--include", "b"), "give --topic NAME, or --include PATTERN"),
         (("--list", "--check"), "give --list or --check, not both"),
         (("--merge", "--topic", "a"), "leave out --topic"),
-        (("--check", "--follow"), "--follow cannot go with it"),
+        (("--check", "--follow"), "--follow cannot be used with it"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(flags: tuple[str, ...], said: str) -> None:

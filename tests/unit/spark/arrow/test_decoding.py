@@ -188,7 +188,7 @@ def test_a_header_without_a_name_is_read_as_null() -> None:
     assert columns.headers is not None
     no_name = columns.headers.names._replace(is_valid=read_only(np.zeros(1, np.uint8)))
     columns = columns._replace(headers=columns.headers._replace(names=no_name))
-    (packed,) = ArrowEncoder("t", lambda _: 1).pack(columns)
-    buffer = memoryview(packed.records.build(0)).toreadonly()
+    (encoded,) = ArrowEncoder("t", lambda _: 1).encode(columns)
+    buffer = memoryview(encoded.batch.build(0)).toreadonly()
     (batch,) = ArrowDecoder(PLACE, with_headers=True).decode(buffer, 0, 1)
     assert batch.column("headers").to_pylist() == [[{"key": None, "value": b"x"}]]

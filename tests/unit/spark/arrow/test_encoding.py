@@ -56,9 +56,9 @@ def packed(
 ) -> dict[tuple[str, int], list[Record]]:
     encoder = ArrowEncoder(topic, lambda _: 3, batch_bytes=batch_bytes)
     found: dict[tuple[str, int], list[Record]] = defaultdict(list)
-    for one in encoder.pack(columns):
-        records = decode_records(one.records.build())
-        assert one.records.record_count == len(records)
+    for one in encoder.encode(columns):
+        records = decode_records(one.batch.build())
+        assert one.batch.record_count == len(records)
         assert [record.offset for record in records] == list(range(len(records)))
         found[one.topic, one.partition] += records
     return found
@@ -76,8 +76,8 @@ def test_rows_come_out_as_they_went_in(
         place = row["partition"]
         if place is None:
             key = row["key"]
-            # Without a key, the encoder's first turn is partition 1.
-            place = 1 if key is None else (murmur2(key) & 0x7FFFFFFF) % 3  # type: ignore[arg-type]
+            # Without a key, the first Arrow batch goes to partition 0.
+            place = 0 if key is None else (murmur2(key) & 0x7FFFFFFF) % 3  # type: ignore[arg-type]
         wanted[row["topic"], place].append(row)  # type: ignore[index]
     assert found.keys() == wanted.keys()
     for place, records in found.items():
@@ -102,15 +102,21 @@ def test_strings_and_a_topic_for_all() -> None:
 def test_rows_without_a_key_take_turns_by_batch() -> None:
     columns = record_columns(pa.record_batch([pa.array([b"v"] * 5)], names=["value"]), NOW_MS)
     encoder = ArrowEncoder("t", lambda _: 3)
-    places = [[one.partition for one in encoder.pack(columns)] for _ in range(4)]
-    assert places == [[1], [2], [0], [1]]
+    places = [[one.partition for one in encoder.encode(columns)] for _ in range(4)]
+    assert places == [[0], [1], [2], [0]]
+
+
+def test_rows_without_a_key_start_at_the_first_partition() -> None:
+    columns = record_columns(pa.record_batch([pa.array([b"v"])], names=["value"]), NOW_MS)
+    encoder = ArrowEncoder("t", lambda _: 3, first_partition=5)
+    assert [[batch.partition for batch in encoder.encode(columns)] for _ in range(2)] == [[2], [0]]
 
 
 def test_a_record_larger_than_a_batch_goes_alone() -> None:
     values = pa.array([b"a" * 10, b"b" * 5000, b"c" * 10])
     columns = record_columns(pa.record_batch([values], names=["value"]), NOW_MS)
     encoder = ArrowEncoder("t", lambda _: 1, batch_bytes=100)
-    counts = [one.records.record_count for one in encoder.pack(columns)]
+    counts = [one.batch.record_count for one in encoder.encode(columns)]
     assert sum(counts) == 3
 
 
@@ -118,9 +124,9 @@ def test_batches_after_a_large_record_are_as_small_as_before() -> None:
     values = pa.array([b"a" * 5000, *[b"b" * 10] * 40])
     columns = record_columns(pa.record_batch([values], names=["value"]), NOW_MS)
     encoder = ArrowEncoder("t", lambda _: 1, batch_bytes=100)
-    first, *others = encoder.pack(columns)
-    assert first.records.record_count == 1
-    assert max(one.records.size_bytes for one in others) <= 100 + HEADER_SIZE
+    first, *others = encoder.encode(columns)
+    assert first.batch.record_count == 1
+    assert max(one.batch.size_bytes for one in others) <= 100 + HEADER_SIZE
 
 
 def test_a_partition_that_is_not_there_is_refused() -> None:
@@ -205,10 +211,10 @@ def test_a_missing_topic_is_refused() -> None:
 @pytest.mark.parametrize("codec", list(Codec))
 def test_batches_are_compressed(codec: Codec) -> None:
     columns = record_columns(pa.record_batch([pa.array([b"v" * 99] * 99)], names=["value"]), NOW_MS)
-    (one,) = ArrowEncoder("t", lambda _: 1, codec=codec).pack(columns)
-    batch = one.records.build(0, 5, 6, 7, is_transactional=True)
+    (one,) = ArrowEncoder("t", lambda _: 1, codec=codec).encode(columns)
+    batch = one.batch.build(0, 5, 6, 7, is_transactional=True)
     assert [record.value for record in decode_records(batch)] == [b"v" * 99] * 99
-    assert len(batch) == one.records.size_bytes
+    assert len(batch) == one.batch.size_bytes
 
 
 @given(st.binary(max_size=64))

@@ -11,7 +11,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.spark.arrow import kernels
 from odradek.spark.arrow.decoding import ArrowDecoder
 from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
-from odradek.spark.arrow.loading import load_loops
+from odradek.spark.arrow.loading import load_kernels
 
 _PLACE = TopicPartition("t", 0)
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -51,13 +51,13 @@ def _writable(values: pa.Array) -> pa.Array:
 )
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_whatever_rows_are_like(columns: dict[str, pa.Array], codec: Codec) -> None:
-    load_loops()
+    load_kernels()
     before = _compiled()
     batch = record_columns(pa.record_batch(columns), 0)
     batch.fingerprint()
     topic = None if "topic" in columns else _PLACE.topic
-    for packed in ArrowEncoder(topic, lambda _: 1, codec=codec).pack(batch):
-        sent = packed.records.build(0)
+    for encoded in ArrowEncoder(topic, lambda _: 1, codec=codec).encode(batch):
+        sent = encoded.batch.build(0)
         for fetched in (memoryview(sent), memoryview(bytearray(sent))):
             for with_headers in (False, True):
                 decoder = ArrowDecoder(_PLACE, with_headers=with_headers)

@@ -1,5 +1,5 @@
-"""What a recipe is given: a broker, a Spark session, a directory, and functions that show
-results."""
+"""The environment of a recipe: a broker, a Spark session, a directory, and functions that read,
+write and show results. `odradek recipe` makes it and passes it to the recipe's function `run`."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -12,62 +12,77 @@ from pyspark.sql import functions as f
 
 from odradek.recipes.charts import Chart
 from odradek.spark.spark_session import session
-from odradek.spark.updates import into_topic
+from odradek.spark.updates import into_topic as update_writer
 from odradek.testing import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-_SETTINGS: Final = {
+_SPARK_CONFIG: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
     # A recipe takes seconds, so Java's optimising compiler (C2) would cost more than it gains.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
-# Records have the timestamps of a day long ago. Without this setting retention would delete them.
-_BROKER: Final = {"log.retention.ms": "-1", "log.message.timestamp.before.max.ms": str(1 << 60)}
+# Records have the timestamps of a day long ago. Without log.retention.ms=-1 retention would delete
+# them. Without the second setting the broker would reject them.
+_BROKER_SETTINGS: Final = {
+    "log.retention.ms": "-1",
+    "log.message.timestamp.before.max.ms": str(1 << 60),
+}
 
 
 @dataclass
-class Stage:
+class RecipeEnvironment:
+    """The broker and the Spark session of a recipe, and short forms of what recipes do with them.
+    `charts` are the charts that were shown, for the option --png."""
+
     spark: "SparkSession"
     brokers: Cluster
     directory: str
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
     charts: list[Chart] = field(default_factory=list)
 
     @property
-    def servers(self) -> dict[str, str]:
+    def connection_options(self) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.brokers.bootstrap}
 
-    def topic(self, name: str, partitions: int = 2, config: Mapping[str, str] | None = None) -> str:
+    def create_topic(
+        self, name: str, partitions: int = 2, config: Mapping[str, str] | None = None
+    ) -> str:
         return self.brokers.create_topic(name, partitions=partitions, config=config)
 
     def write(self, frame: "DataFrame", topic: str) -> None:
         """Writes rows with `value`, and optionally key, partition and timestamp, to a topic."""
-        frame.write.format("odradek").options(**self.servers, topic=topic).mode("append").save()
+        frame.write.format("odradek").options(**self.connection_options, topic=topic).mode(
+            "append"
+        ).save()
 
     def read(self, topic: str, **options: str) -> "DataFrame":
-        given = {"subscribe": topic, "kafka.isolation.level": "read_committed", **options}
-        if "assign" in given:
-            del given["subscribe"]
-        return self.spark.read.format("odradek").options(**self.servers, **given).load()
+        chosen = {"subscribe": topic, "kafka.isolation.level": "read_committed", **options}
+        if "assign" in chosen:
+            del chosen["subscribe"]
+        return self.spark.read.format("odradek").options(**self.connection_options, **chosen).load()
 
     def stream(self, topic: str, **options: str) -> "DataFrame":
-        given = {"subscribe": topic, "startingOffsets": "earliest", **options}
-        return self.spark.readStream.format("odradek").options(**self.servers, **given).load()
+        chosen = {"subscribe": topic, "startingOffsets": "earliest", **options}
+        return (
+            self.spark.readStream.format("odradek")
+            .options(**self.connection_options, **chosen)
+            .load()
+        )
 
-    def into_topic(
+    def start_writing(
         self, frame: "DataFrame", topic: str, name: str, mode: str = "append"
     ) -> "StreamingQuery":
         """Starts a query that writes the available records exactly once to a topic, and then
         ends."""
         writer = frame.writeStream
         if mode == "update":
-            writer = writer.foreachBatch(into_topic(**self.servers, topic=topic))
+            writer = writer.foreachBatch(update_writer(**self.connection_options, topic=topic))
         else:
-            writer = writer.format("odradek").options(**self.servers, topic=topic)
+            writer = writer.format("odradek").options(**self.connection_options, topic=topic)
         return (
             writer.option("checkpointLocation", f"{self.directory}/{name}")
             .outputMode(mode)
@@ -76,7 +91,7 @@ class Stage:
             .start()
         )
 
-    def into_table(self, frame: "DataFrame", name: str, mode: str = "complete") -> "DataFrame":
+    def query_to_table(self, frame: "DataFrame", name: str, mode: str = "complete") -> "DataFrame":
         """Runs a query over the available records and returns its result as a table in memory."""
         query = (
             frame.writeStream.format("memory")
@@ -92,9 +107,9 @@ class Stage:
     def show(self, chart: Chart) -> None:
         self.charts.append(chart)
         width = min(100, shutil.get_terminal_size((80, 24)).columns)
-        self.say("")
-        self.say(chart.text(width))
-        self.say("")
+        self.print_line("")
+        self.print_line(chart.text(width))
+        self.print_line("")
 
 
 def from_json(frame: "DataFrame", schema: str) -> "DataFrame":
@@ -110,14 +125,17 @@ def as_json(*columns: str) -> Any:
 
 
 @contextmanager
-def raised(say: Callable[[str], None]) -> Iterator[Stage]:
-    """Yields a stage, and removes everything it has created afterwards."""
+def recipe_environment(print_line: Callable[[str], None]) -> Iterator[RecipeEnvironment]:
+    """Starts a broker and Spark, and yields their environment. Afterwards stops both and removes
+    their files."""
     with TemporaryDirectory(prefix="odradek-recipe-") as directory:
-        say("starting a broker and Spark ...")
-        with Cluster(settings=_BROKER) as brokers:
-            spark = session("odradek-recipe", config={**_SETTINGS, "spark.local.dir": directory})
+        print_line("starting a broker and Spark ...")
+        with Cluster(settings=_BROKER_SETTINGS) as brokers:
+            spark = session(
+                "odradek-recipe", config={**_SPARK_CONFIG, "spark.local.dir": directory}
+            )
             spark.sparkContext.setLogLevel("OFF")
             try:
-                yield Stage(spark, brokers, directory, say)
+                yield RecipeEnvironment(spark, brokers, directory, print_line)
             finally:
                 spark.stop()
