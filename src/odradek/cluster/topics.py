@@ -1,11 +1,11 @@
-"""Creates, extends and deletes topics by writing to the metadata store.
+"""Creates and deletes topics, and adds partitions to them, by writing to the metadata store.
 
-Each method returns when this broker's own image shows the change. A refusal is an `ApiError` with
-the error code and the message for the client.
+The broker that gets the request does this, whether or not it is the controller. Each method returns
+when this broker's own image shows the change, and raises `ApiError` with the error code and the
+message for the client if the change is refused.
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from odradek.cluster.placement import NotEnoughBrokers, place
 from odradek.cluster.reassignment import assignment as assignment_of
 from odradek.cluster.reassignment import is_moving
 from odradek.cluster.store_errors import as_api_errors
+from odradek.cluster.topic_names import check_collision, check_topic_name
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
@@ -47,20 +48,20 @@ from odradek.world import Randomness
 
 logger = logging.getLogger("odradek.controller")
 
-_MAX_NAME_LENGTH: Final = 249
-_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
-_FROM_SETTINGS: Final = -1
+_BROKER_DEFAULT: Final = -1
 _MAX_PARTITIONS: Final = 100_000
-# As in Kafka 4: a slip of one digit must not keep the broker busy for minutes.
+# Limits the partitions that the broker places for one topic, so that a mistyped number does not
+# keep it busy for minutes. Kafka 4 limits a request to the same number (MAX_PARTITIONS_PER_BATCH).
+# Partitions with an explicit assignment are limited by the size of the request alone.
 _MAX_NEW_PARTITIONS: Final = 10_000
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. -1 stands for the broker's default."""
+    """A topic to create. With -1 the broker uses its own default."""
 
     name: str
-    partitions: int = _FROM_SETTINGS
-    replication_factor: int = _FROM_SETTINGS
+    partitions: int = _BROKER_DEFAULT
+    replication_factor: int = _BROKER_DEFAULT
     assignment: Mapping[int, Sequence[int]] = {}
     overrides: Mapping[str, str | None] = {}
 
@@ -87,19 +88,19 @@ class Topics:
         self._randomness = randomness
 
     async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
-        check_name(new.name)
+        check_topic_name(new.name)
         image = self._cache.image
         if await self._is_taken(new.name, image):
-            raise _exists(new.name)
-        _check_collision(image, new.name)
+            raise _topic_exists_error(new.name)
+        check_collision(image, new.name)
         if new.name in INTERNAL_TOPICS:
-            new = self._completed(new, len(image.brokers))
-        overrides = self._checked_overrides(new.overrides)
+            new = self._with_internal_defaults(new, len(image.brokers))
+        overrides = self._check_overrides(new.overrides)
         replicas = self._replicas(image, new)
         if validate_only:
             return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
         topic_id = TopicId(self._randomness.uuid().bytes)
-        states = [_led_by_first(brokers, image) for brokers in replicas]
+        states = [_new_partition_state(brokers, image) for brokers in replicas]
         with as_api_errors():
             await self._create(new.name, TopicAssignment(topic_id, replicas), states, overrides)
         logger.info(
@@ -118,8 +119,8 @@ class Topics:
         states: Sequence[PartitionState],
         overrides: Mapping[str, str],
     ) -> None:
-        """Creates the topic at once or, if the store does not take that, with fewer partitions to
-        which the others are added."""
+        """Creates the topic in one multi. If that is too big for the store, creates the topic with
+        fewer partitions and adds the others."""
         count = len(states)
         while True:
             first = assignment._replace(replicas=assignment.replicas[:count])
@@ -130,60 +131,66 @@ class Topics:
                 if count == 1:
                     raise
                 count = (count + 1) // 2
-        if not await self._add(name, assignment.topic_id, count, assignment.replicas[count:]):
+        if not await self._add_partitions(
+            name, assignment.topic_id, count, assignment.replicas[count:]
+        ):
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"Topic '{name}' was changed while it was being made; look what it has become.",
+                f"Topic '{name}' was created, but was changed or deleted before all its partitions "
+                "were added. Describe it to see its state.",
             )
 
-    async def _add(
+    async def _add_partitions(
         self,
         name: str,
         topic_id: TopicId,
         first: int,
         added: Sequence[tuple[int, ...]],
     ) -> bool:
-        """Adds partitions with these replicas, numbered from `first`, in as few multis as the store
-        takes; after each of them the topic is valid. Returns False if the topic does not have
-        `first` partitions, or has been replaced by another topic."""
+        """Adds partitions with these replicas, numbered from `first`, in multis that are as large
+        as the store accepts. The topic is valid after each of them. Returns False if the topic
+        does not have `first` partitions, or was deleted (and perhaps created again)."""
         tries = Tries(f"topic '{name}'")
-        made, most, may_be_made = first, len(added), 0
-        while made < first + len(added):
+        partition_count, max_chunk, uncertain_count = first, len(added), 0
+        while partition_count < first + len(added):
             image = self._cache.image
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 return False
-            after = tuple(partition.replicas for partition in topic.partitions[made:][:may_be_made])
-            if after and after == tuple(added[made - first :][:may_be_made]):
+            stored = tuple(
+                partition.replicas
+                for partition in topic.partitions[partition_count:][:uncertain_count]
+            )
+            if stored and stored == tuple(added[partition_count - first :][:uncertain_count]):
                 # The multi whose reply was lost was carried out.
-                made, may_be_made = made + may_be_made, 0
+                partition_count, uncertain_count = partition_count + uncertain_count, 0
                 continue
-            if len(topic.partitions) != made:
+            if len(topic.partitions) != partition_count:
                 return False
-            chunk = tuple(added[made - first :][:most])
-            before = assignment_of(topic, {})
-            states = [_led_by_first(brokers, image) for brokers in chunk]
+            chunk = tuple(added[partition_count - first :][:max_chunk])
+            assignment = assignment_of(topic, {})
+            states = [_new_partition_state(brokers, image) for brokers in chunk]
             try:
                 outcome = await write(
                     self._cache,
                     *topic.checks(),
                     Set(
                         topic_path(name),
-                        before._replace(replicas=before.replicas + chunk).encode(),
+                        assignment._replace(replicas=assignment.replicas + chunk).encode(),
                         topic.version,
                     ),
-                    *create_partitions(name, made, states),
+                    *create_partitions(name, partition_count, states),
                 )
             except ChangeTooBig:
-                if most == 1:
+                if max_chunk == 1:
                     raise
-                most = (most + 1) // 2
+                max_chunk = (max_chunk + 1) // 2
                 continue
             tries.count(outcome)
             if outcome is Outcome.WRITTEN:
-                made, may_be_made = made + len(chunk), 0
+                partition_count, uncertain_count = partition_count + len(chunk), 0
             elif outcome is Outcome.UNKNOWN:
-                may_be_made = len(chunk)
+                uncertain_count = len(chunk)
         return True
 
     async def _write_new(
@@ -203,22 +210,23 @@ class Topics:
                 return
             except (BadVersion, NodeExists, NoNode) as refusal:
                 if refusal.path == config_path:
-                    # Another client created a topic of this name and deleted it, or is doing so.
+                    # The config node changed since it was read: another client is creating or
+                    # deleting a topic of this name.
                     tries.lost_race()
                     continue
                 if not isinstance(refusal, NodeExists):
                     raise
-                # It is this one if only the reply to an earlier attempt was lost.
+                # An earlier attempt, whose reply was lost, may have created this very topic.
                 image = await self._cache.caught_up(topic_path(name))
                 if assignment.topic_id not in image.topics_by_id:
-                    raise _exists(name) from None
+                    raise _topic_exists_error(name) from None
                 return
             except OutcomeUnknown:
                 tries.unknown_outcome()
 
     async def delete(self, name: str, topic_id: TopicId | None = None) -> None:
-        """Deletes the topic with this id; without one, the topic that has this name now. A topic
-        that is created under the same name meanwhile is another one, and is not deleted."""
+        """Deletes the topic with this id; without an id, the topic that has this name now. If that
+        topic is deleted and created again meanwhile, the new topic is not deleted."""
         if not self._settings.broker.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
         with as_api_errors():
@@ -229,26 +237,32 @@ class Topics:
         tries = Tries(f"topic '{name}'")
         code = ErrorCode.UNKNOWN_TOPIC_ID if topic_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         may_be_done = False
-        most: int | None = None
+        max_operations: int | None = None
         while True:
             tree = await self._store.read_tree(topic_path(name))
-            found = self._topic_id(name, tree)
-            if found is None or topic_id not in (None, found):
+            stored_id = self._topic_id(name, tree)
+            if stored_id is None or topic_id not in (None, stored_id):
                 await self._cache.caught_up(topic_path(name))
                 if may_be_done:
                     return
-                raise ApiError(code, _unknown(name) if found is None else _another(name))
-            topic_id = found
+                raise ApiError(
+                    code,
+                    _unknown_topic_message(name) if stored_id is None else _other_id_message(name),
+                )
+            topic_id = stored_id
             config = await self._store.read(topic_config_path(name))
             operations = delete_topic(name, tree, config)
             try:
-                # If that is too much at once, the nodes of the partitions go first.
-                outcome = await write(self._cache, *operations[:most])
+                # If the multi is too big, the nodes of the partitions are deleted first, in
+                # several multis.
+                outcome = await write(self._cache, *operations[:max_operations])
             except ChangeTooBig:
-                most = len(operations[:most]) // 2
+                max_operations = len(operations[:max_operations]) // 2
                 continue
             tries.count(outcome)
-            if outcome is Outcome.WRITTEN and (most is None or most >= len(operations)):
+            if outcome is Outcome.WRITTEN and (
+                max_operations is None or max_operations >= len(operations)
+            ):
                 return
             may_be_done = may_be_done or outcome is not Outcome.LATE
 
@@ -263,7 +277,7 @@ class Topics:
             known = self._cache.image.topics.get(name)
             return NO_TOPIC_ID if known is None else known.topic_id
 
-    async def grow(
+    async def add_partitions(
         self,
         name: str,
         partitions: int,
@@ -271,7 +285,8 @@ class Topics:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Adds partitions, up to the number `partitions`. `assignment` is for the new ones."""
+        """Adds partitions until the topic has `partitions` of them. `assignment` has the replicas
+        of the new partitions; None lets the broker place them."""
         image = self._cache.image
         if name not in image.topics:
             # Another broker may have created it a moment ago.
@@ -279,27 +294,32 @@ class Topics:
                 image = await self._cache.caught_up(topic_path(name))
         topic = image.topics.get(name)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown_topic_message(name))
         if any(is_moving(partition) for partition in topic.partitions):
             raise ApiError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
-                f"Partitions of '{name}' are being moved; try again when they have arrived.",
+                f"A reassignment of topic '{name}' is in progress; try again when it is complete.",
             )
         added = self._added_replicas(image, topic, partitions, assignment)
         if validate_only:
             return
         with as_api_errors():
-            is_added = await self._add(name, topic.topic_id, len(topic.partitions), added)
+            is_added = await self._add_partitions(
+                name, topic.topic_id, len(topic.partitions), added
+            )
         if not is_added:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
             )
-        logger.info("topic %s: grown to partitions: %d", name, partitions)
+        logger.info("topic %s: partitions added, now %d", name, partitions)
 
     async def _is_taken(self, name: str, image: ClusterImage) -> bool:
-        """Returns whether there is a topic of this name. If the image has one, the store is asked
-        by a check: unlike a read, it is never answered by a ZooKeeper server that lags behind, so a
-        topic that another broker has just deleted can be created again at once."""
+        """Returns whether the topic is in the image and still exists in the store.
+
+        A topic that is only in the store is found later, by `_write_new`. The store is asked by a
+        Check operation: unlike a read, it is never answered by a ZooKeeper server that lags behind,
+        so a topic that another broker has just deleted can be created again at once.
+        """
         topic = image.topics.get(name)
         if topic is None:
             return False
@@ -312,19 +332,23 @@ class Topics:
             return False
         return True
 
-    def _completed(self, new: NewTopic, brokers: int) -> NewTopic:
-        """Completes an internal topic by the coordinators' settings where it asks for none."""
+    def _with_internal_defaults(self, new: NewTopic, broker_count: int) -> NewTopic:
+        """Fills in the partitions, the replication factor and the overrides of an internal topic
+        from the coordinators' settings, where the request has none."""
         factor = len(new.assignment[0]) if new.assignment.get(0) else new.replication_factor
-        given = None if factor == _FROM_SETTINGS else factor
-        usual = internal_topic(new.name, brokers, self._settings.broker, given)
-        asked = {name: value for name, value in new.overrides.items() if value is not None}
-        new = new._replace(overrides=required_overrides(new.name, {**usual.overrides, **asked}))
+        requested_factor = None if factor == _BROKER_DEFAULT else factor
+        defaults = internal_topic(new.name, broker_count, self._settings.broker, requested_factor)
+        requested_overrides = {
+            name: value for name, value in new.overrides.items() if value is not None
+        }
+        overrides = {**defaults.overrides, **requested_overrides}
+        new = new._replace(overrides=required_overrides(new.name, overrides))
         if new.assignment:
             return new
-        partitions = usual.partitions if new.partitions == _FROM_SETTINGS else new.partitions
-        return new._replace(partitions=partitions, replication_factor=usual.replication_factor)
+        partitions = defaults.partitions if new.partitions == _BROKER_DEFAULT else new.partitions
+        return new._replace(partitions=partitions, replication_factor=defaults.replication_factor)
 
-    def _checked_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
+    def _check_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
         try:
             check_topic_overrides(overrides, self._settings.broker.topic_defaults)
         except InvalidSetting as error:
@@ -333,7 +357,7 @@ class Topics:
 
     def _replicas(self, image: ClusterImage, new: NewTopic) -> tuple[tuple[int, ...], ...]:
         if new.assignment:
-            if new.partitions != _FROM_SETTINGS or new.replication_factor != _FROM_SETTINGS:
+            if new.partitions != _BROKER_DEFAULT or new.replication_factor != _BROKER_DEFAULT:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     "Give either a replica assignment or numbers of partitions and replicas.",
@@ -341,26 +365,30 @@ class Topics:
             if sorted(new.assignment) != list(range(len(new.assignment))):
                 raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "Partitions are numbered from 0 without gaps.",
+                    "The assignment must name partitions 0 to N without gaps; "
+                    f"it has {counted(len(new.assignment), 'partition')}.",
                 )
-            return _checked(image, [new.assignment[index] for index in sorted(new.assignment)])
+            return _check_assignment(
+                image, [new.assignment[index] for index in sorted(new.assignment)]
+            )
         settings = self._settings.broker
         partitions, factor = new.partitions, new.replication_factor
-        if partitions == _FROM_SETTINGS:
+        if partitions == _BROKER_DEFAULT:
             partitions = settings.num_partitions
-        if factor == _FROM_SETTINGS:
+        if factor == _BROKER_DEFAULT:
             factor = settings.default_replication_factor
         if not 0 < partitions <= _MAX_PARTITIONS:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"The number of partitions is 1 to {_MAX_PARTITIONS}, not {partitions}.",
+                f"The number of partitions must be 1 to {_MAX_PARTITIONS}, not {partitions}.",
             )
         if factor < 1:
             raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor is at least 1."
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"The replication factor must be at least 1, not {factor}.",
             )
         _check_new_partitions(partitions)
-        return self._placed(image, partitions, factor, first_partition=0)
+        return self._place_replicas(image, partitions, factor, first_partition=0)
 
     def _added_replicas(
         self,
@@ -383,16 +411,16 @@ class Topics:
         if assignment is None:
             _check_new_partitions(partitions - now)
             factor = len(topic.partitions[0].replicas)
-            return self._placed(image, partitions - now, factor, first_partition=now)
+            return self._place_replicas(image, partitions - now, factor, first_partition=now)
         if len(assignment) != partitions - now:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{counted(partitions - now, 'partition is', 'partitions are')} added,"
-                f" {len(assignment)} assigned.",
+                f"The request adds {counted(partitions - now, 'partition')}, but has replica "
+                f"assignments for {len(assignment)}.",
             )
-        return _checked(image, assignment)
+        return _check_assignment(image, assignment)
 
-    def _placed(
+    def _place_replicas(
         self, image: ClusterImage, partitions: int, factor: int, *, first_partition: int
     ) -> tuple[tuple[int, ...], ...]:
         racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items()}
@@ -407,44 +435,15 @@ class Topics:
         return tuple(tuple(brokers) for brokers in placed)
 
 
-def check_name(name: str) -> None:
-    """Refuses a name that a topic (and its directories) cannot have."""
-    if not name:
-        reason = "a topic needs a name"
-    elif name in (".", ".."):
-        reason = "it cannot be '.' or '..'"
-    elif len(name) > _MAX_NAME_LENGTH:
-        reason = f"it is longer than {_MAX_NAME_LENGTH} characters"
-    elif not _NAME.fullmatch(name):
-        reason = "it may hold only letters and digits of ASCII, '.', '_' and '-'"
-    else:
-        return
-    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name '{name}' is invalid: {reason}.")
-
-
 def _check_new_partitions(count: int) -> None:
     if count > _MAX_NEW_PARTITIONS:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"At most {_MAX_NEW_PARTITIONS} partitions can be made at a time, not {count}.",
+            f"At most {_MAX_NEW_PARTITIONS} partitions can be created at a time, not {count}.",
         )
 
 
-def _check_collision(image: ClusterImage, name: str) -> None:
-    """Refuses a topic whose name differs from another one's only by '.' and '_': metrics replace
-    '.' by '_', so the two would share their metrics."""
-    if "." in name or "_" in name:
-        folded = name.replace(".", "_")
-        for other in image.topics:
-            if other != name and other.replace(".", "_") == folded:
-                raise ApiError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"Topic '{name}' collides with existing topic '{other}': "
-                    "'.' and '_' are the same in metric names.",
-                )
-
-
-def _checked(
+def _check_assignment(
     image: ClusterImage, assignment: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], ...]:
     factors = {len(brokers) for brokers in assignment}
@@ -456,7 +455,8 @@ def _checked(
     for brokers in assignment:
         if len(set(brokers)) != len(brokers):
             raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(brokers)} names a broker twice."
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The replicas {list(brokers)} contain a broker twice.",
             )
         unknown = [broker for broker in brokers if broker not in image.brokers]
         if unknown:
@@ -465,19 +465,19 @@ def _checked(
     return tuple(tuple(brokers) for brokers in assignment)
 
 
-def _led_by_first(brokers: Sequence[int], image: ClusterImage) -> PartitionState:
+def _new_partition_state(brokers: Sequence[int], image: ClusterImage) -> PartitionState:
     return PartitionState(
         BrokerId(brokers[0]), LeaderEpoch(0), tuple(brokers), image.controller_epoch
     )
 
 
-def _exists(name: str) -> ApiError:
+def _topic_exists_error(name: str) -> ApiError:
     return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
-def _another(name: str) -> str:
-    return f"The topic '{name}' that there is now has another id."
+def _other_id_message(name: str) -> str:
+    return f"Topic '{name}' exists with another topic id: it was deleted and created again."
 
 
-def _unknown(name: str) -> str:
+def _unknown_topic_message(name: str) -> str:
     return f"There is no topic '{name}'."

@@ -341,7 +341,7 @@ class LeaderFetcher:
                 data.log_start_offset,
                 partition.log.log_end_offset,
             )
-            partition.start_over(data.log_start_offset)
+            partition.truncate_fully_and_start_at(data.log_start_offset)
         elif data.error_code:
             images_differ = data.error_code in _IMAGES_DIFFER
             self._delay(key, following, now_s, images_differ=images_differ)

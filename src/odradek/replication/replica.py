@@ -170,7 +170,7 @@ class Replica:
                     # DeleteRecords moved the leader's start into the middle of this batch. An empty
                     # log takes the batch from its beginning, and `update_from_leader` moves the
                     # start again.
-                    self.start_over(first.base_offset)
+                    self.truncate_fully_and_start_at(first.base_offset)
             self.log.append(records, leader_epoch=self.leader_epoch, as_follower=True)
         except InvariantViolation as violation:
             raise self.go_offline(violation) from violation
@@ -204,7 +204,7 @@ class Replica:
             raise self.go_offline(violation) from violation
         return log.log_end_offset
 
-    def start_over(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log, which starts and ends at `offset` then: the leader no longer has the
         records in between. Raises `StorageError`."""
         self.note(f"starts over at {offset}, log end {self.log.log_end_offset}")

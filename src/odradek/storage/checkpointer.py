@@ -126,7 +126,7 @@ class Checkpointer:
         if not await self.of(directory).log_starts.write():
             return
         for log, start in moved.items():
-            log.keep_start(start)
+            log.set_durable_start(start)
             if log.log_start_offset <= start:
                 directory.moved_starts.pop(log, None)
 

@@ -328,15 +328,15 @@ class LocalLog:
         self.check()
         return True
 
-    def start_over(self, offset: int) -> None:
-        """Removes everything; the log is empty at `offset`."""
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Removes all segments. The log starts and ends at `offset` then."""
         self._require_descriptors()
         self.history.note(f"started over at {offset}, was {self.offsets!r}")
         removed = self.segments.all
         try:
             self.flusher.segments_gone(removed)
             self.segments.remove_last(len(removed))
-            self.offsets.start_over(offset)
+            self.offsets.reset_to(offset)
             self.segments.begin(offset)
             self.producers.drop_snapshots()
         except OSError as error:
@@ -400,7 +400,7 @@ class LocalLog:
             )
             # No checkpoint is needed: the name of the first segment is the log start offset.
             self.advance_start(first_kept)
-            self.offsets.keep_start(first_kept)
+            self.offsets.set_durable_start(first_kept)
         self.remove_first(expired.segments)
 
     # Compaction

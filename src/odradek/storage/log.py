@@ -44,7 +44,8 @@ from odradek.storage.local_log import (
     Compacted,
     LocalLog,
 )
-from odradek.storage.producer_state import ProducerStates, RememberedBatch, Verification
+from odradek.storage.producer_entry import RememberedBatch
+from odradek.storage.producer_state import ProducerStates, Verification
 from odradek.storage.retention import count_expired
 from odradek.storage.segment import Segment
 from odradek.storage.staged_batch import STAGING_SIZES, StagedBatch
@@ -114,13 +115,13 @@ class Log:
 
     @property
     def durable_start_offset(self) -> int:
-        """Where the log starts after a crash, or later: below `log_start_offset` until the
-        checkpoint of DeleteRecords is written."""
+        """The lowest offset at which the log can start after a crash. It is below
+        `log_start_offset` until the checkpoint of DeleteRecords is written."""
         return self._offsets.durable_start
 
-    def keep_start(self, offset: int) -> None:
-        """`Checkpointer` has made a log start durable."""
-        self._offsets.keep_start(offset)
+    def set_durable_start(self, offset: int) -> None:
+        """Notes that `Checkpointer` has written this log start to disk."""
+        self._offsets.set_durable_start(offset)
 
     @property
     def log_end_offset(self) -> int:
@@ -446,7 +447,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next record gets `offset`."""
         self.require_usable()
-        self._local.start_over(offset)
+        self._local.truncate_fully_and_start_at(offset)
         self.directory.on_truncation(self)
         # There is nothing that could be lost.
         self.flusher.flushed.advance(offset)

@@ -5,13 +5,14 @@
     first dirty offset <= log end offset
 
 - log start offset (`start`): the first offset that a consumer may ask for. Retention and
-  DeleteRecords advance it; only `start_over` sets it back.
-- durable start (`durable_start`): where the log starts, at the least, after a crash. It is behind
-  the log start until DeleteRecords has written its checkpoint.
-- high watermark (`high_watermark`): what the replica last said it was. The log keeps it for the
-  checkpoint, for retention and for compaction, and never uses it to decide what may be read.
-- first dirty offset (`first_dirty`): how far the log is compacted. The cleaner advances it, a
-  truncation sets it back.
+  DeleteRecords advance it; only `reset_to` sets it back.
+- durable start (`durable_start`): the lowest offset at which the log can start after a crash. It
+  is behind the log start until DeleteRecords has written its checkpoint.
+- high watermark (`high_watermark`): the high watermark that the replica set last. The log keeps it
+  for the checkpoint, for retention and for compaction, and never uses it to decide what may be
+  read.
+- first dirty offset (`first_dirty`): the first offset that is not compacted yet. The cleaner
+  advances it, a truncation sets it back.
 - log end offset (`end`): the offset that the next record gets. A truncation sets it back.
 
 How much of the log is durable (flushed offset, recovery point) is kept by `Flusher`.
@@ -21,7 +22,8 @@ from odradek.storage.log_history import LogHistory
 
 
 class LogOffsets:
-    """Owned by `Log`, which alone moves them. Every move checks the order it may break."""
+    """The offsets of one `Log`, which alone moves them. A method that could break the order checks
+    it: `reset_to` and `set_durable_start` keep it by what they assign."""
 
     __slots__ = ("_history", "durable_start", "end", "first_dirty", "high_watermark", "start")
 
@@ -35,21 +37,22 @@ class LogOffsets:
         return f"{self.start}..{self.end}"
 
     def advance_end(self, end: int) -> None:
-        """Batches were appended."""
+        """Moves the log end up after an append."""
         if end <= self.end:
             raise self._history.violation(f"an append moves the log end from {self.end} to {end}")
         self.end = end
 
     def truncate_end(self, end: int) -> None:
-        """The log was truncated: nothing else may stand above its end."""
+        """Moves the log end down after a truncation, and with it every offset above it."""
         if end > self.end:
             raise self._history.violation(f"a truncation moves the log end {self.end} up to {end}")
         self.end = end
         self._limit_to_end()
         self.check()
 
-    def start_over(self, offset: int) -> None:
-        """The log was emptied, and its next record gets `offset`."""
+    def reset_to(self, offset: int) -> None:
+        """Moves all offsets of a log that was emptied: its next record gets `offset` (Kafka:
+        truncateFullyAndStartAt)."""
         self.start = self.durable_start = self.end = offset
         self._limit_to_end()
 
@@ -58,20 +61,21 @@ class LogOffsets:
         self.first_dirty = min(self.first_dirty, self.end)
 
     def advance_start(self, start: int) -> None:
-        """Retention or DeleteRecords took what lies below `start`."""
+        """Moves the log start up after retention or DeleteRecords deleted the records below."""
         if not self.start < start <= self.end:
             raise self._history.violation(
                 f"the log start moves from {self.start} to {start}, the log ends at {self.end}"
             )
         self.start = start
 
-    def keep_start(self, start: int) -> None:
-        """A crash cannot take the log start back below `start`. The log may have been emptied
-        meanwhile, and start earlier."""
+    def set_durable_start(self, start: int) -> None:
+        """Notes that `start` is on disk. If the log was emptied meanwhile and starts at a lower
+        offset, that offset is used."""
         self.durable_start = max(self.durable_start, min(start, self.start))
 
     def move_high_watermark(self, high_watermark: int) -> None:
-        """It may fall: a new leader knows less of it than the one before."""
+        """Sets the high watermark. It may fall: a new leader may know only a lower one than the
+        leader before."""
         if high_watermark > self.end:
             raise self._history.violation(
                 f"the high watermark {high_watermark} is beyond the log end {self.end}"

@@ -13,12 +13,8 @@ from odradek.protocol.records import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHead
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import AppendRejected
 from odradek.storage.log_context import LogContext
-from odradek.storage.producer_state import (
-    ProducerStates,
-    RememberedBatch,
-    TransactionNotOpen,
-    Verification,
-)
+from odradek.storage.producer_entry import RememberedBatch
+from odradek.storage.producer_state import ProducerStates, TransactionNotOpen, Verification
 from odradek.storage.segments import Segments
 from odradek.storage.snapshots import (
     drop_snapshots,
@@ -92,7 +88,7 @@ class ProducerHistory:
             try:
                 self.states.check_verification(header, verification)
             except TransactionNotOpen:
-                self.states.note_attempt(header)
+                self.states.note_awaiting_verification(header)
                 raise
         return duplicate
 
@@ -119,7 +115,7 @@ class ProducerHistory:
         ended = end_in_producers(self.states, header, batch, base_offset)
         if ended is None or not ended.is_aborted:
             return
-        entry = self.states.as_aborted(ended)
+        entry = self.states.transaction_index_entry(ended)
         self.aborted.add(entry)
         segment_base = self._segments.base_of(base_offset)
         try:

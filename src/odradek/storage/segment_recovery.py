@@ -76,7 +76,7 @@ class RecoveredState:
         if header.next_offset > self.producers.end_offset:
             ended = apply_to_producers(self.producers, header, batch)
             if ended is not None and ended.is_aborted:
-                self.aborted.add(self.producers.as_aborted(ended))
+                self.aborted.add(self.producers.transaction_index_entry(ended))
 
 
 def recover_segment(

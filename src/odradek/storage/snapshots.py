@@ -9,13 +9,8 @@ from odradek.protocol.records import (
     decode_records,
 )
 from odradek.storage.file_names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from odradek.storage.producer_state import (
-    REMEMBERED_BATCHES,
-    CompletedTransaction,
-    CorruptSnapshot,
-    ProducerStates,
-    RememberedBatch,
-)
+from odradek.storage.producer_entry import REMEMBERED_BATCHES, RememberedBatch
+from odradek.storage.producer_state import CompletedTransaction, CorruptSnapshot, ProducerStates
 from odradek.storage.segment import Segment
 from odradek.world.disk import Disk
 

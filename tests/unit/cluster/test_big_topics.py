@@ -71,7 +71,7 @@ async def test_a_big_topic_is_made_grown_and_deleted_in_parts() -> None:
     assert tuple(one.replicas for one in topic.partitions) == made.replicas
     assert topic.overrides == {"retention.ms": "5"}
     assert leaders(images) == [replicas[0] for replicas in made.replicas]
-    await topics.grow("big", 201, None)
+    await topics.add_partitions("big", 201, None)
     assert len(leaders(images)) == 201
     assert set(leaders(images)) == {1, 2, 3}
     assert images.image == (await MetadataCache(store).load())._replace(number=images.image.number)

@@ -66,7 +66,7 @@ CALLERS = {
     "cluster.producer_ids:start_above",
     "cluster.reassignment:write_steps",
     "cluster.state_changes:change_states",
-    "cluster.topics:Topics._add",
+    "cluster.topics:Topics._add_partitions",
     "cluster.topics:Topics._delete",
     "cluster.topics:Topics._is_taken",
     "cluster.topics:Topics._write_new",
@@ -219,7 +219,7 @@ async def _elect(broker: Broker) -> None:
 
 async def _grow_or_move(broker: Broker) -> None:
     if broker.number == 1:
-        await broker.topics.grow("t", 4, [[3, 4], [4, 3]])
+        await broker.topics.add_partitions("t", 4, [[3, 4], [4, 3]])
     else:
         await _move(broker)
 
@@ -364,7 +364,7 @@ async def test_a_slow_delete_leaves_a_topic_that_was_made_again_meanwhile(by_id:
 
     pair.racing.rival = rival
     # Somebody has deleted the one that was meant, so there is nothing left to do.
-    with pytest.raises(ApiError, match="another id") as caught:
+    with pytest.raises(ApiError, match="another topic id") as caught:
         await pair.first.topics.delete("t", topic_id if by_id else None)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert caught.value.code == unknown
@@ -416,7 +416,7 @@ async def test_a_topic_that_another_broker_made_can_be_grown_at_once() -> None:
     await pair.prepare()
     await pair.second.topics.create(NewTopic("new", assignment={0: [1, 2]}))
     assert "new" not in pair.first.images.image.topics
-    await pair.first.topics.grow("new", 2, [[2, 1]])
+    await pair.first.topics.add_partitions("new", 2, [[2, 1]])
     assert len(pair.image.topics["new"].partitions) == 2
 
 
@@ -509,7 +509,7 @@ async def test_a_slow_change_of_partitions_leaves_the_next_topic_of_the_name_as_
     before = pair.image.topics["t"]
     with suppress(ApiError):
         if change == "grow":
-            await pair.first.topics.grow("t", 3, [[1, 2]])
+            await pair.first.topics.add_partitions("t", 3, [[1, 2]])
         else:
             await reassign(pair.first.images, "t", {0: [1, 3]})
     assert pair.racing.has_raced

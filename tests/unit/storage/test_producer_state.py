@@ -15,14 +15,8 @@ from odradek.protocol.records import (
 )
 from odradek.storage import AppendRejected, AppendResult
 from odradek.storage.log import Log
-from odradek.storage.producer_state import (
-    MAX_SEQUENCE,
-    CorruptSnapshot,
-    ProducerEntry,
-    ProducerStates,
-    RememberedBatch,
-    Verification,
-)
+from odradek.storage.producer_entry import MAX_SEQUENCE, ProducerEntry, RememberedBatch
+from odradek.storage.producer_state import CorruptSnapshot, ProducerStates, Verification
 from tests.unit.storage.storage_world import NOW_MS, make_batch, make_log
 
 

@@ -34,7 +34,7 @@ async def handle(
         try:
             if named[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice.")
-            await services.topics.grow(
+            await services.topics.add_partitions(
                 topic.name,
                 topic.count,
                 None if assignment is None else [partition.broker_ids for partition in assignment],

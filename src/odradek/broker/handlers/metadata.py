@@ -26,7 +26,8 @@ from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
-from odradek.cluster.topics import NewTopic, check_name
+from odradek.cluster.topic_names import check_topic_name
+from odradek.cluster.topics import NewTopic
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.acls import Operation, ResourceType
@@ -241,7 +242,7 @@ async def _answer(
     if topic is not None:
         return await _topic(image, topic)
     try:
-        check_name(name)
+        check_topic_name(name)
         if not (create and services.settings.broker.auto_create_topics_enable):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await services.topics.create(NewTopic(name))
