@@ -93,7 +93,7 @@ class _LateMachine:
     async def _catch_up(self) -> None:
         while self._late:
             try:
-                await self._log.committed(self._late[0][0] + 1)
+                await self._log.wait_until_committed(self._late[0][0] + 1)
             except Exception:  # noqa: BLE001 - leadership is over, as the runner knows too
                 return
             self._machine.apply(self._late.popleft()[1])

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.sync import Admin, Consumer, Producer
 from odradek.protocol.types import TopicPartition
 from odradek.spark.archive import (

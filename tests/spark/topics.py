@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.producer.producer import Producer
 from odradek.client.sync import Consumer
 from odradek.protocol.types import TopicPartition

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from odradek.client.connection import Connection
     from odradek.client.consumer.consumer import Consumer
-    from odradek.client.consumer.fetched import ConsumerRecord
+    from odradek.client.consumer.fetched_batches import ConsumerRecord
     from odradek.client.errors import ClientError
     from odradek.client.group.assignment import RebalanceListener
     from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
@@ -43,7 +43,7 @@ _HOMES = {
     "ConfigType": "odradek.client.admin.types",
     "Connection": "odradek.client.connection",
     "Consumer": "odradek.client.consumer.consumer",
-    "ConsumerRecord": "odradek.client.consumer.fetched",
+    "ConsumerRecord": "odradek.client.consumer.fetched_batches",
     "ConsumerSettings": "odradek.client.settings",
     "ErrorCode": "odradek.protocol.errors",
     "GroupMetadata": "odradek.client.group.offsets",

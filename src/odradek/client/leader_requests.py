@@ -1,9 +1,10 @@
-"""Sends a request about partitions to their leaders, again until each partition has an answer.
+"""Sends requests about partitions to their leaders, until there is an answer for each partition.
 
 ListOffsets, DeleteRecords, OffsetForLeaderEpoch and look-ups of keys work like this: partitions are
-grouped by leader, leaders are asked at the same time, and partitions without an answer, because the
-leader moved or a connection failed, are asked about again after metadata was refreshed.
-`list_offsets` is here too, because admin client and consumer both need it.
+grouped by leader, and the requests to all leaders are sent at the same time. If partitions have no
+answer, because the leader moved or a connection failed, the client refreshes metadata and sends
+requests about them again. `list_offsets` is here too, because admin client and consumer both need
+it.
 """
 
 import asyncio
@@ -41,13 +42,17 @@ _FIRST_VERSIONS = {
 }
 # A topic that was created a moment ago may not have reached every broker, so it counts as unknown
 # only after this many rounds.
-_ROUNDS_FOR_A_TOPIC = 4
+_MAX_ROUNDS_FOR_UNKNOWN_TOPIC = 4
 
 Answers = dict[TopicPartition, T | KafkaError]
 
 
 class ListedOffset(NamedTuple):
-    """An offset, with the record's timestamp if it was searched by timestamp; -1 means none."""
+    """An offset of a partition.
+
+    `offset` is -1 if no record has the requested timestamp or a later one. `timestamp_ms` is the
+    timestamp of the record at the offset if the offset was looked up by timestamp, else -1.
+    """
 
     offset: Offset
     timestamp_ms: int
@@ -60,22 +65,26 @@ async def ask_leaders(
     ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
     timeout_ms: int,
 ) -> Answers[T]:
-    """Returns what the leaders answered; an error that is not retriable is an answer too."""
-    asked = dict.fromkeys(partitions)
+    """Returns the answer for each partition, or the error that its leader answered with.
+
+    A retriable error is not an answer, except UNKNOWN_TOPIC_OR_PARTITION after a few rounds. Raises
+    an error of a whole request that is not retriable, and `RequestTimedOut` after `timeout_ms`.
+    """
+    requested = dict.fromkeys(partitions)
     answers: Answers[T] = {}
     failures = cluster.retry.failures()
     last_error: BaseException | None = None
 
-    def describe() -> tuple[str, BaseException | None]:
-        missing = ", ".join(str(partition) for partition in asked if partition not in answers)
+    def timeout_message() -> tuple[str, BaseException | None]:
+        missing = ", ".join(str(partition) for partition in requested if partition not in answers)
         reason = last_error or "no leader"
         return f"no answer about {missing} within {timeout_ms} ms: {reason}", last_error
 
-    for topic in {partition.topic: None for partition in asked}:
+    for topic in {partition.topic: None for partition in requested}:
         cluster.track(topic)
-    async with deadline(timeout_ms, describe):
+    async with deadline(timeout_ms, timeout_message):
         rounds = 0
-        while missing := [partition for partition in asked if partition not in answers]:
+        while missing := [partition for partition in requested if partition not in answers]:
             if rounds > 1:
                 await failures.wait()
             if rounds and (last_error is None or needs_metadata(last_error)):
@@ -92,44 +101,49 @@ async def _round(
     answers: Answers[T],
     rounds: int,
 ) -> BaseException | None:
-    """Asks each leader once and returns the last error that may be retried."""
+    """Asks each leader once, adds to `answers`, and returns the last error of the round."""
     view = cluster.view
     by_leader: dict[BrokerId, list[TopicPartition]] = {}
     for partition in partitions:
         by_leader.setdefault(view.leader(partition), []).append(partition)
-    unknown = by_leader.pop(NO_BROKER, [])
-    outcomes = await asyncio.gather(
-        *(_ask_one(cluster, leader, led, ask) for leader, led in by_leader.items())
+    without_leader = by_leader.pop(NO_BROKER, [])
+    results = await asyncio.gather(
+        *(
+            _ask_one(cluster, leader, led_partitions, ask)
+            for leader, led_partitions in by_leader.items()
+        )
     )
     error: BaseException | None = None
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            error = outcome
+    for result in results:
+        if isinstance(result, BaseException):
+            error = result
             continue
-        for partition, answer in outcome.items():
+        for partition, answer in result.items():
             if isinstance(answer, KafkaError) and is_retriable(answer):
                 error = answer
-                if not _is_unknown(answer) or rounds < _ROUNDS_FOR_A_TOPIC:
+                if not _is_unknown_topic(answer) or rounds < _MAX_ROUNDS_FOR_UNKNOWN_TOPIC:
                     continue
             answers[partition] = answer
-    for partition in unknown:
+    for partition in without_leader:
         fault = view.errors.get(partition.topic)
         if fault is None and partition.topic in view.topics and view.partition(partition) is None:
             fault = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if fault is None:
             continue
         error = fault
-        if not is_retriable(fault) or (_is_unknown(fault) and rounds >= _ROUNDS_FOR_A_TOPIC):
+        if not is_retriable(fault) or (
+            _is_unknown_topic(fault) and rounds >= _MAX_ROUNDS_FOR_UNKNOWN_TOPIC
+        ):
             answers[partition] = fault
     return error
 
 
-def _is_unknown(error: KafkaError) -> bool:
+def _is_unknown_topic(error: KafkaError) -> bool:
     return error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _refresh(cluster: Cluster) -> None:
-    """Refreshes metadata; a failure that is retriable is left to the next round."""
+    """Refreshes metadata. A retriable error is ignored, because the next round refreshes again."""
     try:
         await cluster.refresh()
     except (ClientError, KafkaError) as error:

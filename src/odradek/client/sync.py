@@ -20,7 +20,7 @@ import uvloop
 
 from odradek.client.admin.admin import Admin as AsyncAdmin
 from odradek.client.consumer.consumer import Consumer as AsyncConsumer
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.client.producer.producer import Producer as AsyncProducer

@@ -5,14 +5,17 @@ line continues it; \\t \\n \\r \\f and \\uXXXX are escapes, any other backslash 
 """
 
 from collections.abc import Iterable
+from string import hexdigits
 
 from odradek.config.setting import InvalidSetting
 
-_WHITE = " \t\f"
+_WHITESPACE = " \t\f"
+_HEXADECIMAL = frozenset(hexdigits)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
+    """Raises `InvalidSetting` for a \\u escape that is not complete."""
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
@@ -26,7 +29,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
-    """Settings given on a command line as `name=value`."""
+    """Parses settings that are given on the command line as `name=value`."""
     properties: dict[str, str] = {}
     for override in overrides:
         name, equals, value = override.partition("=")
@@ -39,37 +42,38 @@ def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
-    """Lines that carry a setting, continuations joined, with the number of their first line."""
-    started = 0
+    """Yields each line that has a setting, joined with its continuation lines, and the number of
+    the first of them."""
+    first_number = 0
     joined = ""
     for number, raw in enumerate(_natural_lines(text), start=1):
-        line = raw.lstrip(_WHITE)
-        if not started:
+        line = raw.lstrip(_WHITESPACE)
+        if not first_number:
             if not line or line[0] in "#!":
                 continue
-            started = number
+            first_number = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             joined += line[:-1]
         else:
-            yield started, joined + line
-            started, joined = 0, ""
-    if started:
-        yield started, joined
+            yield first_number, joined + line
+            first_number, joined = 0, ""
+    if first_number:
+        yield first_number, joined
 
 
 def _natural_lines(text: str) -> list[str]:
-    # Not splitlines(): Java breaks lines at these three only, and a form feed is white space.
+    # Java ends lines only at \n, \r and \r\n; splitlines() would also end them at a form feed.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _split(line: str) -> tuple[str, str]:
     end = 0
-    while end < len(line) and line[end] not in "=:" + _WHITE:
+    while end < len(line) and line[end] not in "=:" + _WHITESPACE:
         end += 2 if line[end] == "\\" else 1
-    key, rest = line[:end], line[end:].lstrip(_WHITE)
+    key, rest = line[:end], line[end:].lstrip(_WHITESPACE)
     if rest and rest[0] in "=:":
-        rest = rest[1:].lstrip(_WHITE)
+        rest = rest[1:].lstrip(_WHITESPACE)
     return key, rest
 
 
@@ -88,7 +92,8 @@ def _unescape(text: str) -> str:
         position += 1
         if escaped == "u":
             digits = text[position : position + 4]
-            if len(digits) != 4:
+            # int() alone would also accept a sign, underscores and spaces.
+            if len(digits) != 4 or not set(digits) <= _HEXADECIMAL:
                 raise ValueError(digits)
             parts.append(chr(int(digits, 16)))
             position += 4

@@ -143,7 +143,7 @@ def _start_logs(
             directory,
             OsDisk(),
             max_bytes=settings.odradek_logs_max_file_bytes,
-            kept=settings.odradek_logs_kept_files,
+            max_backups=settings.odradek_logs_kept_files,
         )
         start_logging(
             file_level,

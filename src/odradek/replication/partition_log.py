@@ -89,7 +89,7 @@ class PartitionLog:
                 raise NotWritten(reason) from refusal
             raise _lost(refusal) from refusal
 
-    async def committed(self, offset: int) -> None:
+    async def wait_until_committed(self, offset: int) -> None:
         while True:
             self._require_leadership()
             try:

@@ -1,9 +1,9 @@
 """Holds replies until the records that they depend on are committed.
 
-A `Runner` adds replies with the offset that they wait for. They leave in the order of these offsets
-as the log commits, or fail when their time is up (`CommitTimeout`): a follower that does not answer
-delays the commit until it is removed from the in-sync set, which may take longer than clients wait.
-A decision is not undone if its reply fails: the client asks again.
+A `Runner` adds replies with the offset that they wait for. Replies are sent in the order of these
+offsets when the log has committed them, or fail after a time (`CommitTimeout`): a follower that
+does not answer delays the commit until it is removed from the in-sync set, which may take longer
+than clients wait. If a reply fails, the decision is not undone; the client sends its request again.
 """
 
 import asyncio
@@ -17,18 +17,20 @@ from odradek.statemachine.machine import Reply
 
 
 class CommitTimeout(NamedTuple):
-    """How long replies wait at most, and the error that callers get after that."""
+    """How long replies wait, and the error that callers get after that."""
 
     timeout_ms: int
     error: Callable[[], Exception]
 
 
-class Answer(Protocol):
+class SendReplies(Protocol):
+    """Sends replies to their callers, or the error in place of each reply."""
+
     def __call__(self, replies: Sequence[Reply[Any]], error: Exception | None = None) -> None: ...
 
 
 class _Entry:
-    """Replies that wait for `offset`; `replies` is empty when they have been answered."""
+    """Replies that wait for `offset`; `replies` is empty after they were sent."""
 
     __slots__ = ("deadline_s", "offset", "replies")
 
@@ -39,26 +41,27 @@ class _Entry:
 
 
 class PendingReplies:
-    """The replies of one runner that wait.
+    """The waiting replies of one runner.
 
     Invariant: while replies wait, `_task` waits for the lowest offset of the heap, and (if there
-    is a limit) `_timer` for the deadline of the oldest entry."""
+    is a time-out) `_timer` fires no later than the deadline of the oldest entry."""
 
     def __init__(
         self,
-        committed: Callable[[int], Awaitable[None]],
-        answer: Answer,
+        wait_until_committed: Callable[[int], Awaitable[None]],
+        send: SendReplies,
         fail: Callable[[Exception], None],
-        limit: CommitTimeout | None,
+        timeout: CommitTimeout | None,
     ) -> None:
-        """`committed` returns when everything below an offset is committed. If it raises,
-        leadership is lost, and `fail` is called with the reason."""
-        self._committed = committed
-        self._answer = answer
+        """`wait_until_committed` returns when everything below an offset is committed. If it
+        raises, leadership is lost, and `fail` is called with the reason."""
+        self._wait_until_committed = wait_until_committed
+        self._send = send
         self._fail = fail
-        self._limit = limit
+        self._timeout = timeout
         self._heap: list[tuple[int, int, _Entry]] = []
-        self._numbers = count()
+        # Numbers that order entries with the same offset in the heap.
+        self._tie_breakers = count()
         # In the order of their arrival, which is that of their deadlines.
         self._by_age: deque[_Entry] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -68,13 +71,13 @@ class PendingReplies:
     def add(self, offset: int, replies: Sequence[Reply[Any]]) -> None:
         """Holds the replies until everything below `offset` is committed."""
         loop = asyncio.get_running_loop()
-        limit_s = 0.0 if self._limit is None else self._limit.timeout_ms / 1000
-        entry = _Entry(offset, replies, loop.time() + limit_s)
-        heappush(self._heap, (offset, next(self._numbers), entry))
-        if self._limit is not None:
+        timeout_s = 0.0 if self._timeout is None else self._timeout.timeout_ms / 1000
+        entry = _Entry(offset, replies, loop.time() + timeout_s)
+        heappush(self._heap, (offset, next(self._tie_breakers), entry))
+        if self._timeout is not None:
             self._by_age.append(entry)
             if self._timer is None:
-                self._timer = loop.call_at(entry.deadline_s, self._time_out, self._limit)
+                self._timer = loop.call_at(entry.deadline_s, self._time_out, self._timeout)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run())
         elif offset < self._awaited:
@@ -103,19 +106,19 @@ class PendingReplies:
                 continue
             self._awaited = offset
             try:
-                await self._committed(offset)
-            except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
+                await self._wait_until_committed(offset)
+            except Exception as error:  # noqa: BLE001 - any error means that leadership is lost
                 self._fail(error)
                 return
             while heap and heap[0][0] <= offset:
                 entry = heappop(heap)[2]
                 replies, entry.replies = entry.replies, ()
                 if replies:
-                    self._answer(replies)
+                    self._send(replies)
             while self._by_age and not self._by_age[0].replies:
                 self._by_age.popleft()
 
-    def _time_out(self, limit: CommitTimeout) -> None:
+    def _time_out(self, timeout: CommitTimeout) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         # A timer of the event loop may fire a clock tick early.
@@ -123,9 +126,9 @@ class PendingReplies:
         while self._by_age:
             entry = self._by_age[0]
             if entry.replies and entry.deadline_s > now_s:
-                self._timer = loop.call_at(entry.deadline_s, self._time_out, limit)
+                self._timer = loop.call_at(entry.deadline_s, self._time_out, timeout)
                 return
             self._by_age.popleft()
             replies, entry.replies = entry.replies, ()
             if replies:
-                self._answer(replies, limit.error())
+                self._send(replies, timeout.error())

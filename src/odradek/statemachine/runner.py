@@ -87,7 +87,7 @@ class ReplicatedLog(Protocol):
         """Writes the records as one batch and returns the offset of the first."""
         ...
 
-    async def committed(self, offset: int) -> None:
+    async def wait_until_committed(self, offset: int) -> None:
         """Returns when everything below `offset` is committed."""
         ...
 
@@ -150,7 +150,7 @@ class Runner(Generic[Event, Effect, Image]):
         self._uncommitted: dict[Hashable, int] = {}
         # The end offset of the newest record of an outcome that named no subjects.
         self._unattributed = 0
-        self._pending = PendingReplies(log.committed, self._reply, self.end, limit)
+        self._pending = PendingReplies(log.wait_until_committed, self._reply, self.end, limit)
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._log_lines = LogLines(clock.monotonic_s)
         self.failure: Exception | None = None
@@ -185,7 +185,7 @@ class Runner(Generic[Event, Effect, Image]):
                     await timeslice.next_turn()
                 apply(entry)
         self._applied = end_offset
-        await self._log.committed(end_offset)
+        await self._log.wait_until_committed(end_offset)
         if self.failure is not None:
             raise self.failure
         self._loaded = True

@@ -12,17 +12,17 @@ from typing import Final
 from odradek.world import Clock, Disk
 from odradek.world.disk import File
 
-# How often a file that failed is tried again, and how often it is checked that a file exists.
+# The time between attempts to write to a file that failed, and between checks that a file exists.
 _CHECK_INTERVAL_S: Final = 1.0
 
 DEFAULT_MAX_BYTES: Final = 32 * 1024 * 1024
-DEFAULT_KEPT: Final = 4
+DEFAULT_MAX_BACKUPS: Final = 4
 
 
 class RollingFile:
-    """`server.log`, and the older files `server.log.1` (the newest of them) to `server.log.<kept>`.
+    """`server.log`, and its backups `server.log.1` (the newest) to `server.log.<max_backups>`.
 
-    Invariant: `lost` counts the lines that were given to `write` and are in no file.
+    `lost` counts the lines that could not be written.
     """
 
     def __init__(
@@ -30,24 +30,27 @@ class RollingFile:
         disk: Disk,
         clock: Clock,
         path: str,
-        complain: Callable[[str], None],
+        report_error: Callable[[str], None],
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        kept: int = DEFAULT_KEPT,
+        max_backups: int = DEFAULT_MAX_BACKUPS,
     ) -> None:
         self.path = path
         self.lost = 0
         self._disk = disk
         self._clock = clock
-        self._complain = complain
+        self._report_error = report_error
         self._max_bytes = max_bytes
-        self._kept = kept
+        self._max_backups = max_backups
         self._file: File | None = None
         self._next_check_s = 0.0
         self._lost_in_a_row = 0
 
-    def write(self, line: bytes, missing: Callable[[int], bytes]) -> None:
-        """Appends a line. After lines were lost, what `missing` returns is written before it."""
+    def write(self, line: bytes, lost_line: Callable[[int], bytes]) -> None:
+        """Appends a line.
+
+        If lines were lost since the last one, `lost_line(count)` is written first. It returns a
+        line that says how many were lost."""
         now_s = self._clock.monotonic_s()
         if now_s >= self._next_check_s:
             self._next_check_s = now_s + _CHECK_INTERVAL_S
@@ -58,7 +61,7 @@ class RollingFile:
             return
         try:
             if self._lost_in_a_row:
-                line = missing(self._lost_in_a_row) + line
+                line = lost_line(self._lost_in_a_row) + line
             self._append(line)
             self._lost_in_a_row = 0
         except OSError as error:
@@ -66,8 +69,8 @@ class RollingFile:
 
     def _append(self, line: bytes) -> None:
         file = self._file or self._open()
-        # Asked each time, because a second broker that was started on the same directory by mistake
-        # writes its error to the same file.
+        # The size of the file is read each time, because a second broker that was started on the
+        # same directory by mistake writes its error to the same file.
         end = file.size()
         if end and end + len(line) > self._max_bytes:
             file, end = self._roll(), 0
@@ -83,15 +86,15 @@ class RollingFile:
 
     def _roll(self) -> File:
         self.close()
-        # If fewer files are kept than before, the others are removed.
-        beyond = self._kept + 1
-        while self._disk.exists(f"{self.path}.{beyond}"):
-            self._disk.remove(f"{self.path}.{beyond}")
-            beyond += 1
-        for number in range(self._kept - 1, 0, -1):
+        # Earlier runs may have kept more backups: they are removed.
+        number = self._max_backups + 1
+        while self._disk.exists(f"{self.path}.{number}"):
+            self._disk.remove(f"{self.path}.{number}")
+            number += 1
+        for number in range(self._max_backups - 1, 0, -1):
             if self._disk.exists(f"{self.path}.{number}"):
                 self._disk.rename(f"{self.path}.{number}", f"{self.path}.{number + 1}")
-        if self._kept:
+        if self._max_backups:
             self._disk.rename(self.path, f"{self.path}.1")
         else:
             self._disk.remove(self.path)
@@ -99,9 +102,9 @@ class RollingFile:
 
     def _fail(self, error: OSError) -> None:
         if not self._lost_in_a_row:
-            self._complain(
-                f"cannot write {self.path}: {error.strerror or error}; the broker goes on, and"
-                " what it would say there is lost until that is mended"
+            self._report_error(
+                f"cannot write {self.path}: {error.strerror or error}; the broker continues, and"
+                " log lines for this file are lost until it can be written again"
             )
         self._lose()
         self.close()

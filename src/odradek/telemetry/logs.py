@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 from weakref import WeakMethod
 
-from odradek.telemetry.log_files import DEFAULT_KEPT, DEFAULT_MAX_BYTES, RollingFile
+from odradek.telemetry.log_files import DEFAULT_MAX_BACKUPS, DEFAULT_MAX_BYTES, RollingFile
 from odradek.wording import counted
 from odradek.world import Clock, Disk, SystemClock
 
@@ -133,7 +133,7 @@ class LogFiles(logging.Handler):
         files: Mapping[str, str] = FILES,
         server_log: str = SERVER_LOG,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        kept: int = DEFAULT_KEPT,
+        max_backups: int = DEFAULT_MAX_BACKUPS,
     ) -> None:
         super().__init__()
         clock = clock or SystemClock()
@@ -141,7 +141,9 @@ class LogFiles(logging.Handler):
 
         def file(name: str) -> RollingFile:
             path = f"{directory.rstrip('/')}/{name}"
-            return RollingFile(disk, clock, path, self._complain, max_bytes=max_bytes, kept=kept)
+            return RollingFile(
+                disk, clock, path, self._report_error, max_bytes=max_bytes, max_backups=max_backups
+            )
 
         self._kept_back: list[str] | None = []
         self._server_log = file(server_log)
@@ -158,9 +160,9 @@ class LogFiles(logging.Handler):
         starting, and then its own error explains it better."""
         kept_back, self._kept_back = self._kept_back or [], None
         for complaint in kept_back:
-            self._complain(complaint)
+            self._report_error(complaint)
 
-    def _complain(self, complaint: str) -> None:
+    def _report_error(self, complaint: str) -> None:
         if self._kept_back is not None:
             self._kept_back.append(complaint)
             return

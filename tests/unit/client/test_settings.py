@@ -68,7 +68,7 @@ def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
         ("interceptor.classes", "com.example.Audit", "interceptors are Java classes"),
         ("metric.reporters", "com.example.Reporter", "reporters are Java classes"),
         ("security.providers", "com.example.Provider", "providers are Java classes"),
-        ("config.providers", "file", "values are not looked up"),
+        ("config.providers", "file", "this client has no config providers"),
         ("ssl.truststore.location", "/secret", "this client speaks PLAINTEXT only"),
         ("sasl.jaas.config", "secret", "this client speaks PLAINTEXT only"),
         ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
@@ -108,6 +108,17 @@ def test_settings_without_effect_are_reported_where_they_ask_for_something(
         )
     assert [record.getMessage() for record in caplog.records] == [
         "client.dns.lookup has no effect in this client"
+    ]
+
+
+def test_a_longer_name_is_unknown_unless_the_setting_is_a_prefix(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="odradek.client"):
+        AdminSettings.from_properties({"metrics.num.samplesx": "2", "metrics.context.team": "a"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "metrics.num.samplesx is not a setting of this client and is ignored",
+        "metrics.context.team has no effect in this client",
     ]
 
 

@@ -31,9 +31,10 @@ def test_java_reads_it_so(text: str, properties: dict[str, str]) -> None:
     assert parse_properties(text) == properties
 
 
-def test_a_broken_escape_names_its_line() -> None:
+@pytest.mark.parametrize("digits", ["12g4", "1_23", "+123", " 123", "123"])
+def test_a_broken_escape_names_its_line(digits: str) -> None:
     with pytest.raises(InvalidSetting, match="line 3 "):
-        parse_properties("# note\na=1\nb=\\u12g4")
+        parse_properties(f"# note\na=1\nb=\\u{digits}")
 
 
 def escape(text: str) -> str:

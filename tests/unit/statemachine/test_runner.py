@@ -68,7 +68,7 @@ class MemoryLog:
             self.high_watermark.advance(len(self.records))
         return offset
 
-    async def committed(self, offset: int) -> None:
+    async def wait_until_committed(self, offset: int) -> None:
         await self.high_watermark.reached(offset)
 
     def refusal(self) -> Exception | None:

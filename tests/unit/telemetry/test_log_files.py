@@ -39,7 +39,7 @@ def test_a_file_is_appended_to() -> None:
 
 def test_full_files_are_numbered_and_only_so_many_kept() -> None:
     disk = MemoryDisk()
-    file = RollingFile(disk, HandClock(), "/logs/server.log", ignore, max_bytes=4, kept=2)
+    file = RollingFile(disk, HandClock(), "/logs/server.log", ignore, max_bytes=4, max_backups=2)
     for number in range(9):
         file.write(b"%d\n" % number, missing)
     assert lines(disk) == ["8"]
@@ -52,7 +52,9 @@ def test_full_files_are_numbered_and_only_so_many_kept() -> None:
 def test_fewer_kept_files_than_before_leave_none_over() -> None:
     disk = MemoryDisk()
     for kept in (3, 1, 0):
-        file = RollingFile(disk, HandClock(), "/logs/server.log", ignore, max_bytes=2, kept=kept)
+        file = RollingFile(
+            disk, HandClock(), "/logs/server.log", ignore, max_bytes=2, max_backups=kept
+        )
         for number in range(6):
             file.write(b"%d\n" % number, missing)
         assert len(disk.list_directory("/logs")) == kept + 1
@@ -62,7 +64,7 @@ def test_fewer_kept_files_than_before_leave_none_over() -> None:
 
 def test_a_line_longer_than_a_file_is_a_file() -> None:
     disk = MemoryDisk()
-    file = RollingFile(disk, HandClock(), "/logs/server.log", ignore, max_bytes=3, kept=1)
+    file = RollingFile(disk, HandClock(), "/logs/server.log", ignore, max_bytes=3, max_backups=1)
     file.write(b"a long one\n", missing)
     file.write(b"b\n", missing)
     assert (lines(disk), lines(disk, "/logs/server.log.1")) == (["b"], ["a long one"])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from odradek.cli.records.console_actions import Formatter
 from odradek.client.cluster import Cluster
 from odradek.client.consumer.consumer import Consumer
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.key_lookup import look_up, newest, partition_of
 from odradek.client.errors import UnsupportedVersion
 from odradek.client.settings import ConsumerSettings

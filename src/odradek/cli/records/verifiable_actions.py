@@ -5,7 +5,7 @@ import asyncio
 from functools import partial
 
 from odradek.client.consumer.consumer import Consumer
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.producer.accumulator import RecordMetadata
 from odradek.client.producer.producer import Producer

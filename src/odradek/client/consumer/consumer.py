@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.interceptors import ConsumerInterceptor
 from odradek.client.consumer.key_lookup import get_records
 from odradek.client.consumer.parts import ConsumerParts
 from odradek.client.consumer.positions import PartitionState, Positions
-from odradek.client.consumer.undelivered import Polled, Undelivered, latest_first, move_back
+from odradek.client.consumer.undelivered import Polled, Undelivered, in_reverse, move_back
 from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTimedOut
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
@@ -72,7 +72,7 @@ class Consumer:
             self._started = ConsumerParts(
                 self.settings,
                 self._world,
-                consumed=self._consumed,
+                offsets_to_commit=self._offsets_to_commit,
                 on_committed=self._committed,
             )
         return self._started
@@ -263,7 +263,7 @@ class Consumer:
                     await group.serve()
                 # From here to the return nothing is awaited, so a poll() that is cancelled has
                 # taken no record.
-                taken = fetcher.take(limit)
+                taken = fetcher.poll_buffered(limit)
                 if taken:
                     return self._intercepted(taken) if self._interceptors else taken
                 self._raise_faults()
@@ -287,7 +287,7 @@ class Consumer:
             for interceptor in self._interceptors:
                 shown = interceptor.on_consume(shown)
         except BaseException:
-            self._move_back(latest_first(taken))
+            self._move_back(in_reverse(taken))
             raise
         return shown
 
@@ -318,7 +318,7 @@ class Consumer:
         if isinstance(taken, ConsumerRecord):
             self._undelivered.latest_first.append(taken)
         else:
-            self._move_back(latest_first(taken))
+            self._move_back(in_reverse(taken))
 
     def _give_back_undelivered(self) -> None:
         """The iterator will read again the records that it has not handed out."""
@@ -361,8 +361,8 @@ class Consumer:
         asked = [TopicPartition(*partition) for partition in partitions]
         return await group.committed(asked, limit_ms)
 
-    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self._undelivered.consumed(self._positions)
+    def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._undelivered.offsets_to_commit(self._positions)
 
     def _committed(self, offsets: Offsets) -> None:
         for interceptor in self._interceptors:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.types import NewTopic
 from odradek.client.consumer.consumer import Consumer
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import CommitFailed, MustAbort
 from odradek.client.producer.accumulator import RecordMetadata
 from odradek.client.producer.producer import Producer

@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227): a request names only what changed since the last one.
 
 A session belongs to one broker. The broker remembers the partitions and where each is read
-from; both sides count requests in the session's epoch, so a lost answer is noticed.
+from; both sides count requests in the session's epoch, so a lost response is noticed.
 
     epoch 0        a full request: opens a session (and closes the one named, if any)
     epoch 1, 2...  incremental: partitions that are new or changed, and those to forget
@@ -76,8 +76,8 @@ class FetchSession:
     def name_of(self, topic_id: TopicId) -> str | None:
         return self._by_id.get(topic_id)
 
-    def answered(self, response: FetchResponse) -> bool:
-        """Takes over an answer; returns False if the session is lost and a full request follows."""
+    def handle_response(self, response: FetchResponse) -> bool:
+        """Updates the session; returns False if it is lost and the next request must be full."""
         code = response.error_code
         if code:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -92,8 +92,10 @@ class FetchSession:
             self.epoch = 1 if self.epoch >= _LAST_EPOCH else self.epoch + 1
         return True
 
-    def failed(self) -> None:
-        """No answer came: the next request is a full one, which also closes the old session."""
+    def handle_failure(self) -> None:
+        """Makes the next request a full one, which also closes the old session.
+
+        It is called when a request got no response."""
         self.epoch = _INITIAL_EPOCH
 
 

@@ -1,10 +1,13 @@
 """Fetches records ahead of `poll`, so that it finds them in memory.
 
-One task does it, as in `sender`. There is at most one fetch under way to each broker, in the fetch
-session with that broker. A partition is fetched again while fewer than two answers of it wait to be
-taken: one is read while the next is fetched. While any partition of a broker has two answers
-waiting, that broker is not asked at all. So its fetch session keeps all partitions, and a long poll
-for an idle partition does not delay a busy one.
+One task (`Fetcher.run`) decides what to fetch; each request runs in a task of its own. There is at
+most one request under way to each broker, in the fetch session with that broker. A partition is
+fetched again while fewer than two responses for it are buffered: `poll` reads one while the next is
+fetched.
+
+While any partition of a broker has two buffered responses, no request is sent to that broker. A
+request without the partition would remove it from the fetch session. It could also be a long poll
+for idle partitions, and the partition could not be fetched before that poll ends.
 """
 
 import asyncio
@@ -15,7 +18,12 @@ from typing import NamedTuple
 from odradek.client.cluster import LONG_POLLS, Cluster
 from odradek.client.cluster_view import NO_BROKER, Broker
 from odradek.client.consumer.fetch_session import FetchPosition, FetchSession
-from odradek.client.consumer.fetched import ConsumerRecord, Fetched, deserializer_of, end_of_batches
+from odradek.client.consumer.fetched_batches import (
+    ConsumerRecord,
+    FetchedBatches,
+    deserializer_of,
+    end_of_batches,
+)
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.errors import (
     ClientError,
@@ -34,11 +42,11 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicPartition
 _log = logging.getLogger("odradek.client")
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-_MAX_ANSWERS_WAITING = 2
+_MAX_BUFFERED_RESPONSES = 2
 
 
-class _Node:
-    """The fetch session with one broker, and whether a fetch is under way."""
+class _BrokerFetches:
+    """The fetch session with one broker, and whether a request is under way."""
 
     __slots__ = ("is_busy", "session")
 
@@ -47,11 +55,11 @@ class _Node:
         self.is_busy = False
 
 
-class _Asked(NamedTuple):
-    """A partition of a request, with its generation and offset when the request was made."""
+class _RequestedPartition(NamedTuple):
+    """A partition of a request, with its seek count and fetch offset when the request was made."""
 
     state: PartitionState
-    generation: int
+    seek_count: int
     offset: int
 
 
@@ -62,10 +70,10 @@ class Fetcher:
         self._positions = positions
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._nodes: dict[BrokerId, _Node] = {}
+        self._brokers: dict[BrokerId, _BrokerFetches] = {}
         self._fetches: set[asyncio.Task[None]] = set()
-        # Answers with records, in the order of their arrival.
-        self._fetched: deque[tuple[PartitionState, int, Fetched]] = deque()
+        # Responses with records, and the seek count of their partition, in the order of arrival.
+        self._buffered: deque[tuple[PartitionState, int, FetchedBatches]] = deque()
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._read_committed = settings.isolation_level == "read_committed"
         self._deserialize = deserializer_of(
@@ -83,7 +91,7 @@ class Fetcher:
         self._notify()
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Starts fetches whenever it is woken, until it is cancelled."""
         try:
             while True:
                 await self._wake.wait()
@@ -95,7 +103,7 @@ class Fetcher:
 
     def _step(self) -> None:
         positions = self._positions
-        positions.settle_soon()
+        positions.start_lookups()
         if any(state.fault is not None for state in positions.assigned.values()):
             self._notify()
         now_s = self._loop.time()
@@ -107,71 +115,73 @@ class Fetcher:
             broker = positions.leader_or_replica(state, now_s)
             if broker == NO_BROKER:
                 self._cluster.refresh_soon()
-            elif len(state.buffered) >= _MAX_ANSWERS_WAITING:
+            elif len(state.buffered) >= _MAX_BUFFERED_RESPONSES:
                 full.add(broker)
             elif state.not_before_s > now_s:
                 self._loop.call_at(state.not_before_s, self.wake)
             else:
                 by_broker.setdefault(broker, []).append(state)
         for broker, states in by_broker.items():
-            node = self._nodes.get(broker)
-            if node is None:
-                node = self._nodes[broker] = _Node()
-            if not node.is_busy and broker not in full:
-                node.is_busy = True
-                task = self._loop.create_task(self._fetch(broker, node, states))
+            fetches = self._brokers.get(broker)
+            if fetches is None:
+                fetches = self._brokers[broker] = _BrokerFetches()
+            if not fetches.is_busy and broker not in full:
+                fetches.is_busy = True
+                task = self._loop.create_task(self._fetch(broker, fetches, states))
                 self._fetches.add(task)
-                task.add_done_callback(self._fetch_ended)
+                task.add_done_callback(self._on_fetch_ended)
 
-    def _fetch_ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_fetch_ended(self, task: "asyncio.Task[None]") -> None:
         self._fetches.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """A defect ended the fetcher: waiting calls are woken, and they raise `failure`."""
+        """Stores the error of a task, and wakes the callers of `wait`, which raise it."""
         self.failure = error
         self._notify()
 
     # Fetching
 
-    async def _fetch(self, broker: BrokerId, node: _Node, states: list[PartitionState]) -> None:
+    async def _fetch(
+        self, broker: BrokerId, fetches: _BrokerFetches, states: list[PartitionState]
+    ) -> None:
         try:
             connection = self._cluster.connected(broker, LONG_POLLS)
             if connection is None:
                 connection = await self._cluster.connection(broker, LONG_POLLS)
-            asked, request = self._request(node.session, states)
-            version = None
-            if any(want.topic_id == NO_TOPIC_ID for want in asked.values()):
-                version = _FIRST_VERSION_WITH_TOPIC_IDS - 1
-            by_partition = {
-                state.partition: _Asked(state, state.generation, state.fetch_offset)
+            positions, request = self._build_request(fetches.session, states)
+            max_version = None
+            if any(position.topic_id == NO_TOPIC_ID for position in positions.values()):
+                max_version = _FIRST_VERSION_WITH_TOPIC_IDS - 1
+            requested = {
+                state.partition: _RequestedPartition(state, state.seek_count, state.fetch_offset)
                 for state in states
-                if state.partition in asked
+                if state.partition in positions
             }
-            if not by_partition:
+            if not requested:
                 return
             timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
             response = await connection.request(
-                request, FetchResponse, timeout_ms=timeout_ms, max_version=version
+                request, FetchResponse, timeout_ms=timeout_ms, max_version=max_version
             )
         except (ClientError, KafkaError) as error:
-            node.session.failed()
+            fetches.session.handle_failure()
             for state in states:
                 state.preferred_replica = NO_BROKER
             if not is_retriable(error):
-                self._blame(states, error)
+                self._set_error(states, error)
             else:
                 _log.info("fetch from broker %d failed, trying again: %s", broker, error)
                 self._back_off(states)
                 self._cluster.refresh_soon()
         else:
-            self._answered(node.session, response, by_partition)
+            self._handle_response(fetches.session, response, requested)
         finally:
-            node.is_busy = False
+            fetches.is_busy = False
             self._wake.set()
 
-    def _request(
+    def _build_request(
         self, session: FetchSession, states: list[PartitionState]
     ) -> tuple[dict[TopicPartition, FetchPosition], FetchRequest]:
         view, settings = self._cluster.view, self._settings
@@ -200,31 +210,31 @@ class Fetcher:
         )
 
     def _back_off(self, states: list[PartitionState]) -> None:
-        """The partitions are fetched again after `retry.backoff.ms`, later after more failures."""
+        """Delays the next fetch by `retry.backoff.ms`, and longer after more failures."""
         now_s, backoff = self._loop.time(), self._cluster.retry.request_backoff
         for state in states:
             state.failures += 1
             state.not_before_s = now_s + backoff.delay_s(state.failures)
 
-    def _pause(self, state: PartitionState) -> None:
-        """The partition is fetched again after `retry.backoff.ms`, although nothing failed."""
+    def _delay(self, state: PartitionState) -> None:
+        """Delays the next fetch by `retry.backoff.ms` without counting a failure."""
         delay_s = self._cluster.retry.request_backoff.delay_s(1)
         state.not_before_s = self._loop.time() + delay_s
 
-    def _blame(self, states: list[PartitionState], error: BaseException) -> None:
+    def _set_error(self, states: list[PartitionState], error: BaseException) -> None:
         for state in states:
             state.fault = error
         self._notify()
 
-    # Answers
+    # Responses
 
-    def _answered(
+    def _handle_response(
         self,
         session: FetchSession,
         response: FetchResponse,
-        asked: dict[TopicPartition, _Asked],
+        requested: dict[TopicPartition, _RequestedPartition],
     ) -> None:
-        if not session.answered(response):
+        if not session.handle_response(response):
             _log.info("fetch session lost: %s", error_for(response.error_code))
             return
         endpoints = [
@@ -233,46 +243,50 @@ class Fetcher:
         ]
         for topic in response.responses:
             name = topic.topic or session.name_of(topic.topic_id)
-            for answer in topic.partitions:
-                if name is None:
+            if name is None:
+                continue
+            for data in topic.partitions:
+                partition = requested.get(TopicPartition(name, data.partition_index))
+                if partition is None or partition.state.seek_count != partition.seek_count:
                     continue
-                question = asked.get(TopicPartition(name, answer.partition_index))
-                if question is None or question.state.generation != question.generation:
-                    continue
-                if answer.error_code:
-                    self._refused(question, answer, endpoints)
+                if data.error_code:
+                    self._handle_error(partition, data, endpoints)
                 else:
-                    self._take_in(question, answer)
+                    self._buffer_records(partition.state, data)
 
-    def _take_in(self, question: _Asked, answer: PartitionData) -> None:
-        state = question.state
-        state.high_watermark = answer.high_watermark
-        state.last_stable_offset = answer.last_stable_offset
-        if answer.log_start_offset >= 0:
-            state.log_start_offset = answer.log_start_offset
-        if answer.preferred_read_replica >= 0:
-            state.preferred_replica = BrokerId(answer.preferred_read_replica)
+    def _buffer_records(self, state: PartitionState, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        if data.log_start_offset >= 0:
+            state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.preferred_replica = BrokerId(data.preferred_read_replica)
             age_s = self._settings.metadata_max_age_ms / 1000
             state.preferred_until_s = self._loop.time() + age_s
-        records = answer.records
+        records = data.records
         if records is None or not len(records):
             return
-        # Decoded records are a view into the frame; only a broker sends other kinds of records.
+        # In a decoded response `records` is a buffer. The field has its other types for brokers,
+        # which encode responses.
         buffer: Buffer = records  # type: ignore[assignment]
         next_offset, _ = end_of_batches(buffer)
         if next_offset < 0:
-            fault = f"{state.partition}: {len(buffer)} bytes at offset {state.fetch_offset}"
-            self._blame([state], CorruptRecords(f"{fault} hold no whole batch"))
+            fault = CorruptRecords(
+                f"the response for {state.partition} at offset {state.fetch_offset}"
+                f" ({len(buffer)} bytes) contains no complete record batch"
+            )
+            self._set_error([state], fault)
             return
         if next_offset <= state.fetch_offset:
-            # Nothing new: the same request would get the same answer at once.
-            self._pause(state)
+            # The batches end at or before the fetch offset. The same request would get the same
+            # response at once.
+            self._delay(state)
             return
-        fetched = Fetched(
+        fetched = FetchedBatches(
             state.partition,
             buffer,
             state.fetch_offset,
-            aborted=answer.aborted_transactions,
+            aborted=data.aborted_transactions,
             read_committed=self._read_committed,
             check_crcs=self._settings.check_crcs,
             deserialize=self._deserialize,
@@ -281,34 +295,37 @@ class Fetcher:
         state.fetch_offset = next_offset
         state.check()
         state.buffered.append(fetched)
-        self._fetched.append((state, state.generation, fetched))
+        self._buffered.append((state, state.seek_count, fetched))
         self._notify()
 
-    def _refused(self, question: _Asked, answer: PartitionData, endpoints: list[Broker]) -> None:
-        state, code = question.state, answer.error_code
+    def _handle_error(
+        self, requested: _RequestedPartition, data: PartitionData, endpoints: list[Broker]
+    ) -> None:
+        state, code = requested.state, data.error_code
         error = error_for(code)
-        hint = answer.current_leader
+        hint = data.current_leader
         if hint is not None:
             self._cluster.view.leader_moved(
                 state.partition, hint.leader_id, hint.leader_epoch, endpoints
             )
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._out_of_range(state, question.offset)
+            self._handle_out_of_range(state, requested.offset)
         elif may_fetch_again(error):
             state.preferred_replica = NO_BROKER
             self._back_off([state])
             self._cluster.refresh_soon()
         else:
-            self._blame([state], error)
+            self._set_error([state], error)
 
-    def _out_of_range(self, state: PartitionState, offset: int) -> None:
+    def _handle_out_of_range(self, state: PartitionState, offset: int) -> None:
         if state.preferred_replica != NO_BROKER:
             # A follower may lag behind, so the leader is asked.
             state.preferred_replica = NO_BROKER
             return
         if state.buffered:
-            # Records that were fetched before are returned first; the answer stays the same.
-            self._pause(state)
+            # Buffered records are returned first. The next fetch gets the same error, which is
+            # handled then.
+            self._delay(state)
             return
         _log.warning(
             "%s has no offset %d; auto.offset.reset=%s",
@@ -318,56 +335,57 @@ class Fetcher:
         )
         if self._settings.auto_offset_reset == "none":
             fault = OffsetOutOfRange(
-                f"{state.partition} has no offset {offset} and auto.offset.reset=none: seek()"
-                " to where to go on",
+                f"{state.partition} has no offset {offset} and auto.offset.reset=none:"
+                " call seek() with a valid offset",
                 [state.partition],
             )
-            self._blame([state], fault)
+            self._set_error([state], fault)
         else:
             self._positions.reset(state)
 
-    # Taking
+    # Returning buffered records
 
-    def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Returns up to `limit` records that were fetched, and moves the positions past them."""
-        taken: dict[TopicPartition, list[ConsumerRecord]] = {}
-        kept: list[tuple[PartitionState, int, Fetched]] = []
-        waiting = self._fetched
-        while limit > 0 and waiting:
-            state, generation, fetched = waiting[0]
+    def poll_buffered(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Returns up to `limit` buffered records, and moves the positions past them."""
+        polled: dict[TopicPartition, list[ConsumerRecord]] = {}
+        paused: list[tuple[PartitionState, int, FetchedBatches]] = []
+        buffered = self._buffered
+        while limit > 0 and buffered:
+            state, seek_count, fetched = buffered[0]
             if (
-                state.generation != generation
+                state.seek_count != seek_count
                 or self._positions.assigned.get(state.partition) is not state
             ):
-                waiting.popleft()
+                buffered.popleft()
                 continue
             if state.is_paused:
-                kept.append(waiting.popleft())
+                paused.append(buffered.popleft())
                 continue
-            records = self._take_from(state, fetched, limit)
+            records = self._read_from(state, fetched, limit)
             if records:
                 limit -= len(records)
-                before = taken.get(state.partition)
+                before = polled.get(state.partition)
                 if before is None:
-                    taken[state.partition] = records
+                    polled[state.partition] = records
                 else:
-                    taken[state.partition] = before + records
-            elif waiting and waiting[0][2] is fetched:
-                waiting.popleft()
-                if state.generation == generation:
+                    polled[state.partition] = before + records
+            elif buffered and buffered[0][2] is fetched:
+                buffered.popleft()
+                if state.seek_count == seek_count:
                     state.buffered.popleft()
                 self._wake.set()
-        if kept:
-            waiting.extendleft(reversed(kept))
-        return taken
+        if paused:
+            buffered.extendleft(reversed(paused))
+        return polled
 
-    def _take_from(
-        self, state: PartitionState, fetched: Fetched, limit: int
+    def _read_from(
+        self, state: PartitionState, fetched: FetchedBatches, limit: int
     ) -> list[ConsumerRecord]:
         try:
-            records = fetched.take(limit)
+            records = fetched.read(limit)
         except (CorruptRecords, DeserializationFailed) as error:
-            # Records that came before are delivered; the next poll raises, until a seek.
+            # The records before the bad one were returned already. A poll that finds no other
+            # records raises this error, until the caller seeks.
             state.seek(fetched.next_offset, state.position_epoch)
             state.fault = error
             return []
@@ -378,7 +396,7 @@ class Fetcher:
         return records
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when there may be records to take, or when the time is over.
+        """Returns when records may be buffered, or when the time is over.
 
         Several callers may wait. Each has a future of its own, so that one can be cancelled.
         """

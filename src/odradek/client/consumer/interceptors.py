@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.group.offsets import Offsets
 from odradek.protocol.types import TopicPartition
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
-from odradek.client.consumer.fetched import ConsumerRecord, deserializer_of
+from odradek.client.consumer.fetched_batches import ConsumerRecord, deserializer_of
 from odradek.client.errors import BadResponse, UnsupportedVersion
 from odradek.client.leader_requests import Answers, ask_leaders
 from odradek.client.producer.partitioners import hash_of_key

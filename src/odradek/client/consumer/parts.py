@@ -25,10 +25,10 @@ class ConsumerParts:
         settings: ConsumerSettings,
         world: World,
         *,
-        consumed: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        offsets_to_commit: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
         on_committed: Callable[[Offsets], None],
     ) -> None:
-        """`consumed` returns what a commit without offsets commits."""
+        """`offsets_to_commit` returns what a commit without offsets commits."""
         self.cluster = Cluster(
             settings, world.randomness, auto_create_topics=settings.allow_auto_create_topics
         )
@@ -47,7 +47,7 @@ class ConsumerParts:
                 settings,
                 self.positions,
                 settings.group_id,
-                consumed=consumed,
+                offsets_to_commit=offsets_to_commit,
                 on_news=self.positions_changed,
                 committed=on_committed,
             )

@@ -10,8 +10,8 @@ If a look-up fails, the next poll() raises its error, and the same look-up is ma
 whatever `auto.offset.reset` says.
 
 `seek` gives a position at any time. Only a partition with a position that needs no validation
-is fetched. `generation` rises whenever the position jumps, so that answers to earlier requests are
-recognised and dropped.
+is fetched. `seek_count` rises whenever the position jumps, so that responses to earlier requests
+are recognised and dropped.
 
 Invariant: `position <= fetch_offset`, and the records between are in `buffered`.
 """
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
-from odradek.client.consumer.fetched import Fetched
+from odradek.client.consumer.fetched_batches import FetchedBatches
 from odradek.client.errors import ClientError, LogTruncated, NoOffset, is_retriable
 from odradek.client.leader_requests import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
 from odradek.client.settings import ConsumerSettings
@@ -53,7 +53,6 @@ class PartitionState:
         "failures",
         "fault",
         "fetch_offset",
-        "generation",
         "high_watermark",
         "is_paused",
         "last_stable_offset",
@@ -67,6 +66,7 @@ class PartitionState:
         "preferred_replica",
         "preferred_until_s",
         "reset_to",
+        "seek_count",
         "topic_id",
     )
 
@@ -76,8 +76,9 @@ class PartitionState:
         # The leader epoch of the last record before the position, if it is known.
         self.position_epoch = -1
         self.fetch_offset = 0
-        self.buffered: deque[Fetched] = deque()
-        self.generation = 0
+        self.buffered: deque[FetchedBatches] = deque()
+        # The number of seeks and resets.
+        self.seek_count = 0
         self.is_paused = False
         # The timestamp by which the position is looked up, if it has to be.
         self.reset_to: int | None = None
@@ -107,7 +108,7 @@ class PartitionState:
         self.reset_to = timestamp
 
     def _jump(self) -> None:
-        self.generation += 1
+        self.seek_count += 1
         self.buffered.clear()
         self.reset_to = None
         self.needs_validation = False
@@ -155,7 +156,7 @@ class Positions:
         self._clock = clock
         self._on_change = on_change
         self._on_failure = on_failure
-        self._settling: asyncio.Task[None] | None = None
+        self._lookups: asyncio.Task[None] | None = None
         self._view_version = -1
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -181,11 +182,11 @@ class Positions:
         return state
 
     def reset(self, state: PartitionState) -> None:
-        """Looks a position up by `auto.offset.reset`, or makes poll() raise if that is none."""
+        """Requests a look-up by `auto.offset.reset`, or makes poll() raise if that is none."""
         policy = self._settings.auto_offset_reset
         if policy == "none":
             state.fault = NoOffset(
-                f"{state.partition} has no position and auto.offset.reset=none: seek() to one",
+                f"{state.partition} has no position and auto.offset.reset=none: call seek()",
                 [state.partition],
             )
             return
@@ -196,7 +197,7 @@ class Positions:
             state.request_reset(EARLIEST if policy == "earliest" else LATEST)
 
     def leader_or_replica(self, state: PartitionState, now_s: float) -> BrokerId:
-        """Returns the broker to fetch from: a closer replica that the leader named, or itself."""
+        """Returns the broker to fetch from: the replica that the leader prefers, or the leader."""
         if state.preferred_replica != NO_BROKER:
             if now_s < state.preferred_until_s:
                 return state.preferred_replica
@@ -205,26 +206,26 @@ class Positions:
 
     # Looking up and validating
 
-    def settle_soon(self) -> None:
+    def start_lookups(self) -> None:
         """Starts the look-ups that are needed, unless they are under way."""
         self._note_leaders()
-        if self._settling is None and any(map(_is_unsettled, self.assigned.values())):
+        if self._lookups is None and any(map(_needs_lookup, self.assigned.values())):
             loop = asyncio.get_running_loop()
-            self._settling = loop.create_task(self._settle(), name="odradek-positions")
-            self._settling.add_done_callback(self._settled)
+            self._lookups = loop.create_task(self._run_lookups(), name="odradek-positions")
+            self._lookups.add_done_callback(self._on_lookups_ended)
 
-    def _settled(self, task: "asyncio.Task[None]") -> None:
+    def _on_lookups_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)
 
     async def close(self) -> None:
-        if self._settling is not None:
-            self._settling.cancel()
-            await asyncio.gather(self._settling, return_exceptions=True)
+        if self._lookups is not None:
+            self._lookups.cancel()
+            await asyncio.gather(self._lookups, return_exceptions=True)
 
     def _note_leaders(self) -> None:
-        """Marks positions for validation where the leader is new: its log may lack records that the
-        old leader had."""
+        """Marks the positions of partitions with a new leader for validation: its log may lack
+        records that the old leader had."""
         if self._view_version == self._cluster.view.version:
             return
         self._view_version = self._cluster.view.version
@@ -245,7 +246,7 @@ class Positions:
             if not is_first and state.position is not None and state.position_epoch >= 0:
                 state.needs_validation = True
 
-    async def _settle(self) -> None:
+    async def _run_lookups(self) -> None:
         failures = self._cluster.retry.failures()
         try:
             while True:
@@ -269,15 +270,15 @@ class Positions:
                     failures.reset()
                 except (ClientError, KafkaError) as error:
                     if not is_retriable(error) and not isinstance(error, TimeoutError):
-                        self._blame((resets | unvalidated).values(), error)
+                        self._set_error((resets | unvalidated).values(), error)
                         return
                     _log.warning("positions could not be looked up, trying again: %s", error)
                     await failures.wait()
         finally:
-            self._settling = None
+            self._lookups = None
             self._on_change()
 
-    def _blame(self, states: Iterable[PartitionState], error: BaseException) -> None:
+    def _set_error(self, states: Iterable[PartitionState], error: BaseException) -> None:
         """Makes poll() raise the error. The look-up stays requested: a consumer that asked for the
         beginning of a topic that does not exist yet still means its beginning."""
         for state in states:
@@ -286,7 +287,7 @@ class Positions:
 
     async def _look_up(self, states: dict[TopicPartition, PartitionState]) -> None:
         timestamps = {partition: state.reset_to or 0 for partition, state in states.items()}
-        generations = {partition: state.generation for partition, state in states.items()}
+        seek_counts = {partition: state.seek_count for partition, state in states.items()}
         answers = await list_offsets(
             self._cluster,
             timestamps,
@@ -296,10 +297,10 @@ class Positions:
         beyond: list[PartitionState] = []
         for partition, answer in answers.items():
             state = states[partition]
-            if state.generation != generations[partition]:
+            if state.seek_count != seek_counts[partition]:
                 continue
             if isinstance(answer, KafkaError):
-                self._blame([state], answer)
+                self._set_error([state], answer)
             elif answer.offset < 0:
                 # No record is that new: the position is the end of the log.
                 state.reset_to = LATEST
@@ -310,7 +311,7 @@ class Positions:
             await self._look_up({state.partition: state for state in beyond})
 
     async def _validate(self, states: dict[TopicPartition, PartitionState]) -> None:
-        generations = {partition: state.generation for partition, state in states.items()}
+        seek_counts = {partition: state.seek_count for partition, state in states.items()}
 
         async def ask(
             connection: Connection, partitions: list[TopicPartition]
@@ -345,10 +346,10 @@ class Positions:
         answers = await ask_leaders(self._cluster, states, ask, timeout_ms)
         for partition, answer in answers.items():
             state = states[partition]
-            if state.generation != generations[partition]:
+            if state.seek_count != seek_counts[partition]:
                 continue
             if isinstance(answer, KafkaError):
-                self._blame([state], answer)
+                self._set_error([state], answer)
             else:
                 self._compare(state, answer)
 
@@ -366,8 +367,8 @@ class Positions:
         _log.warning("%s was truncated %s; it was read up to %d", state.partition, extent, position)
         if self._settings.auto_offset_reset == "none":
             state.fault = LogTruncated(
-                f"{state.partition} was truncated {extent} and auto.offset.reset=none: seek()"
-                " to where to go on",
+                f"{state.partition} was truncated {extent} and auto.offset.reset=none:"
+                " call seek() with a valid offset",
                 [state.partition],
             )
         elif known:
@@ -376,5 +377,5 @@ class Positions:
             self.reset(state)
 
 
-def _is_unsettled(state: PartitionState) -> bool:
+def _needs_lookup(state: PartitionState) -> bool:
     return state.fault is None and (state.reset_to is not None or state.needs_validation)

@@ -1,12 +1,13 @@
-"""Records that `poll` has taken and that the program has not got from the iterator yet.
+"""Records that the consumer's iterator has polled but has not returned to the program yet.
 
-Their offsets lie before the positions, but they do not count as consumed: a commit commits the
-offset of the first of them, and a change of positions gives them back.
+Their offsets are lower than the positions, but they do not count as consumed: a commit commits the
+offset of the first of them. Before a seek, a pause or an assignment the positions are moved back to
+them, and they are fetched again.
 """
 
 from collections.abc import Iterable
 
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.positions import Positions
 from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.protocol.types import Offset, TopicPartition
@@ -16,16 +17,17 @@ Polled = dict[TopicPartition, list[ConsumerRecord]]
 
 class Undelivered:
     def __init__(self) -> None:
-        # The next record is the last of the list, so that it is cheap to take; the iterator takes
-        # it from the list itself, because a call would cost a tenth of its time.
+        # The next record is the last of the list, where it is cheap to remove. The iterator pops it
+        # from the list itself, because a method call for each record would take a tenth of the
+        # iterator's time.
         self.latest_first: list[ConsumerRecord] = []
 
     def fill(self, polled: Polled) -> None:
-        """Takes what `poll` returned, when there is nothing left."""
+        """Adds the records that `poll` returned. The list must be empty."""
         self.latest_first += [record for records in polled.values() for record in records][::-1]
 
     def take_all(self) -> list[ConsumerRecord]:
-        """Returns the records that are left, latest first, and forgets them."""
+        """Removes the records and returns them, the next one last."""
         records = list(self.latest_first)
         self.latest_first.clear()
         return records
@@ -37,7 +39,7 @@ class Undelivered:
                 return Offset(record.offset)
         return None
 
-    def consumed(self, positions: Positions) -> dict[TopicPartition, OffsetAndMetadata]:
+    def offsets_to_commit(self, positions: Positions) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns for each partition the offset of the next record that the program will get."""
         offsets = {
             partition: OffsetAndMetadata(state.position, "", state.position_epoch)
@@ -45,20 +47,20 @@ class Undelivered:
             if state.position is not None
         }
         for record in self.latest_first:
-            # The record that is seen last is the first one to be handed out.
+            # The last record of a partition in this list is the one that is returned first.
             partition = TopicPartition(record.topic, record.partition)
             if partition in offsets:
                 offsets[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
         return offsets
 
 
-def move_back(positions: Positions, latest_first: Iterable[ConsumerRecord]) -> bool:
-    """Moves the positions back to the first of these records in each partition.
+def move_back(positions: Positions, records: Iterable[ConsumerRecord]) -> bool:
+    """Moves each position back to the record of its partition that comes last in `records`.
 
     Returns whether a position was moved; partitions that are not assigned any more are left out.
     """
     first: dict[TopicPartition, ConsumerRecord] = {}
-    for record in latest_first:
+    for record in records:
         first[TopicPartition(record.topic, record.partition)] = record
     is_moved = False
     for partition, record in first.items():
@@ -69,6 +71,6 @@ def move_back(positions: Positions, latest_first: Iterable[ConsumerRecord]) -> b
     return is_moved
 
 
-def latest_first(polled: Polled) -> Iterable[ConsumerRecord]:
-    """The records of a poll in an order in which the first of a partition comes last."""
+def in_reverse(polled: Polled) -> Iterable[ConsumerRecord]:
+    """Returns the records of a poll, those of each partition in reverse order."""
     return (record for records in polled.values() for record in reversed(records))

@@ -89,7 +89,7 @@ class Group:
         positions: Positions,
         group_id: str,
         *,
-        consumed: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        offsets_to_commit: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
         on_news: Callable[[], None],
         committed: Callable[[Offsets], None],
     ) -> None:
@@ -98,7 +98,7 @@ class Group:
         self._cluster = cluster
         self._settings = settings
         self._positions = positions
-        self._consumed = consumed
+        self._offsets_to_commit = offsets_to_commit
         self._on_committed = committed
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
@@ -261,7 +261,7 @@ class Group:
         if not self._commits_by_itself or now_s < self._next_commit_s:
             return
         self._next_commit_s = now_s + self._settings.auto_commit_interval_ms / 1000
-        offsets = self._consumed()
+        offsets = self._offsets_to_commit()
         if offsets and (self._membership is None or self._membership.who().generation_id >= 0):
             self.commit_async(offsets, _log_failure)
 
@@ -270,7 +270,7 @@ class Group:
         await self._finish_commits()
         if not self._commits_by_itself:
             return
-        offsets = self._consumed()
+        offsets = self._offsets_to_commit()
         if offsets:
             timeout_ms = min(
                 self._settings.default_api_timeout_ms, self._settings.max_poll_interval_ms
@@ -283,7 +283,7 @@ class Group:
     async def commit(self, offsets: Offsets | None, timeout_ms: int) -> None:
         """Commits, again until it succeeds; raises an error that is not retriable."""
         await self._finish_commits()
-        to_commit = self._consumed() if offsets is None else offsets
+        to_commit = self._offsets_to_commit() if offsets is None else offsets
         if not to_commit:
             return
         await self._cluster.retry.run_within(
@@ -295,7 +295,7 @@ class Group:
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
         """Commits in the background, once; `on_commit(offsets, error)` gets the outcome."""
-        to_commit = self._consumed() if offsets is None else dict(offsets)
+        to_commit = self._offsets_to_commit() if offsets is None else dict(offsets)
         task = self._loop.create_task(self._commit_in_background(to_commit, on_commit))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)

@@ -210,7 +210,7 @@ class StartingOffsets:
 
     def begin(self, state: PartitionState) -> None:
         """Starts to look up the position of a partition; a seek in the meantime wins."""
-        self._waiting[state] = state.generation
+        self._waiting[state] = state.seek_count
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(
                 self._look_up(), name="odradek-starting-offsets"
@@ -242,9 +242,9 @@ class StartingOffsets:
     def _current(self) -> dict[PartitionState, int]:
         """Returns the partitions that still wait: assigned, and without a seek in the meantime."""
         self._waiting = {
-            state: generation
-            for state, generation in self._waiting.items()
-            if state.generation == generation
+            state: seek_count
+            for state, seek_count in self._waiting.items()
+            if state.seek_count == seek_count
             and self._positions.assigned.get(state.partition) is state
         }
         return dict(self._waiting)
@@ -255,11 +255,11 @@ class StartingOffsets:
         found: dict[TopicPartition, OffsetAndMetadata | None] | None,
         error: BaseException | None,
     ) -> None:
-        for state, generation in asked.items():
-            if self._waiting.get(state) == generation:
+        for state, seek_count in asked.items():
+            if self._waiting.get(state) == seek_count:
                 del self._waiting[state]
             if (
-                state.generation != generation
+                state.seek_count != seek_count
                 or self._positions.assigned.get(state.partition) is not state
             ):
                 continue

@@ -221,7 +221,7 @@ class PartitionQueue:
         self.open_batch: ProducerBatch | None = None
         self.sequences = SequenceState()
         self.sending = 0
-        # The leader under which this queue is in `ReadyQueues`, if it is.
+        # The leader whose group in `ReadyQueues` contains this queue, if one does.
         self.ready_leader: int | None = None
 
     def put_back(self, batch: ProducerBatch) -> None:

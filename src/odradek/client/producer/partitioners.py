@@ -1,11 +1,12 @@
 """Chooses the partition of a record when the caller names none.
 
-A key decides by its murmur2 hash over *all* partitions, so a key keeps its partition as long as the
-number of partitions stays the same. Records without a key go to one partition that has a leader,
-until `batch.size` bytes have gone there, and then to another: that makes fewer and fuller batches.
+The default partitioner sends a record with a key to partition murmur2(key) modulo the number of
+*all* partitions, so a key keeps its partition as long as that number stays the same. It sends
+records without a key to one partition that has a leader (to any partition if none has a leader),
+and changes to another after `batch.size` bytes: this makes fewer and fuller batches.
 
-A partitioner of the user's own is a function `(key, all_partitions, available_partitions)`
-that returns one of the partitions; the signature is the one aiokafka and kafka-python use.
+Users can give a function `(key, all_partitions, available_partitions)` that returns one of the
+partitions; aiokafka and kafka-python use the same signature.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,15 +25,19 @@ def hash_of_key(key: bytes) -> int:
 
 
 class DefaultPartitioner:
-    """By key if there is one, else sticky: the default of Kafka's producer."""
+    """Chooses by key if the record has one, else the sticky partition of the topic.
 
-    __slots__ = ("_ignore_keys", "_randomness", "_sticky", "_switch_bytes")
+    Kafka's default partitioner does the same without `partitioner.adaptive.partitioning.enable`.
+    `ignore_keys` is `partitioner.ignore.keys`: records with keys go to the sticky partition too.
+    """
+
+    __slots__ = ("_batch_size_bytes", "_ignore_keys", "_randomness", "_sticky")
 
     def __init__(
-        self, randomness: Randomness, *, switch_bytes: int, ignore_keys: bool = False
+        self, randomness: Randomness, *, batch_size_bytes: int, ignore_keys: bool = False
     ) -> None:
         self._randomness = randomness
-        self._switch_bytes = switch_bytes
+        self._batch_size_bytes = batch_size_bytes
         self._ignore_keys = ignore_keys
         self._sticky: dict[str, _Sticky] = {}
 
@@ -49,15 +54,15 @@ class DefaultPartitioner:
         sticky = self._sticky.get(topic)
         if sticky is None:
             sticky = self._sticky[topic] = _Sticky()
-        if sticky.room_bytes <= 0 or sticky.partition not in available_partitions:
-            sticky.partition = self._another(
+        if sticky.remaining_bytes <= 0 or sticky.partition not in available_partitions:
+            sticky.partition = self._choose_other(
                 sticky.partition, available_partitions or all_partitions
             )
-            sticky.room_bytes = self._switch_bytes
-        sticky.room_bytes -= size_bytes
+            sticky.remaining_bytes = self._batch_size_bytes
+        sticky.remaining_bytes -= size_bytes
         return sticky.partition
 
-    def _another(self, current: int, partitions: Sequence[int]) -> int:
+    def _choose_other(self, current: int, partitions: Sequence[int]) -> int:
         others = [partition for partition in partitions if partition != current]
         if not others:
             return partitions[0]
@@ -65,15 +70,15 @@ class DefaultPartitioner:
 
 
 class _Sticky:
-    __slots__ = ("partition", "room_bytes")
+    __slots__ = ("partition", "remaining_bytes")
 
     def __init__(self) -> None:
         self.partition = -1
-        self.room_bytes = 0
+        self.remaining_bytes = 0
 
 
 class RoundRobinPartitioner:
-    """One after the other, whatever the key."""
+    """Uses the partitions in turn and ignores the key."""
 
     __slots__ = ("_next",)
 
@@ -95,7 +100,7 @@ class RoundRobinPartitioner:
 
 
 class FunctionPartitioner:
-    """A function of the user's own."""
+    """Calls the user's partition function and checks that it returns a partition of the topic."""
 
     __slots__ = ("_function",)
 
@@ -126,12 +131,14 @@ def partitioner_for(
     choice: str | PartitionFunction,
     randomness: Randomness,
     *,
-    switch_bytes: int,
+    batch_size_bytes: int,
     ignore_keys: bool,
 ) -> Partitioner:
-    """The partitioner that a setting names: "default", "round_robin", or a function."""
+    """Returns the partitioner that a setting names: "default", "round_robin", or a function."""
     if callable(choice):
         return FunctionPartitioner(choice)
     if choice == "round_robin":
         return RoundRobinPartitioner()
-    return DefaultPartitioner(randomness, switch_bytes=switch_bytes, ignore_keys=ignore_keys)
+    return DefaultPartitioner(
+        randomness, batch_size_bytes=batch_size_bytes, ignore_keys=ignore_keys
+    )

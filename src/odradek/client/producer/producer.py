@@ -106,7 +106,7 @@ class Producer:
         self._choose = partitioner_for(
             settings.partitioner_class,
             self._world.randomness,
-            switch_bytes=settings.batch_size,
+            batch_size_bytes=settings.batch_size,
             ignore_keys=settings.partitioner_ignore_keys,
         ).choose
         self._targets: dict[str, _Target] = {}

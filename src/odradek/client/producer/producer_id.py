@@ -7,19 +7,18 @@ from odradek.protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 
-# Without a transactional id there is no transaction that could take too long.
-_MAX_TRANSACTION_MS = 2_147_483_647
+# The request needs a value, but brokers ignore it without a transactional id. Kafka's producer
+# sends the largest integer too.
+_MAX_INT = 2_147_483_647
 
 
 async def ask_for_producer_id(cluster: Cluster) -> tuple[int, int]:
-    """Returns a new producer id and its epoch; raises an error that is not retriable."""
+    """Returns a new producer id and its epoch. Retries retriable errors and raises others."""
 
     async def ask() -> tuple[int, int]:
         connection = await cluster.any_connection()
         response = await connection.request(
-            InitProducerIdRequest(
-                transactional_id=None, transaction_timeout_ms=_MAX_TRANSACTION_MS
-            ),
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_MAX_INT),
             InitProducerIdResponse,
         )
         raise_for(response.error_code)

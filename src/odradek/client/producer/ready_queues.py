@@ -1,7 +1,8 @@
 """The partition queues that have something to send, grouped by the leader to send it to.
 
-Invariant: `queue.ready_leader` is the leader under which a queue is in here, or None if it is not;
-so a queue is in here once. `check` compares the two.
+Invariant: `queue.ready_leader` is the leader whose group contains the queue, or None if no group
+does. So a queue is in at most one group. `check` verifies that the queues of a group name its
+leader.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from odradek.protocol.types import BrokerId, TopicPartition
 
 
 class ReadyQueues:
-    """Used by `Sender`. A leader of -1 stands for partitions without a known leader."""
+    """`Sender` has one. A leader of -1 stands for partitions without a known leader."""
 
     def __init__(self, leader_of: Callable[[TopicPartition], BrokerId]) -> None:
         self._leader_of = leader_of
@@ -23,7 +24,7 @@ class ReadyQueues:
         return any(self._by_leader.values())
 
     def add(self, queue: PartitionQueue) -> None:
-        """Adds a queue that is not in here, under the leader that its partition has now."""
+        """Adds a queue, which must be in no group, to the group of its partition's leader."""
         leader = self._leader_of(queue.topic_partition)
         queue.ready_leader = leader
         self._by_leader.setdefault(leader, {})[queue] = None
@@ -36,31 +37,28 @@ class ReadyQueues:
             queue.ready_leader = None
 
     def regroup(self) -> None:
-        """Metadata has changed, so leaders may have."""
+        """Groups all queues by their current leaders. Called when metadata has changed."""
         by_leader, self._by_leader = self._by_leader, {}
         for queues in by_leader.values():
             for queue in queues:
                 self.add(queue)
 
     def leaders(self) -> list[int]:
+        """Returns the leaders that have queues, and removes the groups of the others."""
+        self._by_leader = {leader: queues for leader, queues in self._by_leader.items() if queues}
         return list(self._by_leader)
 
-    def of(self, leader: int) -> dict[PartitionQueue, None]:
-        """Returns the queues of a leader, in the order in which they became ready.
-
-        A leader without queues is forgotten.
-        """
-        queues = self._by_leader[leader]
-        if not queues:
-            del self._by_leader[leader]
-        return queues
+    def queues_of(self, leader: int) -> dict[PartitionQueue, None]:
+        """Returns the queues of a leader, in the order in which they were added to its group."""
+        return self._by_leader[leader]
 
     def check(self) -> None:
         for leader, queue in self._all():
             if queue.ready_leader != leader:
                 raise InvariantViolation(
                     f"queue of {queue.topic_partition}",
-                    f"is ready for leader {leader}, but says {queue.ready_leader}",
+                    f"is in the group of leader {leader},"
+                    f" but its ready_leader is {queue.ready_leader}",
                 )
 
     def _all(self) -> Iterator[tuple[int, PartitionQueue]]:

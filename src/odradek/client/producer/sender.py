@@ -212,7 +212,7 @@ class Sender:
     # Sending
 
     def _send_to(self, leader: int) -> None:
-        queues = self._ready.of(leader)
+        queues = self._ready.queues_of(leader)
         if not queues:
             return
         if leader < 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from odradek.client.errors import SettingsError
-from odradek.client.settings.undeclared import judge
+from odradek.client.settings.undeclared import check_undeclared
 from odradek.config.kinds import custom, integer, long, string
 from odradek.config.program_settings import ProgramSettings, option
 from odradek.config.setting import Kind
@@ -178,7 +178,7 @@ class ClientSettings(ProgramSettings):
 
     @classmethod
     def undeclared(cls, name: str, text: str, properties: Mapping[str, str]) -> None:
-        judge(name, text, properties, cls.hint)
+        check_undeclared(name, text, properties, cls.hint)
 
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:

@@ -2,7 +2,7 @@
 
 The columns are those of Spark's own Kafka source, so that a query sees no difference: key, value,
 topic, partition, offset, timestamp, timestampType and, if asked for, headers. Control batches and
-aborted transactions are skipped by the same code that skips them for the consumer (`Fetched`).
+aborted transactions are skipped by the same code as for the consumer (`FetchedBatches`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from odradek.client.consumer.fetched import Fetched
+from odradek.client.consumer.fetched_batches import FetchedBatches
 from odradek.client.errors import CorruptRecords
 from odradek.protocol.compression import Codec, MalformedCompression, decompress
 from odradek.protocol.messages.fetch import AbortedTransaction
@@ -66,7 +66,7 @@ class _Piece(NamedTuple):
     end: int
 
 
-class _VisibleBatches(Fetched):
+class _VisibleBatches(FetchedBatches):
     """Yields the batches of a fetch response that a reader may see, checked and decompressed."""
 
     __slots__ = ()

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from odradek.client.cluster import LONG_POLLS, Cluster
 from odradek.client.cluster_view import NO_BROKER
-from odradek.client.consumer.fetched import end_of_batches
+from odradek.client.consumer.fetched_batches import end_of_batches
 from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut, is_retriable
 from odradek.client.leader_requests import EARLIEST, ListedOffset, list_offsets
 from odradek.client.retry import may_fetch_again

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.client.consumer.dead_letters import Delay, Handler, Reject, Retrying, Story
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.protocol.types import TopicPartition
 from tests.unit.client.group.test_groups import read
 from tests.unit.client.group_cluster import BOOTSTRAP, GroupCluster, on_groups, with_groups

@@ -27,7 +27,7 @@ def dropped(topics: list[ForgottenTopic]) -> list[tuple[TopicId, int]]:
 def opened(session_id: int = 9) -> FetchSession:
     session = FetchSession()
     session.next_request({A0: want(0), A1: want(5)})
-    assert session.answered(FetchResponse(session_id=session_id))
+    assert session.handle_response(FetchResponse(session_id=session_id))
     return session
 
 
@@ -38,7 +38,7 @@ def test_the_first_request_is_full_and_opens_a_session() -> None:
     assert named(topics) == [("a", 0, 0), ("a", 1, 5), ("b", 0, 7)]
     assert forgotten == []
     assert session.name_of(TWO) == "b"
-    session.answered(FetchResponse(session_id=9))
+    session.handle_response(FetchResponse(session_id=9))
     assert (session.session_id, session.epoch) == (9, 1)
 
 
@@ -47,7 +47,7 @@ def test_later_requests_name_only_what_changed() -> None:
     topics, forgotten = session.next_request({A0: want(1), A1: want(5)})
     assert named(topics) == [("a", 0, 1)]
     assert forgotten == []
-    session.answered(FetchResponse(session_id=9))
+    session.handle_response(FetchResponse(session_id=9))
     assert session.epoch == 2
     topics, forgotten = session.next_request({A0: want(1), A1: want(5)})
     assert topics == []
@@ -77,22 +77,26 @@ def test_without_a_session_every_request_is_full() -> None:
 def test_a_session_that_the_broker_forgot_is_opened_anew() -> None:
     session = opened()
     session.next_request({A0: want(1)})
-    assert not session.answered(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    assert not session.handle_response(
+        FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    )
     assert (session.session_id, session.epoch) == (0, 0)
     assert named(session.next_request({A0: want(1)})[0]) == [("a", 0, 1)]
 
 
 def test_a_session_out_of_step_is_closed_and_opened_anew() -> None:
     session = opened()
-    assert not session.answered(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    assert not session.handle_response(
+        FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    )
     assert (session.session_id, session.epoch) == (9, 0)
     session = opened()
-    session.failed()
+    session.handle_failure()
     assert (session.session_id, session.epoch) == (9, 0)
 
 
 def test_epochs_go_round() -> None:
     session = opened()
     session.epoch = 2**31 - 1
-    session.answered(FetchResponse(session_id=9))
+    session.handle_response(FetchResponse(session_id=9))
     assert session.epoch == 1

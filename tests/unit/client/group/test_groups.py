@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata, RebalanceListener
-from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import CommitFailed, NoGroup
 from odradek.client.group.offsets import Offsets
 from odradek.protocol.errors import ErrorCode, KafkaError

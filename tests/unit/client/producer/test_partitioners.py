@@ -14,7 +14,7 @@ FIVE = (0, 1, 2, 3, 4)
 
 
 def default(**options: bool) -> DefaultPartitioner:
-    return DefaultPartitioner(Randomness(7), switch_bytes=1000, **options)
+    return DefaultPartitioner(Randomness(7), batch_size_bytes=1000, **options)
 
 
 def test_a_key_goes_where_java_sends_it() -> None:
@@ -82,7 +82,7 @@ def test_settings_name_partitioners() -> None:
         return 0
 
     def made(choice: object) -> object:
-        return partitioner_for(choice, Randomness(1), switch_bytes=1, ignore_keys=False)  # type: ignore[arg-type]
+        return partitioner_for(choice, Randomness(1), batch_size_bytes=1, ignore_keys=False)  # type: ignore[arg-type]
 
     assert isinstance(made("default"), DefaultPartitioner)
     assert isinstance(made("round_robin"), RoundRobinPartitioner)

@@ -18,16 +18,15 @@ def test_queues_follow_their_leaders() -> None:
     first, second = queue(0), queue(1)
     ready.add(first)
     ready.add(second)
-    assert list(ready.of(1)) == [first]
+    assert list(ready.queues_of(1)) == [first]
     leaders[0] = BrokerId(2)
     ready.regroup()
-    assert set(ready.of(2)) == {first, second}
+    assert set(ready.queues_of(2)) == {first, second}
     ready.discard(first)
     ready.discard(second)
     ready.discard(second)
     assert first.ready_leader is None
     assert not ready
-    assert not ready.of(2)
     assert ready.leaders() == []
 
 
@@ -37,5 +36,5 @@ def test_a_queue_that_was_added_twice_is_a_violation() -> None:
     twice = queue(0)
     ready.add(twice)
     leaders[0] = BrokerId(2)
-    with pytest.raises(InvariantViolation, match="ready for leader 1, but says 2"):
+    with pytest.raises(InvariantViolation, match="group of leader 1, but its ready_leader is 2"):
         ready.add(twice)

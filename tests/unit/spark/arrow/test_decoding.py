@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.consumer.fetched import Fetched
+from odradek.client.consumer.fetched_batches import FetchedBatches
 from odradek.client.errors import CorruptRecords
 from odradek.protocol.compression import Codec
 from odradek.protocol.messages.fetch import AbortedTransaction
@@ -16,6 +16,8 @@ from odradek.protocol.records import (
     ControlType,
     EndTransactionMarker,
     Headers,
+    MalformedRecords,
+    decode_records,
     encode_end_transaction_marker,
     offset_prefix,
     read_header,
@@ -65,9 +67,9 @@ def test_columns_hold_what_the_consumer_shows(
     for records in batches:
         buffer += batch_of(records, offset, codec)
         offset += len(records)
-    fetched = Fetched(PLACE, buffer, 0)
+    fetched = FetchedBatches(PLACE, buffer, 0)
     shown = []
-    while taken := fetched.take(1000):
+    while taken := fetched.read(1000):
         shown += taken
     table = decoded(ArrowDecoder(PLACE, with_headers=True), buffer)
     assert table.schema == SCHEMA_WITH_HEADERS
@@ -158,18 +160,26 @@ def test_a_flipped_bit_is_found_by_the_checksum() -> None:
 
 @given(st.data())
 def test_damaged_records_never_reach_beyond_their_batch(data: st.DataObject) -> None:
-    """Whatever the bytes, the answer is records or an error: the kernel must not run astray."""
+    """The kernel returns records or an error, and agrees with `decode_records` if both accept."""
     whole = bytearray(batch_of([(b"key", b"value", [("h", b"c")], 5)] * 8))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(HEADER_SIZE, len(whole) - 1))
         whole[at] = data.draw(st.integers(0, 255))
     decoder = ArrowDecoder(PLACE, with_headers=True, check_crcs=False)
     try:
-        for batch in decoder.decode(bytes(whole), 0, FAR):
-            assert batch.num_rows <= 8
-            batch.validate()
+        table = decoded(decoder, bytes(whole))
     except CorruptRecords:
-        pass
+        return
+    assert table.num_rows <= 8
+    table.validate()
+    try:
+        records = decode_records(bytes(whole))
+    except MalformedRecords:
+        return
+    rows = table.select(["offset", "key", "value"]).to_pydict()
+    assert rows["offset"] == [record.offset for record in records]
+    assert rows["key"] == [record.key for record in records]
+    assert rows["value"] == [record.value for record in records]
 
 
 def test_a_record_count_that_cannot_be_is_refused_before_memory_is_asked_for() -> None:

@@ -1,8 +1,8 @@
-"""The answer of a fetch about one partition, and how records are made from it.
+"""The batches of a fetch response for one partition, and how records are made from them.
 
 Batches are decoded one at a time, when records are asked for. Control batches and, for
 read_committed, the batches of aborted transactions are passed over: the broker lists aborted
-transactions in each answer, and each ends at its abort marker in the log.
+transactions in each response, and each ends at its abort marker in the log.
 """
 
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ def deserializer_of(
 def end_of_batches(buffer: Buffer) -> tuple[int, int]:
     """Returns the offset after the last whole batch (-1 if there is none), and where it ends.
 
-    The last batch of an answer may be cut off: brokers count bytes, not batches.
+    The last batch of a response may be cut off: brokers count bytes, not batches.
     """
     position, end, next_offset = 0, len(buffer), -1
     while end - position >= HEADER_SIZE:
@@ -100,8 +100,8 @@ def end_of_batches(buffer: Buffer) -> tuple[int, int]:
     return next_offset, position
 
 
-class Fetched:
-    """The batches of one answer for one partition, from a position on."""
+class FetchedBatches:
+    """The batches of one response for one partition, from a position on."""
 
     __slots__ = (
         "_aborted",
@@ -150,7 +150,7 @@ class Fetched:
         self._index = 0
         self._batches = self._walk()
 
-    def take(self, limit: int) -> list[ConsumerRecord]:
+    def read(self, limit: int) -> list[ConsumerRecord]:
         """Returns up to `limit` records of one batch and moves `next_offset` past them.
 
         At the end it returns none.
