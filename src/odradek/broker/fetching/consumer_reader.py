@@ -50,7 +50,7 @@ class ConsumerReader:
         is_selecting = request.rack_id and is_rack_aware(settings.replica_selector_class)
         self._rack = request.rack_id if is_selecting else None
         self._is_committed_only = request.isolation_level == _READ_COMMITTED
-        # Whom to ask for permission; None if everything is allowed.
+        # Checks permissions. None if there is no authorizer.
         self._context = None if services.authorizer is None else context
 
     @property
@@ -65,7 +65,7 @@ class ConsumerReader:
     def read(
         self, entry: FetchEntry, data: PartitionData, max_bytes: int, *, is_first: bool
     ) -> int:
-        # Checked at every read, because rules may change while a fetch waits or a session lasts.
+        # Checked at every read, because ACLs may change while a fetch waits or a session lasts.
         context = self._context
         if context is not None:
             name = context.topic_name(entry.topic, entry.topic_id)
@@ -85,7 +85,7 @@ class ConsumerReader:
         data.last_stable_offset = partition.last_stable.value
         if self._is_committed_only:
             data.aborted_transactions = []
-        if self._rack is not None and self._names_nearer_replica(partition, entry, data):
+        if self._rack is not None and self._set_preferred_replica(partition, entry, data):
             return 0
         if max_bytes <= 0 and not is_first:
             return 0
@@ -113,10 +113,11 @@ class ConsumerReader:
             return replicas.reader(entry.topic, entry.topic_id, entry.partition)
         return replicas.leader(entry.topic, entry.partition)
 
-    def _names_nearer_replica(
+    def _set_preferred_replica(
         self, partition: Partition, entry: FetchEntry, data: PartitionData
     ) -> bool:
-        """Names the replica that is nearer to the consumer; returns whether there is one."""
+        """Sets the preferred read replica if one is nearer to the consumer than this broker.
+        Returns whether there is one."""
         brokers = self._services.images.image.brokers
         replica = preferred_read_replica(partition, self._rack or "", entry.fetch_offset, brokers)
         if replica is None:
@@ -130,8 +131,8 @@ class ConsumerReader:
 
     def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
         # While a transaction is open the high watermark moves without the last stable offset. The
-        # consumer is told of it, but it does not end the wait. The preferred
-        # read replica may change with the cluster.
+        # response has the new high watermark, but a move does not end the wait. The preferred read
+        # replica may change with the cluster.
         return (
             entry.fetch_offset == partition.high_watermark.value == partition.last_stable.value
             and self._rack is None

@@ -15,13 +15,13 @@ States
     READING_LAST   The pass under way is answered, whatever it finds.
     ANSWERING      The response is being made: of many partitions, in several steps.
     ANSWERED       The connection has the response.
-    ABANDONED      Nobody waits for records any more. If the connection is still open, it gets an
-                   error.
+    ABANDONED      The client does not wait for records any more. If the connection is still open,
+                   the client gets an error.
 
 Events
 
-    PARTITION_CHANGED  A watermark moved or failed with which a partition of this fetch is
-                       registered: records were appended (what followers wait for), the high
+    PARTITION_CHANGED  A watermark with which a partition of this fetch is registered has moved
+                       or failed: records were appended (what followers wait for), the high
                        watermark or the last stable offset rose (what consumers wait for), or this
                        broker is no longer the leader. Or a replication throttle opened again.
     DEADLINE           `max_wait_ms` is over.
@@ -33,7 +33,8 @@ Events
     FOUND_TOO_LITTLE   A pass has ended with less.
     RESPONDED          The response is complete.
     CLOSED             The connection is closed, or serving the fetch failed.
-    SUPERSEDED         The session has gone on, or has ended, on another connection.
+    SUPERSEDED         A new request of the session has arrived on another connection, or the
+                       session was closed.
 
 A pair of state and event that is not in the table is a defect of the broker.
 
@@ -174,17 +175,18 @@ class Fetch:
         self._on(_CHANGED)
 
     def interrupt(self) -> None:
-        """Answers with what there is."""
+        """Ends the wait: the fetch reads a last time and is answered with what it finds."""
         self._on(_INTERRUPTED)
 
     def next_request_arrived(self) -> None:
-        """Called by the connection when another request waits behind this one. A follower that
-        sends its next fetch wants other partitions or offsets: it must not wait for this one."""
+        """Ends the wait of a follower's fetch. Called by the connection when another request waits
+        behind this one. The follower's next fetch has other partitions or offsets, so it must not
+        wait for this one."""
         if self._ends_for_next_request:
             self._on(_INTERRUPTED)
 
     def pass_ended(self, *, is_enough: bool) -> bool:
-        """Returns whether the fetch is to be answered now."""
+        """Notes the end of a pass. Returns whether the fetch is to be answered now."""
         return self._on(_FOUND_ENOUGH if is_enough else _FOUND_TOO_LITTLE) is _ANSWER
 
     def responded(self) -> None:
@@ -198,13 +200,13 @@ class Fetch:
         self._on(FetchEvent.SUPERSEDED)
 
     def close(self) -> None:
-        """Called when the connection is closed, or when serving the fetch failed."""
+        """Ends the fetch. Called when the connection is closed, or serving the fetch failed."""
         before = self.state
         if self._on(FetchEvent.CLOSED) is _GONE:
             if self._deadline_timer is not None:
                 self._stop_waiting()
             if before not in (_WAITING, _GONE) and self.session is not None:
-                self.session.start_over()
+                self.session.reset()
 
     # Waiting
 

@@ -1,4 +1,4 @@
-"""Reads the partitions of a fetch, pass by pass, and keeps what was found for the response.
+"""Reads the partitions of a fetch, pass by pass, and keeps the results for the response.
 
 The first pass reads the partitions that are due, later passes those that became due meanwhile. What
 may be read differs between consumers and followers: `ConsumerReader` and `ReplicaReader` decide it.
@@ -19,14 +19,14 @@ class PartitionReader(Protocol):
 
     # The partitions that could be read, and whose watermarks the fetch may wait for.
     partitions: dict[FetchEntry, Partition]
-    # Whether the client is to be told something at once, even if there are no records.
+    # Whether the fetch must be answered at once, even if there are no records.
     must_answer: bool
     # The time at which partitions may be read that a throttle holds back, if there are any.
     resume_s: float | None
 
     @property
     def may_skip_idle(self) -> bool:
-        """Whether partitions that were idle may be taken to be so still, without reading them."""
+        """Whether idle partitions are still idle for sure, so that they need not be read."""
         ...
 
     def begin_pass(self) -> None: ...
@@ -34,7 +34,7 @@ class PartitionReader(Protocol):
     def read(
         self, entry: FetchEntry, data: PartitionData, max_bytes: int, *, is_first: bool
     ) -> int:
-        """Reads one partition into `data`; returns how many bytes of records that were.
+        """Reads one partition into `data`. Returns the number of bytes of records.
 
         The partition that `is_first` to have records returns at least one batch, however large.
         Raises `ApiError` if the partition may not be read here."""
@@ -46,12 +46,12 @@ class PartitionReader(Protocol):
 
     def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
         """Returns whether the client knows everything about the partition, and will until its
-        watermark moves. For a follower that is noted in the entry (`idle_follower`)."""
+        watermark moves. If so and the client is a follower, sets `entry.idle_follower`."""
         ...
 
 
 class FetchReads:
-    """What one fetch has found so far, in the order in which it is answered."""
+    """The results of one fetch so far, in the order of its response."""
 
     __slots__ = (
         "_found_bytes",
@@ -72,7 +72,7 @@ class FetchReads:
         self._found_bytes = 0
         # Whether the fetch is to be answered now.
         self.is_enough = False
-        # Whether a partition may not be read here.
+        # Whether reading a partition has raised an `ApiError`.
         self.has_errors = False
         self.partitions = reader.partitions
         self.results: dict[FetchEntry, PartitionData] = {}
@@ -115,9 +115,9 @@ class FetchReads:
                 entry.register(self._reader.watermark(partition))
 
     def still_due(self, entries: list[FetchEntry]) -> list[FetchEntry]:
-        """Called after a pass that found too little. Returns the entries that the next pass reads
-        even if they do not change: those with records, whose slices are released here, and those
-        of which there will be something to tell that is no reason to end the wait."""
+        """Returns the entries that the next pass must read even if no watermark moves: those with
+        records, whose slices are released here, and those that may change in a way that does not
+        end the wait. Called after a pass that found too little."""
         due = []
         for entry in entries:
             data = self.results[entry]
@@ -132,9 +132,9 @@ class FetchReads:
         return due
 
     def make_idle(self, entry: FetchEntry, data: PartitionData) -> bool:
-        """Called when the client is told what was read. Registers the partition with its watermark
-        if there is nothing else to tell until that moves; returns whether it did. If not, the
-        partition has to stay due."""
+        """Registers the partition with its watermark if the client then knows everything about it
+        until the watermark moves. Returns whether it did; if not, the partition has to stay due.
+        Called when the result is added to the response."""
         partition = self.partitions.get(entry)
         if (
             partition is None
@@ -150,7 +150,8 @@ class FetchReads:
         return True
 
     def take_resume_s(self) -> float | None:
-        """Returns when partitions may be read that a throttle held back in the last pass."""
+        """Returns the time at which partitions that a throttle held back in the last pass may be
+        read, and clears it."""
         resume_s, self._reader.resume_s = self._reader.resume_s, None
         return resume_s
 
@@ -162,6 +163,6 @@ class FetchReads:
                 data.records = b""
 
     def unregister(self) -> None:
-        """Called at the end of a fetch without a session."""
+        """Unregisters all partitions. Called at the end of a fetch without a session."""
         for entry in self.results:
             entry.unregister()

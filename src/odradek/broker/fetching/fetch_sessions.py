@@ -4,8 +4,8 @@ A session remembers which partitions a client fetches and what it was told last,
 carries the changes and a response only the partitions with something new. Sessions live in a
 cache that is bounded twice: by their number (`max.incremental.fetch.session.cache.slots`) and by
 the partitions that all of them hold, because a request may name tens of thousands. A client whose
-session is gone is told so and starts with a full request again; where there is no room it gets
-no session, and names all its partitions each time.
+session was removed gets an error and sends a full request again. If the cache has no room, the
+client gets no session, and names all its partitions in each request.
 
 A client need not log in to fetch, and can name any number of partitions that do not exist. So a
 session holds few of those: only as many as a client or a follower may know before this broker does.
@@ -67,18 +67,18 @@ class FetchSession:
         self.due = DuePartitions(self.entries.values(), now_s)
 
     def begin_next(self, now_s: float) -> Fetch:
-        """Called for a request that continues the session."""
+        """Begins the next fetch. Called for a request that continues the session."""
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
         self.used_s = self.due.requested_s = now_s
         if self.due.supersede():
-            self.start_over()
+            self.reset()
         return Fetch(self.due, self, is_incremental=True)
 
     def change(self, request: FetchRequest, version: int) -> list[FetchEntry]:
         """Applies the changes of a request; returns the partitions that are new."""
         entries = self.entries
         added = []
-        for changed in requested(request, version, entries):
+        for changed in read_entries(request, version, entries):
             if changed.key not in entries:
                 added.append(changed)
             entries[changed.key] = changed
@@ -86,31 +86,33 @@ class FetchSession:
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_ids else forgotten.topic
             for partition in forgotten.partitions:
-                gone = entries.pop((name, partition), None)
-                if gone is not None:
-                    self.due.remove(gone)
+                entry = entries.pop((name, partition), None)
+                if entry is not None:
+                    self.due.remove(entry)
         return added
 
     def mark_all_due(self) -> None:
-        """Lets the next pass read every partition, also those that are idle."""
+        """Makes every partition due, also those that are idle."""
         self.due.put_back(self.entries.values())
 
-    def start_over(self) -> None:
-        """Called when a fetch is cut short: it has taken partitions, and it is not known what the
-        client was told. The next fetch reads all of them, and names all in its response."""
+    def reset(self) -> None:
+        """Makes the next fetch read all partitions, and name all of them in its response. Called
+        when a fetch ends early: it has taken partitions that are due, and it is not known whether
+        the client got its response."""
         for entry in self.entries.values():
             entry.last_sent_high_watermark = entry.last_sent_log_start = -1
         self.mark_all_due()
 
     def close(self) -> None:
-        """Ends the session, and the fetch that is under way in it, if there is one."""
+        """Ends the session, and its current fetch, if there is one."""
         self.due.supersede()
         for entry in self.entries.values():
             self.due.remove(entry)
         self.entries = {}
 
     def check(self) -> None:
-        """Called between two fetches, in tests and simulations: it looks at every partition."""
+        """Raises `InvariantViolation` if a partition is neither due nor registered. Called between
+        two fetches, only in tests and simulations, because it looks at every partition."""
         for entry in self.entries.values():
             if entry not in self.due and not entry.is_registered:
                 raise InvariantViolation(
@@ -156,14 +158,15 @@ class FetchSessions:
         now_s: float,
         entries: list[FetchEntry] | None = None,
     ) -> Fetch:
-        """`entries` are those of a full request, if they have been made already (`requested`)."""
+        """Returns the fetch that serves a request, with its session if it has one. `entries` are
+        those of a full request, if they have been made already (`read_entries`)."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch > 0:
             return self._continue(request, version, now_s)
         if session_id:
             self._end(session_id)
         if entries is None:
-            entries = list(requested(request, version, {}))
+            entries = list(read_entries(request, version, {}))
         if epoch != _FINAL_EPOCH and entries:
             session = self._create(entries, version >= _FIRST_VERSION_WITH_IDS, now_s)
             if session is not None:
@@ -193,7 +196,8 @@ class FetchSessions:
     def _change(
         self, session: FetchSession, request: FetchRequest, version: int, now_s: float
     ) -> bool:
-        """Returns whether the session has room for what the request adds to it."""
+        """Applies the changes of a request to a session. Returns False if the session would get too
+        large: then it must be ended."""
         held = len(session.entries)
         added = session.change(request, version)
         self.partitions += len(session.entries) - held
@@ -208,7 +212,8 @@ class FetchSessions:
         return sum(not self._is_known(entry) for entry in entries)
 
     def _make_room(self, slots: int, partitions: int, now_s: float) -> bool:
-        """Ends idle sessions until no more than so many slots and partitions are used."""
+        """Ends idle sessions until at most this number of slots and partitions is used. Returns
+        whether that was possible."""
         while len(self._sessions) > slots or self.partitions > partitions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_s - oldest.used_s < self._evict_after_s:
@@ -255,24 +260,25 @@ class FetchSessions:
                 )
 
 
-def requested(
+def read_entries(
     request: FetchRequest, version: int, known: dict[Key, FetchEntry]
 ) -> Iterable[FetchEntry]:
-    """The partitions a request names, new or changed."""
+    """Yields the partitions that a request names: new entries, or `known` entries with the offset
+    and the limits of the request."""
     uses_ids = version >= _FIRST_VERSION_WITH_IDS
     for topic in request.topics:
         name: str | TopicId = topic.topic_id if uses_ids else topic.topic
-        for asked in topic.partitions:
-            entry = known.get((name, asked.partition))
+        for partition_request in topic.partitions:
+            entry = known.get((name, partition_request.partition))
             if entry is None:
                 entry = (
-                    FetchEntry("", TopicId(topic.topic_id), asked.partition)
+                    FetchEntry("", TopicId(topic.topic_id), partition_request.partition)
                     if uses_ids
-                    else FetchEntry(topic.topic, NO_TOPIC_ID, asked.partition)
+                    else FetchEntry(topic.topic, NO_TOPIC_ID, partition_request.partition)
                 )
-            entry.fetch_offset = asked.fetch_offset
-            entry.max_bytes = asked.partition_max_bytes
-            entry.current_leader_epoch = asked.current_leader_epoch
-            entry.last_fetched_epoch = asked.last_fetched_epoch
-            entry.log_start_offset = asked.log_start_offset
+            entry.fetch_offset = partition_request.fetch_offset
+            entry.max_bytes = partition_request.partition_max_bytes
+            entry.current_leader_epoch = partition_request.current_leader_epoch
+            entry.last_fetched_epoch = partition_request.last_fetched_epoch
+            entry.log_start_offset = partition_request.log_start_offset
             yield entry

@@ -1,10 +1,9 @@
 """Reads partitions for followers: up to the log end offset.
 
-A follower that asks for records from an offset on holds everything below it. So its fetch may
-advance the high watermark, or bring the follower back into the in-sync set. It counts only if it
-comes from a replica of the partition, with the broker epoch that the cluster's image shows or a
-newer one (KIP-903): a previous run of the broker, and a client that makes up a replica id, get
-errors.
+A follower that fetches from an offset has all records below it. So its fetch may advance the high
+watermark, or bring the follower back into the in-sync set. The fetch counts only if it comes from a
+replica of the partition, with the broker epoch in the cluster's image or a newer one (KIP-903). A
+previous run of the broker, and a client that makes up a replica id, get errors.
 """
 
 import asyncio
@@ -20,8 +19,8 @@ from odradek.replication.partition import Partition
 from odradek.replication.throttle import is_listed
 from odradek.statemachine.watermark import Watermark
 
-# In one response, for followers outside the in-sync set. Records that producers wait for travel in
-# the same responses, and are delayed by what travels with them.
+# The maximum in one response for followers outside the in-sync set. The same response may carry
+# records that producers wait for, which a larger response would delay.
 _MAX_CATCH_UP_BYTES: Final = 1 << 18
 
 
@@ -137,7 +136,8 @@ class ReplicaReader:
         )
 
     def _is_held_back(self, partition: Partition) -> bool:
-        """Returns whether a replication throttle forbids to read this now, and notes until when."""
+        """Returns whether a replication throttle forbids to read the partition now. If so, sets
+        `resume_s`."""
         opens_s = self._services.replicas.leader_throttle.opens_s
         if opens_s <= asyncio.get_running_loop().time() or not self._is_throttled(partition):
             return False

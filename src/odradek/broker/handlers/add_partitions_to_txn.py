@@ -48,24 +48,26 @@ async def handle(
         denied = await _denied_to_producer(context, request)
         if denied is not None:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=denied)
-        asked = AddPartitionsToTxnTransaction(
+        transaction = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results = await _add(services, context, asked)
+        results = await _add(services, context, transaction)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     if not context.authorize_cluster(Operation.CLUSTER_ACTION):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     # Concurrently, so that the records of all transactions are replicated together.
     answers = await asyncio.gather(
-        *(_add(services, context, asked) for asked in request.transactions)
+        *(_add(services, context, transaction) for transaction in request.transactions)
     )
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
-            AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=results)
-            for asked, results in zip(request.transactions, answers, strict=True)
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=results
+            )
+            for transaction, results in zip(request.transactions, answers, strict=True)
         ]
     )
 
@@ -92,13 +94,13 @@ async def _denied_to_producer(
 
 
 async def _add(
-    services: Services, context: RequestContext, asked: AddPartitionsToTxnTransaction
+    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     version = context.version
     # A transaction may have tens of thousands of partitions.
     timeslice = Timeslice.of_running_loop()
     named: set[TopicPartition] = set()
-    for topic in asked.topics:
+    for topic in transaction.topics:
         if len(named) > _PARTITIONS_PER_STEP and timeslice.is_over():
             await timeslice.next_turn()
         async for indexes in timeslice.batches(topic.partitions, _PARTITIONS_PER_STEP):
@@ -107,14 +109,14 @@ async def _add(
     unknown = await _unknown(services, partitions, version)
     if unknown:
         return await _answer(
-            asked.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED
+            transaction.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED
         )
-    error, missing = await _ask(services, context, asked, partitions)
+    error, missing = await _ask(services, context, transaction, partitions)
     if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     knows_abortable = version >= _FIRST_VERSION_WITH_ABORTABLE
     refusal = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
-    return await _answer(asked.topics, missing, refusal, error)
+    return await _answer(transaction.topics, missing, refusal, error)
 
 
 async def _unknown(
@@ -141,24 +143,24 @@ async def _not_in(image: ClusterImage, partitions: Set[TopicPartition]) -> set[T
 async def _ask(
     services: Services,
     context: RequestContext,
-    asked: AddPartitionsToTxnTransaction,
+    transaction: AddPartitionsToTxnTransaction,
     partitions: frozenset[TopicPartition],
 ) -> Added:
-    if not asked.transactional_id or any(
+    if not transaction.transactional_id or any(
         partition.topic == TRANSACTIONS for partition in partitions
     ):
         return Added(ErrorCode.INVALID_REQUEST)
     command = AddPartitions(
-        asked.transactional_id,
-        asked.producer_id,
-        asked.producer_epoch,
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
         partitions,
         client_version=2 if context.version >= _FIRST_VERSION_OF_BROKERS else 0,
-        verify_only=asked.verify_only,
+        verify_only=transaction.verify_only,
         client_address=context.address,
     )
     try:
-        return await services.transactions.ask(asked.transactional_id, command)
+        return await services.transactions.ask(transaction.transactional_id, command)
     except ApiError as refusal:
         return Added(refusal.code)
 

@@ -30,37 +30,40 @@ async def handle(
 ) -> AlterConfigsResponse:
     responses = []
     allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
-    for asked in allowed:
+    for resource in allowed:
         code, message = await change_overrides(
-            services, asked, partial(_given, asked), validate_only=request.validate_only
+            services,
+            resource,
+            partial(_read_overrides, resource),
+            validate_only=request.validate_only,
         )
-        responses.append(_result(asked, code, message))
-    for asked in denied:
-        error = denial(asked)
-        responses.append(_result(asked, error, error.message))
+        responses.append(_result(resource, code, message))
+    for resource in denied:
+        error = denial(resource)
+        responses.append(_result(resource, error, error.message))
     return AlterConfigsResponse(responses=responses)
 
 
 def _result(
-    asked: AlterConfigsResource, code: ErrorCode, message: str | None
+    resource: AlterConfigsResource, code: ErrorCode, message: str | None
 ) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=code,
         error_message=message,
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
 
-def _given(asked: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for config in asked.configs:
+def _read_overrides(resource: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str]:
+    overrides: dict[str, str] = {}
+    for config in resource.configs:
         if config.value is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value for {config.name}.")
-        if config.name in given:
+        if config.name in overrides:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name} is named twice.")
-        given[config.name] = config.value
-    return given
+        overrides[config.name] = config.value
+    return overrides
 
 
 HANDLER: Final = Handler(

@@ -34,9 +34,9 @@ async def handle(
     timeslice = Timeslice.of_running_loop()
     directories = {directory.path: directory for directory in services.logs.directories}
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
-    for asked in request.dirs:
-        directory = directories.get(asked.path.rstrip("/") or "/")
-        for topic in asked.topics:
+    for log_dir in request.dirs:
+        directory = directories.get(log_dir.path.rstrip("/") or "/")
+        for topic in log_dir.topics:
             if timeslice.is_over():
                 await timeslice.next_turn()
             async for indexes in timeslice.batches(topic.partitions, _PARTITIONS_PER_STEP):

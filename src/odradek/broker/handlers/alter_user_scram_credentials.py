@@ -38,8 +38,8 @@ async def handle(
 ) -> AlterUserScramCredentialsResponse:
     changes: dict[str, Change] = {}
     times: Counter[str] = Counter()
-    asked: list[Change] = [*request.deletions, *request.upsertions]
-    for change in asked:
+    all_changes: list[Change] = [*request.deletions, *request.upsertions]
+    for change in all_changes:
         changes[change.name] = change
         times[change.name] += 1
     results = []
@@ -74,16 +74,16 @@ async def _apply(services: Services, change: Change) -> None:
     await services.configs.change_user(change.name, make)
 
 
-def _credential(mechanism: ScramMechanism, asked: ScramCredentialUpsertion) -> ScramCredential:
-    if not MIN_ITERATIONS <= asked.iterations <= MAX_ITERATIONS:
+def _credential(mechanism: ScramMechanism, upsertion: ScramCredentialUpsertion) -> ScramCredential:
+    if not MIN_ITERATIONS <= upsertion.iterations <= MAX_ITERATIONS:
         raise ApiError(
             ErrorCode.UNACCEPTABLE_CREDENTIAL,
-            f"{asked.iterations} iterations: take {MIN_ITERATIONS} to {MAX_ITERATIONS}.",
+            f"{upsertion.iterations} iterations: take {MIN_ITERATIONS} to {MAX_ITERATIONS}.",
         )
-    if not asked.salt or not asked.salted_password:
+    if not upsertion.salt or not upsertion.salted_password:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt or the password is empty.")
     return ScramCredential.derive(
-        mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+        mechanism, upsertion.iterations, bytes(upsertion.salt), bytes(upsertion.salted_password)
     )
 
 

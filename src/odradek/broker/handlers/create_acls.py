@@ -57,14 +57,17 @@ async def handle(
     return CreateAclsResponse(results=results)
 
 
-def _acl(asked: AclCreation) -> Acl:
+def _acl(creation: AclCreation) -> Acl:
     resource = ResourcePattern(
-        ResourceType(asked.resource_type),
-        asked.resource_name,
-        PatternType(asked.resource_pattern_type),
+        ResourceType(creation.resource_type),
+        creation.resource_name,
+        PatternType(creation.resource_pattern_type),
     )
     entry = AccessEntry(
-        asked.principal, asked.host, Operation(asked.operation), Permission(asked.permission_type)
+        creation.principal,
+        creation.host,
+        Operation(creation.operation),
+        Permission(creation.permission_type),
     )
     complaint = _complaint(resource, entry)
     if complaint is not None:

@@ -80,20 +80,20 @@ def _hide_configs(context: RequestContext, result: CreatableTopicResult) -> None
         result.configs = None
 
 
-def _new_topic(asked: CreatableTopic) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> NewTopic:
     assignment = {
-        partition.partition_index: partition.broker_ids for partition in asked.assignments
+        partition.partition_index: partition.broker_ids for partition in topic.assignments
     }
-    if len(assignment) != len(asked.assignments):
+    if len(assignment) != len(topic.assignments):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment names a partition twice."
         )
     return NewTopic(
-        asked.name,
-        asked.num_partitions,
-        asked.replication_factor,
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
         assignment,
-        {config.name: config.value for config in asked.configs},
+        {config.name: config.value for config in topic.configs},
     )
 
 

@@ -24,15 +24,17 @@ async def handle(
     services: Services, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
     return DeleteAclsResponse(
-        filter_results=[await _delete(services, asked) for asked in request.filters]
+        filter_results=[
+            await _delete(services, request_filter) for request_filter in request.filters
+        ]
     )
 
 
-async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilterResult:
+async def _delete(services: Services, request_filter: DeleteAclsFilter) -> DeleteAclsFilterResult:
     result = DeleteAclsFilterResult(error_message=None)
     try:
         services.require_authorizer()
-        acl_filter = read_filter(asked)
+        acl_filter = read_filter(request_filter)
         for resource in await services.acls.find(acl_filter):
             for entry in await services.acls.remove(resource, acl_filter):
                 result.matching_acls.append(

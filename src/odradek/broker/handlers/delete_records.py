@@ -51,14 +51,18 @@ def handle(
     )
     for topic in allowed:
         answers = []
-        for asked in topic.partitions:
+        for partition_request in topic.partitions:
             answer = DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=-1
+                partition_index=partition_request.partition_index, low_watermark=-1
             )
             answers.append(answer)
             try:
-                partition = services.replicas.leader(topic.name, asked.partition_index)
-                upto = None if asked.offset == _HIGH_WATERMARK else Offset(asked.offset)
+                partition = services.replicas.leader(topic.name, partition_request.partition_index)
+                upto = (
+                    None
+                    if partition_request.offset == _HIGH_WATERMARK
+                    else Offset(partition_request.offset)
+                )
                 deletions.append(_Deletion(answer, partition, partition.delete_records(upto)))
             except ApiError as refusal:
                 answer.error_code = refusal.code

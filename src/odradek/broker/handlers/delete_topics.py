@@ -24,52 +24,52 @@ _FIRST_VERSION_WITH_IDS: Final = DeleteTopicsRequest.first_version_with("topics"
 async def handle(
     services: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    asked = (
+    topics = (
         request.topics
         if context.version >= _FIRST_VERSION_WITH_IDS
         else [DeleteTopicState(name=name) for name in request.topic_names]
     )
-    allowed, denied = asked, list[DeleteTopicState]()
+    allowed, denied = topics, list[DeleteTopicState]()
     if not context.authorize_cluster_quietly(Operation.DELETE):
         allowed, denied = context.split_authorized(
             Operation.DELETE,
             ResourceType.TOPIC,
-            asked,
+            topics,
             lambda topic: context.topic_name(topic.name, topic.topic_id),
         )
     results = [await _delete(services, topic) for topic in allowed]
     return DeleteTopicsResponse(responses=results + [_denied(context, topic) for topic in denied])
 
 
-def _denied(context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
+def _denied(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:
     """A client that may not describe a topic is not told the name that belongs to an id."""
-    name = context.topic_name(asked.name, asked.topic_id)
-    may_know = asked.topic_id == NO_TOPIC_ID or context.authorize_quietly(
+    name = context.topic_name(topic.name, topic.topic_id)
+    may_know = topic.topic_id == NO_TOPIC_ID or context.authorize_quietly(
         Operation.DESCRIBE, ResourceType.TOPIC, name or ""
     )
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return DeletableTopicResult(
         name=name if may_know else None,
-        topic_id=asked.topic_id,
+        topic_id=topic.topic_id,
         error_code=error,
         error_message=error.message,
     )
 
 
-async def _delete(services: Services, asked: DeleteTopicState) -> DeletableTopicResult:
-    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+async def _delete(services: Services, topic: DeleteTopicState) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     image = services.images.image
     try:
-        if (asked.name is None) == (asked.topic_id == NO_TOPIC_ID):
+        if (topic.name is None) == (topic.topic_id == NO_TOPIC_ID):
             raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic by its name or by its id.")
-        if asked.name is None:
-            by_id = image.topics_by_id.get(asked.topic_id)
+        if topic.name is None:
+            by_id = image.topics_by_id.get(topic.topic_id)
             if by_id is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             result.name = by_id.name
-        elif asked.name in image.topics:
-            result.topic_id = image.topics[asked.name].topic_id
-        topic_id = None if asked.topic_id == NO_TOPIC_ID else asked.topic_id
+        elif topic.name in image.topics:
+            result.topic_id = image.topics[topic.name].topic_id
+        topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
         await services.topics.delete(str(result.name), topic_id)
     except ApiError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message

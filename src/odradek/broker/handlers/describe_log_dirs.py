@@ -26,7 +26,7 @@ from odradek.world.timeslice import Timeslice
 async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    asked = (
+    requested_partitions = (
         None
         if request.topics is None
         else {
@@ -49,7 +49,9 @@ async def handle(
                 await timeslice.next_turn()
             log = partition.log
             topic_partition = log.topic_partition
-            if log.directory is directory and (asked is None or topic_partition in asked):
+            if log.directory is directory and (
+                requested_partitions is None or topic_partition in requested_partitions
+            ):
                 topics[topic_partition.topic].append(
                     DescribeLogDirsPartition(
                         partition_index=topic_partition.partition,

@@ -35,10 +35,12 @@ async def handle(
         )
     known = {user: found for user, settings in kept.items() if (found := _credentials(settings))}
     # A request that names no user asks for all.
-    asked = Counter(user.name for user in request.users or ()) or dict.fromkeys(sorted(known), 1)
+    counts_by_user = Counter(user.name for user in request.users or ()) or dict.fromkeys(
+        sorted(known), 1
+    )
     return DescribeUserScramCredentialsResponse(
         error_message=None,
-        results=[_result(user, times, known.get(user)) for user, times in asked.items()],
+        results=[_result(user, times, known.get(user)) for user, times in counts_by_user.items()],
     )
 
 

@@ -20,7 +20,7 @@ from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.broker.fetching.fetch_lifecycle import Fetch
 from odradek.broker.fetching.fetch_reads import FetchReads, PartitionReader
 from odradek.broker.fetching.fetch_response import add_leaders, add_results, remember
-from odradek.broker.fetching.fetch_sessions import requested
+from odradek.broker.fetching.fetch_sessions import read_entries
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import Encoded, RequestContext, Services
@@ -41,7 +41,7 @@ Answer = FetchResponse | Encoded
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> Answer | Awaitable[Answer]:
-    # What a consumer may read is asked when its partitions are read (`ConsumerReader`).
+    # A consumer's permissions are checked when its partitions are read (`ConsumerReader`).
     if (
         services.authorizer is not None
         and _is_replica(request)
@@ -65,7 +65,7 @@ async def _begin_in_steps(
     if request.session_epoch <= 0:
         entries = []
         timeslice = Timeslice.of_running_loop()
-        for entry in requested(request, context.version, {}):
+        for entry in read_entries(request, context.version, {}):
             if not len(entries) % _STEP and timeslice.is_over():
                 await timeslice.next_turn()
             entries.append(entry)

@@ -44,58 +44,60 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     responses = []
     allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
-    for asked in allowed:
-        if asked.resource_type == ConfigResourceType.BROKER_LOGGER:
-            code, message = _alter_loggers(services, asked, validate_only=request.validate_only)
+    for resource in allowed:
+        if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+            code, message = _alter_loggers(services, resource, validate_only=request.validate_only)
         else:
             code, message = await change_overrides(
                 services,
-                asked,
-                partial(_altered, asked),
+                resource,
+                partial(_alter_overrides, resource),
                 validate_only=request.validate_only,
             )
-        responses.append(_result(asked, code, message))
-    for asked in denied:
-        error = denial(asked)
-        responses.append(_result(asked, error, error.message))
+        responses.append(_result(resource, code, message))
+    for resource in denied:
+        error = denial(resource)
+        responses.append(_result(resource, error, error.message))
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _result(
-    asked: AlterConfigsResource, code: ErrorCode, message: str | None
+    resource: AlterConfigsResource, code: ErrorCode, message: str | None
 ) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=code,
         error_message=message,
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
 
 def _alter_loggers(
-    services: Services, asked: AlterConfigsResource, *, validate_only: bool
+    services: Services, resource: AlterConfigsResource, *, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     try:
-        alter_loggers(services, asked.resource_name, asked.configs, validate_only=validate_only)
+        alter_loggers(
+            services, resource.resource_name, resource.configs, validate_only=validate_only
+        )
     except ApiError as refusal:
         return refusal.code, refusal.message
     return ErrorCode.NONE, None
 
 
-def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[str, str]:
-    names = [config.name for config in asked.configs]
+def _alter_overrides(resource: AlterConfigsResource, current: Mapping[str, str]) -> dict[str, str]:
+    names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
-    if asked.resource_type == ConfigResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         declared: Mapping[str, Setting[object]] = TopicSettings.declared
-    elif asked.resource_type == ConfigResourceType.GROUP:
+    elif resource.resource_type == ConfigResourceType.GROUP:
         declared = GROUP_DECLARED
     else:
         declared = BROKER_DECLARED
     try:
         operations = [
             (config.name, ConfigOperation(config.config_operation), config.value)
-            for config in asked.configs
+            for config in resource.configs
         ]
     except ValueError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error

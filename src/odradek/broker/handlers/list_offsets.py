@@ -66,18 +66,20 @@ def handle(
     allowed, denied = _split_authorized(context, request)
     for topic in allowed:
         answers = []
-        for asked in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+        for partition_request in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=partition_request.partition_index)
             answers.append(answer)
             try:
-                _check_time(asked.timestamp, context.version)
-                partition = _partition(services, request.replica_id, topic.name, asked)
-                partition.check_epoch(asked.current_leader_epoch)
-                if asked.timestamp == _LATEST and _is_broker(partition, request.replica_id):
+                _check_time(partition_request.timestamp, context.version)
+                partition = _partition(services, request.replica_id, topic.name, partition_request)
+                partition.check_epoch(partition_request.current_leader_epoch)
+                if partition_request.timestamp == _LATEST and _is_broker(
+                    partition, request.replica_id
+                ):
                     _answer_broker(partition, answer)
                 else:
-                    _answer(partition, asked, answer, committed_only)
-                    is_tiered = asked.timestamp in _TIERED
+                    _answer(partition, partition_request, answer, committed_only)
+                    is_tiered = partition_request.timestamp in _TIERED
                     if answer.offset < 0 and not is_tiered and not partition.knows_its_end:
                         raise ApiError(not_available)
             except ApiError as refusal:
@@ -116,13 +118,13 @@ def _check_time(timestamp: int, version: int) -> None:
 
 
 def _partition(
-    services: Services, replica_id: int, topic: str, asked: ListOffsetsPartition
+    services: Services, replica_id: int, topic: str, partition_request: ListOffsetsPartition
 ) -> Partition:
     if replica_id == _DEBUGGING_REPLICA:
-        partition = services.replicas.get(topic, asked.partition_index)
+        partition = services.replicas.get(topic, partition_request.partition_index)
         if partition is not None and partition.log.is_usable:
             return partition
-    return services.replicas.leader(topic, asked.partition_index)
+    return services.replicas.leader(topic, partition_request.partition_index)
 
 
 def _is_broker(partition: Partition, replica_id: int) -> bool:
@@ -143,21 +145,21 @@ def _answer_broker(partition: Partition, answer: ListOffsetsPartitionResponse) -
 
 def _answer(
     partition: Partition,
-    asked: ListOffsetsPartition,
+    partition_request: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
     committed_only: bool,
 ) -> None:
     log = partition.log
-    if asked.timestamp == _LATEST:
+    if partition_request.timestamp == _LATEST:
         if partition.knows_its_end:
             answer.offset = partition.readable(committed_only).value
             answer.leader_epoch = partition.leader_epoch
-    elif asked.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+    elif partition_request.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
         answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset)
-    elif asked.timestamp not in _TIERED:
+    elif partition_request.timestamp not in _TIERED:
         found = partition.find_time(
-            None if asked.timestamp == _MAX_TIMESTAMP else asked.timestamp,
+            None if partition_request.timestamp == _MAX_TIMESTAMP else partition_request.timestamp,
             committed_only=committed_only,
         )
         if found is not None:

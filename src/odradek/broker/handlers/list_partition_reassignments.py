@@ -22,15 +22,21 @@ def handle(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     image = services.images.image
-    asked = (
+    requested_partitions = (
         None
         if request.topics is None
         else {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
     )
-    names = image.topics.keys() if asked is None else {name for name, _ in asked}
+    names = (
+        image.topics.keys()
+        if requested_partitions is None
+        else {name for name, _ in requested_partitions}
+    )
     topics: dict[str, OngoingTopicReassignment] = {}
     for topic_partition, partition in partitions_of(image, names):
-        if not is_moving(partition) or (asked is not None and topic_partition not in asked):
+        if not is_moving(partition) or (
+            requested_partitions is not None and topic_partition not in requested_partitions
+        ):
             continue
         topic = topics.setdefault(
             topic_partition.topic, OngoingTopicReassignment(name=topic_partition.topic)

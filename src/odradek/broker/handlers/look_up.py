@@ -61,11 +61,16 @@ async def handle(
     )
     for topic in allowed:
         answers = []
-        for asked in topic.partitions:
-            answer = LookUpPartitionResult(partition_index=asked.partition_index)
+        for partition_request in topic.partitions:
+            answer = LookUpPartitionResult(partition_index=partition_request.partition_index)
             try:
                 await _look_up(
-                    services, topic.name, asked, answer, room=room, committed_only=committed_only
+                    services,
+                    topic.name,
+                    partition_request,
+                    answer,
+                    room=room,
+                    committed_only=committed_only,
                 )
             except ApiError as refusal:
                 answer.results = []
@@ -93,14 +98,14 @@ def _denied(topic: LookUpTopic) -> LookUpTopicResult:
 async def _look_up(
     services: Services,
     topic: str,
-    asked: LookUpPartition,
+    partition_request: LookUpPartition,
     answer: LookUpPartitionResult,
     *,
     room: _Room,
     committed_only: bool,
 ) -> None:
-    partition = services.replicas.leader(topic, asked.partition_index)
-    partition.check_epoch(asked.current_leader_epoch)
+    partition = services.replicas.leader(topic, partition_request.partition_index)
+    partition.check_epoch(partition_request.current_leader_epoch)
     if not partition.knows_its_end:
         # The previous leader may have answered with a newer record.
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
@@ -108,7 +113,7 @@ async def _look_up(
     read = BytesRead()
     try:
         index = services.key_indexes.of(partition.log)
-        for number, asked_key in enumerate(asked.keys):
+        for number, asked_key in enumerate(partition_request.keys):
             if room.bytes_left <= 0:
                 break
             if not number % _KEYS_AT_ONCE:

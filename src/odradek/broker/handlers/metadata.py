@@ -55,29 +55,32 @@ _PARTITIONS_A_STEP: Final = 100
 async def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Encoded:
-    asked = request.topics
-    if asked is None or (not asked and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL):
+    requested_topics = request.topics
+    if requested_topics is None or (
+        not requested_topics and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL
+    ):
         await services.departed_brokers.settled(services.images, None)
         return await _answer_all(services, context, request)
     denied: list[MetadataRequestTopic] = []
     if services.authorizer is not None:
         allowed: list[MetadataRequestTopic] = []
-        for topic in asked:
+        for topic in requested_topics:
             may_look = _may_look(services, context, request, topic)
             (allowed if may_look else denied).append(topic)
-        asked = allowed
+        requested_topics = allowed
     await services.departed_brokers.settled(
-        services.images, [topic.name or "" for topic in asked] if asked else None
+        services.images,
+        [topic.name or "" for topic in requested_topics] if requested_topics else None,
     )
     topics = [
         await _answer(services, topic, create=request.allow_auto_topic_creation)
         if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS or _has_only_a_name(topic)
         else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
-        for topic in asked
+        for topic in requested_topics
     ]
     topics = [
         _hide_if_denied(context, topic, answered)
-        for topic, answered in zip(asked, topics, strict=True)
+        for topic, answered in zip(requested_topics, topics, strict=True)
     ]
     image = services.images.image
     if request.include_topic_authorized_operations:
@@ -133,7 +136,7 @@ def _denied(context: RequestContext, topic: MetadataRequestTopic) -> MetadataRes
 
 
 def _hide_if_denied(
-    context: RequestContext, asked: MetadataRequestTopic, answered: MetadataResponseTopic
+    context: RequestContext, topic_request: MetadataRequestTopic, answered: MetadataResponseTopic
 ) -> MetadataResponseTopic:
     """Returns the answer, or a denial if it shows a topic that the client may not describe. The
     handler may have waited, so that an id which was unknown before is the id of a topic now."""
@@ -144,7 +147,7 @@ def _hide_if_denied(
         or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
     ):
         return answered
-    return _denied(context, asked)
+    return _denied(context, topic_request)
 
 
 async def _answer_all(
@@ -222,22 +225,22 @@ def _brokers(
     ]
 
 
-def _has_only_a_name(asked: MetadataRequestTopic) -> bool:
-    return asked.name is not None and asked.topic_id == NO_TOPIC_ID
+def _has_only_a_name(topic_request: MetadataRequestTopic) -> bool:
+    return topic_request.name is not None and topic_request.topic_id == NO_TOPIC_ID
 
 
 async def _answer(
-    services: Services, asked: MetadataRequestTopic, *, create: bool
+    services: Services, topic_request: MetadataRequestTopic, *, create: bool
 ) -> MetadataResponseTopic:
     image = services.images.image
-    if asked.topic_id != NO_TOPIC_ID:
-        topic = image.topics_by_id.get(asked.topic_id)
+    if topic_request.topic_id != NO_TOPIC_ID:
+        topic = image.topics_by_id.get(topic_request.topic_id)
         if topic is None:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_request.topic_id
             )
         return await _topic(image, topic)
-    name = asked.name or ""
+    name = topic_request.name or ""
     topic = image.topics.get(name)
     if topic is not None:
         return await _topic(image, topic)
@@ -281,8 +284,8 @@ def _partition(image: ClusterImage, partition: PartitionImage) -> MetadataRespon
     )
 
 
-def _identity(asked: MetadataRequestTopic) -> Hashable:
-    return asked.name, asked.topic_id
+def _identity(topic_request: MetadataRequestTopic) -> Hashable:
+    return topic_request.name, topic_request.topic_id
 
 
 HANDLER: Final = Handler(

@@ -55,8 +55,8 @@ def handle(
     for topic in allowed:
         partitions = []
         image = _topic(services, topic, by_id=by_id)
-        for asked in topic.partitions:
-            index = asked.partition_index
+        for partition_request in topic.partitions:
+            index = partition_request.partition_index
             answer = OffsetCommitResponsePartition(partition_index=index)
             partitions.append(answer)
             if image is None:
@@ -68,9 +68,9 @@ def handle(
                 offsets.append(
                     OffsetToCommit(
                         TopicPartition(image.name, index),
-                        asked.committed_offset,
-                        asked.committed_leader_epoch,
-                        asked.committed_metadata,
+                        partition_request.committed_offset,
+                        partition_request.committed_leader_epoch,
+                        partition_request.committed_metadata,
                         image.topic_id,
                     )
                 )
@@ -127,10 +127,10 @@ def _answer(
 async def _answer_later(
     response: OffsetCommitResponse,
     answers: Sequence[OffsetCommitResponsePartition],
-    asked: "Future[list[ErrorCode]]",
+    commit: "Future[list[ErrorCode]]",
 ) -> OffsetCommitResponse:
     try:
-        errors = await asked
+        errors = await commit
     except ApiError as refusal:
         errors = [refusal.code] * len(answers)
     return _answer(response, answers, errors)
@@ -145,10 +145,10 @@ async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCo
 
 
 def _topic(
-    services: Services, asked: OffsetCommitRequestTopic, *, by_id: bool
+    services: Services, topic: OffsetCommitRequestTopic, *, by_id: bool
 ) -> TopicImage | None:
     image = services.images.image
-    return image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+    return image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
 
 
 def _unknown(*, by_id: bool) -> ErrorCode:

@@ -41,8 +41,8 @@ async def handle(
     answers: list[OffsetDeleteResponsePartition] = []
     for topic in allowed:
         responses = []
-        for asked in topic.partitions:
-            index = asked.partition_index
+        for partition_request in topic.partitions:
+            index = partition_request.partition_index
             answer = OffsetDeleteResponsePartition(partition_index=index)
             responses.append(answer)
             if image.partition(topic.name, index) is None:

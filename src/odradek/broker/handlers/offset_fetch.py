@@ -52,16 +52,16 @@ async def handle(
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
-    asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    group_request = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     if context.authorize(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
-        denied = _take_out_denied(context, asked)
-        group = await _group(services, asked, request.require_stable, by_id=False)
+        denied = _take_out_denied(context, group_request)
+        group = await _group(services, group_request, request.require_stable, by_id=False)
         _leave_out_hidden(context, group)
     else:
         denied = []
-        group = _denied_group(asked)
+        group = _denied_group(group_request)
     if group.error_code and context.version < _FIRST_VERSION_WITH_ERROR:
-        group.topics = _refused_each(asked.topics or (), group.error_code)
+        group.topics = _refused_each(group_request.topics or (), group.error_code)
     group.topics += denied
     return OffsetFetchResponse(
         error_code=group.error_code,
@@ -81,14 +81,14 @@ async def _fetch_groups(
     by_id = context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
     allowed: list[tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]] = []
     denied_groups = []
-    for asked in request.groups:
-        if context.authorize(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id):
-            allowed.append((asked, _take_out_denied(context, asked)))
+    for group_request in request.groups:
+        if context.authorize(Operation.DESCRIBE, ResourceType.GROUP, group_request.group_id):
+            allowed.append((group_request, _take_out_denied(context, group_request)))
         else:
-            denied_groups.append(_denied_group(asked))
+            denied_groups.append(_denied_group(group_request))
     groups = []
-    for asked, denied in allowed:
-        group = await _group(services, asked, request.require_stable, by_id=by_id)
+    for group_request, denied in allowed:
+        group = await _group(services, group_request, request.require_stable, by_id=by_id)
         _leave_out_hidden(context, group)
         if not group.error_code:
             group.topics += denied
@@ -96,23 +96,23 @@ async def _fetch_groups(
     return OffsetFetchResponse(groups=groups + denied_groups)
 
 
-def _denied_group(asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _denied_group(group_request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     return OffsetFetchResponseGroup(
-        group_id=asked.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+        group_id=group_request.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
     )
 
 
 def _take_out_denied(
-    context: RequestContext, asked: OffsetFetchRequestGroup
+    context: RequestContext, group_request: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
     """Removes the topics that the client may not describe from the request. Returns the answers for
     them."""
-    if asked.topics is None:
+    if group_request.topics is None:
         return []
-    asked.topics, denied = context.split_authorized(
+    group_request.topics, denied = context.split_authorized(
         Operation.DESCRIBE,
         ResourceType.TOPIC,
-        asked.topics,
+        group_request.topics,
         lambda topic: context.topic_name(topic.name, topic.topic_id),
     )
     return _refused_each(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -130,17 +130,17 @@ def _leave_out_hidden(context: RequestContext, group: OffsetFetchResponseGroup) 
 
 
 async def _group(
-    services: Services, asked: OffsetFetchRequestGroup, stable: bool, *, by_id: bool
+    services: Services, group_request: OffsetFetchRequestGroup, stable: bool, *, by_id: bool
 ) -> OffsetFetchResponseGroup:
     """Fetches the offsets of one group, some partitions at a time; other connections are served in
     between."""
     image = services.images.image
     unknown: list[OffsetFetchResponseTopics] = []
     partitions: tuple[PartitionToFetch, ...] | None = None
-    if asked.topics is not None:
+    if group_request.topics is not None:
         known: list[PartitionToFetch] = []
         timeslice = Timeslice.of_running_loop()
-        for topic in asked.topics:
+        for topic in group_request.topics:
             if len(known) + len(unknown) > _AT_ONCE and timeslice.is_over():
                 await timeslice.next_turn()
             found = _find(image, topic, by_id=by_id)
@@ -157,7 +157,13 @@ async def _group(
                     PartitionToFetch(TopicPartition(name, index), topic_id) for index in indexes
                 ]
         partitions = tuple(known)
-    query = FetchOffsets(asked.group_id, partitions, stable, asked.member_id, asked.member_epoch)
+    query = FetchOffsets(
+        group_request.group_id,
+        partitions,
+        stable,
+        group_request.member_id,
+        group_request.member_epoch,
+    )
     topics: list[OffsetFetchResponseTopics] = []
     try:
         async for offsets in _fetched(services, query):
@@ -167,33 +173,33 @@ async def _group(
                 else:
                     topics.append(answer)
     except ApiError as refusal:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=refusal.code)
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[*topics, *unknown])
+        return OffsetFetchResponseGroup(group_id=group_request.group_id, error_code=refusal.code)
+    return OffsetFetchResponseGroup(group_id=group_request.group_id, topics=[*topics, *unknown])
 
 
 async def _fetched(services: Services, query: FetchOffsets) -> AsyncIterator[list[FetchedOffset]]:
     """Yields the committed offsets in the order of the query, at most `_AT_ONCE` partitions a step.
     A query for all partitions of a group is one step of the coordinator, which is short."""
     timeslice = Timeslice.of_running_loop()
-    asked = query.partitions
+    requested_partitions = query.partitions
     first = 0
     while True:
-        if asked is not None and len(asked) > _AT_ONCE:
-            query = replace(query, partitions=asked[first : first + _AT_ONCE])
+        if requested_partitions is not None and len(requested_partitions) > _AT_ONCE:
+            query = replace(query, partitions=requested_partitions[first : first + _AT_ONCE])
         found = await services.groups.ask(query.group_id, query)
         for begin in range(0, len(found), _AT_ONCE):
             yield found[begin : begin + _AT_ONCE]
             if len(found) >= _AT_ONCE and timeslice.is_over():
                 await timeslice.next_turn()
         first += _AT_ONCE
-        if asked is None or first >= len(asked):
+        if requested_partitions is None or first >= len(requested_partitions):
             return
 
 
 def _find(
-    image: ClusterImage, asked: OffsetFetchRequestTopics, *, by_id: bool
+    image: ClusterImage, topic: OffsetFetchRequestTopics, *, by_id: bool
 ) -> TopicImage | None:
-    return image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+    return image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
 
 
 def _by_topic(

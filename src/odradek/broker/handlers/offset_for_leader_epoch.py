@@ -35,16 +35,16 @@ def handle(
         )
     for topic in allowed:
         answers = []
-        for asked in topic.partitions:
-            answer = EpochEndOffset(partition=asked.partition)
+        for partition_request in topic.partitions:
+            answer = EpochEndOffset(partition=partition_request.partition)
             answers.append(answer)
             try:
-                partition = services.replicas.leader(topic.topic, asked.partition)
-                partition.check_epoch(asked.current_leader_epoch)
+                partition = services.replicas.leader(topic.topic, partition_request.partition)
+                partition.check_epoch(partition_request.current_leader_epoch)
             except ApiError as refusal:
                 answer.error_code = refusal.code
                 continue
-            found = partition.end_of_epoch(LeaderEpoch(asked.leader_epoch))
+            found = partition.end_of_epoch(LeaderEpoch(partition_request.leader_epoch))
             answer.leader_epoch, answer.end_offset = found
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
     return OffsetForLeaderEpochResponse(topics=topics + [_denied(topic) for topic in denied])

@@ -50,8 +50,8 @@ async def handle(
     image = services.images.image
     for topic in allowed:
         partitions = []
-        for asked in topic.partitions:
-            index = asked.partition_index
+        for partition_request in topic.partitions:
+            index = partition_request.partition_index
             answer = TxnOffsetCommitResponsePartition(partition_index=index)
             partitions.append(answer)
             if image.partition(topic.name, index) is None:
@@ -61,9 +61,9 @@ async def handle(
             offsets.append(
                 OffsetToCommit(
                     TopicPartition(topic.name, index),
-                    asked.committed_offset,
-                    asked.committed_leader_epoch,
-                    asked.committed_metadata,
+                    partition_request.committed_offset,
+                    partition_request.committed_leader_epoch,
+                    partition_request.committed_metadata,
                 )
             )
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))

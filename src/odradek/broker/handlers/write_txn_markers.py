@@ -42,14 +42,14 @@ async def handle(
     ):
         return _denied(request)
     # All markers are appended before the first is awaited, so that replicas fetch them together.
-    appended = [await _append(services, asked) for asked in request.markers]
+    appended = [await _append(services, marker) for marker in request.markers]
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=asked.producer_id,
-                topics=await _results(asked.topics, await markers.committed()),
+                producer_id=marker.producer_id,
+                topics=await _results(marker.topics, await markers.committed()),
             )
-            for asked, markers in zip(request.markers, appended, strict=True)
+            for marker, markers in zip(request.markers, appended, strict=True)
         ]
     )
 
@@ -78,16 +78,16 @@ def _denied(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     )
 
 
-async def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarkers:
+async def _append(services: Services, writable: WritableTxnMarker) -> AppendedMarkers:
     marker = TransactionMarker(
-        ProducerIdentity(asked.producer_id, asked.producer_epoch),
-        asked.transaction_result,
-        asked.coordinator_epoch,
-        asked.transaction_version >= VERSION_2,
+        ProducerIdentity(writable.producer_id, writable.producer_epoch),
+        writable.transaction_result,
+        writable.coordinator_epoch,
+        writable.transaction_version >= VERSION_2,
     )
     partitions = (
         TopicPartition(topic.name, index)
-        for topic in asked.topics
+        for topic in writable.topics
         for index in topic.partition_indexes
     )
     return await services.markers.append(partitions, marker)
