@@ -22,7 +22,9 @@ NOW_MS = EPOCH_MS + 10_000
 def expired(settings: dict[str, str], held: list[Batch]) -> int:
     async def main(simulation: Simulation) -> int:
         tree = Tree()
-        tree.apply({topic_config_path("orders"): Node(ConfigOverrides(settings).encode(), 0, 0)})
+        nodes = {path: Node(b"", 0, 0) for path in ("/config", "/config/topics")}
+        value = ConfigOverrides(settings).encode()
+        tree.apply({**nodes, topic_config_path("orders"): Node(value, 0, 0)})
         invariants = ClusterInvariants(simulation, tree, [])
         broker = SimpleNamespace(host=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: NOW_MS)))
         return invariants._expired_on(broker, ORDERS, BATCHES, held)  # type: ignore[arg-type]

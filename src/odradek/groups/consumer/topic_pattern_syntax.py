@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from odradek.wording import counted
+
 _NAME_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 BIT_OF: Final = {character: 1 << at for at, character in enumerate(_NAME_CHARACTERS)}
 _ANY: Final = (1 << len(_NAME_CHARACTERS)) - 1
@@ -176,7 +178,7 @@ class Parser:
     def _group(self) -> Node | None:
         self._depth += 1
         if self._depth > _MAX_NESTING:
-            raise InvalidPattern(f"more than {_MAX_NESTING} groups within each other")
+            raise InvalidPattern(f"more than {counted(_MAX_NESTING, 'group')} within each other")
         ignores_case = self._ignore_case
         if self._take("?"):
             if self._take("P<") or self._take("<"):
