@@ -254,7 +254,7 @@ class Consumer:
         fetcher = self._checked_fetcher()
         group = self._group
         if group is not None:
-            group.gate.entered()
+            group.gate.enter_poll()
         try:
             # A loop of polls that never waits must not keep the fetcher from running.
             await asyncio.sleep(0)
@@ -274,7 +274,7 @@ class Consumer:
                 fetcher = self._checked_fetcher()
         finally:
             if group is not None:
-                group.gate.left()
+                group.gate.leave_poll()
 
     def _checked_fetcher(self) -> Fetcher:
         parts = self._parts()
@@ -300,7 +300,7 @@ class Consumer:
         group = None if self._started is None else self._started.group
         records = self._undelivered.latest_first
         if group is not None and records:
-            group.gate.touched()
+            group.gate.note_iteration()
             group.commit_if_due()
         while not records or (group is not None and group.gate.has_work):
             polled = await self.poll(_ITERATION_WAIT_MS)

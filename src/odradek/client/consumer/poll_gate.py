@@ -28,17 +28,17 @@ class PollGate:
     def has_work(self) -> bool:
         return bool(self._waiting)
 
-    def entered(self) -> None:
+    def enter_poll(self) -> None:
         self._polling += 1
         self._last_poll_s = self._loop.time()
         self._polled.set()
 
-    def left(self) -> None:
+    def leave_poll(self) -> None:
         self._polling -= 1
         self._last_poll_s = self._loop.time()
 
-    def touched(self) -> None:
-        """The program took a record from the iterator, which counts as a poll."""
+    def note_iteration(self) -> None:
+        """Notes that the program took a record from the iterator, which counts as a poll."""
         self._last_poll_s = self._loop.time()
         self._polled.set()
 
@@ -64,7 +64,7 @@ class PollGate:
         await done
 
     async def serve(self) -> None:
-        """Does the work that waits; then raises its first error."""
+        """Does all work that was handed over, then raises the first error of it."""
         fault: Exception | None = None
         while self._waiting:
             work, done = self._waiting.popleft()

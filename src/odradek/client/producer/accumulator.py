@@ -448,7 +448,7 @@ class Accumulator:
                 f" {held_bytes}",
             )
 
-    async def flushed(self) -> None:
+    async def wait_until_flushed(self) -> None:
         """Returns when every batch that exists now is done."""
         last = self._opened
         while batch := next(

@@ -1,4 +1,4 @@
-"""What becomes of a batch after an attempt to send it, or without one.
+"""Decides what happens to a batch after an attempt to send it, or without one.
 
 A batch is acknowledged, queued again for a retry (within `retries` and `delivery.timeout.ms`),
 split because it is too large for the broker, or failed: refused, expired, or abandoned with its
@@ -52,33 +52,33 @@ class BatchOutcomes:
 
     # After an attempt
 
-    def sent_without_acks(self, batch: ProducerBatch) -> None:
-        """With acks=0 there is no answer: a batch that was written to the socket counts as sent."""
+    def complete_without_acks(self, batch: ProducerBatch) -> None:
+        """Completes a batch that was written to the socket: with acks=0 there is no response."""
         batch.queue.sending -= 1
         batch.complete(-1, -1)
         self._accumulator.finish(batch)
 
-    def answered(
-        self, batch: ProducerBatch, answer: PartitionProduceResponse, endpoints: list[Broker]
+    def handle_response(
+        self, batch: ProducerBatch, response: PartitionProduceResponse, endpoints: list[Broker]
     ) -> None:
-        """The leader answered; `endpoints` are brokers that the answer names as leaders."""
+        """Handles the leader's response; `endpoints` are brokers that it names as leaders."""
         batch.queue.sending -= 1
         if batch.done:
-            # The batch expired before the answer came, and its future says so.
-            if not answer.error_code and self._idempotence is not None:
-                self._idempotence.completed(batch, self._loop.time())
-        elif answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._acknowledge(batch, answer)
+            # The batch expired before the response came, and its future has that error.
+            if not response.error_code and self._idempotence is not None:
+                self._idempotence.note_acknowledgement(batch, self._loop.time())
+        elif response.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._acknowledge(batch, response)
         else:
-            hint = answer.current_leader
+            hint = response.current_leader
             if hint is not None:
                 self._cluster.view.leader_moved(
                     batch.queue.topic_partition, hint.leader_id, hint.leader_epoch, endpoints
                 )
-            self._refused(batch, answer)
+            self._handle_error(batch, response)
 
-    def unanswered(self, batch: ProducerBatch, error: BaseException) -> None:
-        """The leader did not answer, so it is unknown whether the batch is in its log."""
+    def handle_no_response(self, batch: ProducerBatch, error: BaseException) -> None:
+        """Retries or fails a batch without a response, which may or may not be in the log."""
         batch.queue.sending -= 1
         if batch.done:
             return
@@ -86,39 +86,41 @@ class BatchOutcomes:
             self._put_back(batch, error)
         else:
             if self._idempotence is not None:
-                self._idempotence.expired(batch)
+                self._idempotence.note_unknown_result(batch)
             self._fail(batch, error)
 
-    def _acknowledge(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+    def _acknowledge(self, batch: ProducerBatch, response: PartitionProduceResponse) -> None:
         if self._idempotence is not None:
-            self._idempotence.completed(batch, self._loop.time())
-        if answer.error_code:
+            self._idempotence.note_acknowledgement(batch, self._loop.time())
+        if response.error_code:
             batch.complete(-1, -1)
         else:
-            batch.complete(answer.base_offset, answer.log_append_time_ms)
+            batch.complete(response.base_offset, response.log_append_time_ms)
         self._accumulator.finish(batch)
 
-    def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
-        code = answer.error_code
-        error = error_for(code, answer.error_message)
+    def _handle_error(self, batch: ProducerBatch, response: PartitionProduceResponse) -> None:
+        code = response.error_code
+        error = error_for(code, response.error_message)
         if needs_metadata(error):
             self._cluster.refresh_soon()
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             pieces = self._accumulator.split(batch)
             if self._idempotence is not None:
                 self._idempotence.split(batch, pieces)
-            self._timers.was_split(pieces)
-        elif self._may_retry(batch, error, answer.log_start_offset):
+            self._timers.add_parts(pieces)
+        elif self._may_retry(batch, error, response.log_start_offset):
             self._put_back(batch, error)
         else:
             if self._idempotence is not None:
-                self._idempotence.failed(batch, sequence_unused=self._has_attempts_left(batch))
+                self._idempotence.note_failure(
+                    batch, sequence_unused=self._has_attempts_left(batch)
+                )
             record_errors: dict[int, BaseException] = {
                 record_error.batch_index: error_for(
-                    code if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD,
-                    record_error.batch_index_error_message or answer.error_message,
+                    code if len(response.record_errors) == 1 else ErrorCode.INVALID_RECORD,
+                    record_error.batch_index_error_message or response.error_message,
                 )
-                for record_error in answer.record_errors
+                for record_error in response.record_errors
             }
             if record_errors:
                 others = "another record of its batch was refused, so the whole batch was"
@@ -196,7 +198,7 @@ class BatchOutcomes:
         if batch in batch.queue.batches:
             self._remove_from_queue(batch)
         if batch.attempts and self._idempotence is not None:
-            self._idempotence.expired(batch)
+            self._idempotence.note_unknown_result(batch)
         self._fail(batch, error)
 
     def _remove_from_queue(self, batch: ProducerBatch) -> None:

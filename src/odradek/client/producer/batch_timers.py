@@ -24,14 +24,15 @@ class BatchTimers:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = 0.0
 
-    def opened(self, batch: ProducerBatch, *, lingers: bool) -> None:
+    def add(self, batch: ProducerBatch, *, lingers: bool) -> None:
+        """Adds a batch that was opened now; `lingers` is False if it can be sent at once."""
         self._expiring.append(batch)
         if lingers:
             self._lingering.append(batch)
         self.set()
 
-    def was_split(self, pieces: list[ProducerBatch]) -> None:
-        """The parts of a batch have the age of that batch, and expire in its place."""
+    def add_parts(self, pieces: list[ProducerBatch]) -> None:
+        """Adds the parts of a batch that was split. They have the age of that batch."""
         expiring = self._expiring
         position = 0
         while position < len(expiring) and expiring[position].created_s < pieces[0].created_s:
@@ -39,8 +40,8 @@ class BatchTimers:
         for piece in reversed(pieces):
             expiring.insert(position, piece)
 
-    def lingered(self) -> Iterator[ProducerBatch]:
-        """Yields the batches that are still open and have lingered, each once."""
+    def take_lingered(self) -> Iterator[ProducerBatch]:
+        """Removes and yields the batches that are still open and have lingered."""
         now_s, lingering = self._loop.time(), self._lingering
         while lingering:
             batch = lingering[0]
@@ -51,8 +52,8 @@ class BatchTimers:
             if is_open:
                 yield batch
 
-    def expired(self) -> Iterator[ProducerBatch]:
-        """Yields the batches that are not done within `delivery.timeout.ms`, each once."""
+    def take_expired(self) -> Iterator[ProducerBatch]:
+        """Removes and yields the batches that are not done within `delivery.timeout.ms`."""
         now_s, expiring = self._loop.time(), self._expiring
         while expiring:
             batch = expiring[0]
@@ -63,7 +64,7 @@ class BatchTimers:
                 yield batch
 
     def set(self) -> None:
-        """Sets the timer for the next time at which a batch can linger or expire."""
+        """Sets the timer for the next time at which a batch has lingered or expires."""
         at_s = float("inf")
         if self._lingering:
             at_s = self._lingering[0].created_s + self.linger_s
@@ -76,9 +77,9 @@ class BatchTimers:
                 return
             self._timer.cancel()
         self._timer_at_s = at_s
-        self._timer = self._loop.call_at(at_s, self._ring)
+        self._timer = self._loop.call_at(at_s, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self._on_due()
 

@@ -119,8 +119,8 @@ class Idempotence:
                 f"a batch in flight has another producer id or epoch than {identity}",
             )
 
-    def completed(self, batch: ProducerBatch, now_s: float) -> None:
-        """The broker has acknowledged the batch."""
+    def note_acknowledgement(self, batch: ProducerBatch, now_s: float) -> None:
+        """Notes that the broker has acknowledged the batch."""
         state = batch.queue.sequences
         if batch.producer_epoch == state.producer_epoch and not batch.was_renumbered:
             state.last_acknowledged_sequence = batch.last_sequence
@@ -128,8 +128,8 @@ class Idempotence:
             state.last_acknowledged_s = now_s
         self._forget(batch)
 
-    def failed(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
-        """The batch has failed; with `sequence_unused` the broker has not appended it."""
+    def note_failure(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
+        """Notes that a batch has failed; with `sequence_unused` the broker has not appended it."""
         is_oldest = batch.queue.sequences.in_flight[:1] == [batch]
         self._forget(batch)
         if not batch.has_sequence:
@@ -141,7 +141,7 @@ class Idempotence:
 
     @staticmethod
     def split(batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
-        """The broker refused a batch as too large: its parts divide its sequence numbers."""
+        """Divides the sequence numbers of a batch that was too large among its parts."""
         if not batch.has_sequence:
             return
         sequence = batch.base_sequence
@@ -152,14 +152,15 @@ class Idempotence:
         position = in_flight.index(batch)
         in_flight[position : position + 1] = pieces
 
-    def expired(self, batch: ProducerBatch) -> None:
-        """The batch failed after it was sent: it is unknown whether the broker has it."""
+    def note_unknown_result(self, batch: ProducerBatch) -> None:
+        """Notes that a batch failed after it was sent: it is unknown whether the broker has it."""
         self._forget(batch)
         if batch.has_sequence:
             self._leave_gap(batch)
 
     def _leave_gap(self, batch: ProducerBatch) -> None:
-        """Batches that were sent before the gap end in this epoch, later ones in the next."""
+        """Leaves the sequence numbers of the batch unused: batches that were sent before it end in
+        this epoch, later ones in the next."""
         state = batch.queue.sequences
         follower = (batch.last_sequence + 1) & _SEQUENCE_MASK
         state.unresolved_sequence = max(state.unresolved_sequence or 0, follower)

@@ -1,6 +1,6 @@
 """Takes batches out of the accumulator and sends them to the leaders of their partitions.
 
-One task does all of it. It wakes when a batch is full or has lingered, when an answer or fresh
+One task does all of it. It wakes when a batch is full or has lingered, when a response or fresh
 metadata has come, and when a back-off is over. It works on plain state between awaits, so nothing
 needs a lock. `ReadyQueues` holds what can be sent, `BatchOutcomes` decides what becomes of a batch.
 
@@ -9,7 +9,7 @@ A batch's way:   queued -> in flight -> done
                    +-- retry --+       (within delivery.timeout.ms and `retries`)
 
 Invariant: a queue with something to send is in `_ready`, or something that will put it there is
-under way: an answer, a timer, a refresh.
+under way: a response, a timer, a refresh.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Sender:
         self._wake = asyncio.Event()
         self._ready = ReadyQueues(cluster.view.leader)
         self._nodes: dict[int, _Node] = {}
-        self._answers: deque[
+        self._responses: deque[
             tuple[_Node, dict[Key, ProducerBatch], asyncio.Future[ProduceResponse]]
         ] = deque()
         self._flushing = 0
@@ -93,7 +93,10 @@ class Sender:
             )
             self.transactions.attach(self)
         self.accumulator = Accumulator(
-            settings, on_ready=self.mark_ready, on_opened=self._opened, on_full=self._wake.set
+            settings,
+            on_ready=self.mark_ready,
+            on_opened=self._on_batch_opened,
+            on_full=self._wake.set,
         )
         self._outcomes = BatchOutcomes(
             cluster,
@@ -110,19 +113,19 @@ class Sender:
     # Called by the producer, the accumulator and the transactions
 
     def mark_ready(self, queue: PartitionQueue) -> None:
-        """A batch of the queue can be sent: it is full, or it has lingered long enough."""
+        """Adds a queue to those that can be sent: it has a batch that is full or has lingered."""
         if queue.ready_leader is not None or not queue.batches:
             return
         self._ready.add(queue)
         self._wake.set()
 
-    def _opened(self, batch: ProducerBatch) -> None:
+    def _on_batch_opened(self, batch: ProducerBatch) -> None:
         if self.idempotence is not None and not self.idempotence.has_producer_id:
             self._wake.set()
         lingers = not self._is_due(batch, batch.created_s)
         if not lingers:
             self.mark_ready(batch.queue)
-        self._timers.opened(batch, lingers=lingers)
+        self._timers.add(batch, lingers=lingers)
 
     def queue(self, partition: TopicPartition, topic_id: TopicId) -> PartitionQueue:
         """Returns the queue of a partition; `topic_id` is the id that its topic has now."""
@@ -151,7 +154,7 @@ class Sender:
         self._flushing += 1
         self.mark_all_ready()
         try:
-            await self.accumulator.flushed()
+            await self.accumulator.wait_until_flushed()
         finally:
             self._flushing -= 1
 
@@ -178,12 +181,12 @@ class Sender:
             raise
 
     def _step(self) -> None:
-        while self._answers:
-            node, batches, future = self._answers.popleft()
-            self._take_answer(node, batches, future)
-        for batch in self._timers.expired():
+        while self._responses:
+            node, batches, future = self._responses.popleft()
+            self._handle_response(node, batches, future)
+        for batch in self._timers.take_expired():
             self._outcomes.expire(batch)
-        for batch in self._timers.lingered():
+        for batch in self._timers.take_lingered():
             self.mark_ready(batch.queue)
         if self.transactions is not None:
             self.transactions.step()
@@ -267,7 +270,7 @@ class Sender:
         return batches
 
     def _may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
-        """Returns whether a batch may be sent now. If not, an answer or the end of a back-off will
+        """Returns whether a batch may be sent now. If not, a response or the end of a back-off will
         mark the queue as ready again."""
         if batch.retry_at_s > now_s:
             self._loop.call_at(batch.retry_at_s, self.mark_ready, queue)
@@ -303,22 +306,22 @@ class Sender:
             if self._acks == 0:
                 connection.send_without_reply(request, max_version=version)
                 for batch in batches:
-                    self._outcomes.sent_without_acks(batch)
+                    self._outcomes.complete_without_acks(batch)
                 return
             future = connection.send(request, ProduceResponse, max_version=version)
         except ClientError as error:
-            self._unanswered(batches, error)
+            self._handle_no_response(batches, error)
             return
         node.in_flight += 1
-        future.add_done_callback(lambda answered: self._answered(node, by_key, answered))
+        future.add_done_callback(lambda done: self._queue_response(node, by_key, done))
 
-    def _answered(
+    def _queue_response(
         self,
         node: _Node,
         batches: dict[Key, ProducerBatch],
         future: "asyncio.Future[ProduceResponse]",
     ) -> None:
-        self._answers.append((node, batches, future))
+        self._responses.append((node, batches, future))
         self._wake.set()
 
     def _connect(self, leader: int, node: _Node) -> None:
@@ -344,9 +347,9 @@ class Sender:
     def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
         task: asyncio.Task[None] = self._loop.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_ended)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_task_ended(self, task: "asyncio.Task[None]") -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._give_up(error)
@@ -370,9 +373,9 @@ class Sender:
             self._asking_for_id = False
             self._wake.set()
 
-    # Answers
+    # Responses
 
-    def _take_answer(
+    def _handle_response(
         self,
         node: _Node,
         batches: dict[Key, ProducerBatch],
@@ -381,7 +384,7 @@ class Sender:
         node.in_flight -= 1
         error = future.exception()
         if error is not None:
-            self._unanswered(list(batches.values()), error)
+            self._handle_no_response(list(batches.values()), error)
             return
         response = future.result()
         endpoints = [
@@ -389,40 +392,40 @@ class Sender:
             for endpoint in response.node_endpoints
         ]
         for topic in response.responses:
-            for answer in topic.partition_responses:
-                batch = batches.pop((topic.topic_id, answer.index), None)
+            for partition in topic.partition_responses:
+                batch = batches.pop((topic.topic_id, partition.index), None)
                 if batch is None:
-                    batch = batches.pop((topic.name, answer.index), None)
+                    batch = batches.pop((topic.name, partition.index), None)
                 if batch is not None:
-                    self._outcomes.answered(batch, answer, endpoints)
+                    self._outcomes.handle_response(batch, partition, endpoints)
                     self._mark_if_due(batch.queue)
         if batches:
             missing = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left it unanswered")
-            self._unanswered(list(batches.values()), missing)
+            self._handle_no_response(list(batches.values()), missing)
 
     def _mark_if_due(self, queue: PartitionQueue) -> None:
-        """An attempt has ended: the next batch of the queue may be due, or the same one again."""
+        """Marks the queue as ready if its first batch, the next one or a retry, can be sent."""
         batches = queue.batches
         if batches and (len(batches) > 1 or self._is_due(batches[0], self._loop.time())):
             self.mark_ready(queue)
 
-    def _unanswered(self, batches: list[ProducerBatch], error: BaseException) -> None:
+    def _handle_no_response(self, batches: list[ProducerBatch], error: BaseException) -> None:
         if needs_metadata(error):
             self._cluster.refresh_soon()
         for batch in batches:
-            self._outcomes.unanswered(batch, error)
+            self._outcomes.handle_no_response(batch, error)
             self._mark_if_due(batch.queue)
 
     # The end
 
     def close(self) -> None:
-        """No more records will come: batches are sent without lingering."""
+        """Accepts no more records and sends batches without lingering."""
         self._closing = True
         self.accumulator.close()
         self.mark_all_ready()
 
     def _give_up(self, error: BaseException) -> None:
-        """A defect ended the sender: every record fails, so that no caller waits for ever."""
+        """Fails every record with the error of a task, so that no caller waits for ever."""
         self.failure = error
         self._outcomes.abandon(error)
 

@@ -35,8 +35,8 @@ class TransactionalSequences(Idempotence):
     def settle(self) -> None:
         """Does nothing: the end of the failed transaction brings the new epoch."""
 
-    def expired(self, batch: ProducerBatch) -> None:
-        super().expired(batch)
+    def note_unknown_result(self, batch: ProducerBatch) -> None:
+        super().note_unknown_result(batch)
         self.must_restart = True
 
     def _leave_gap(self, batch: ProducerBatch) -> None:

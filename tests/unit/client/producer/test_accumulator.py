@@ -195,7 +195,7 @@ def test_a_batch_is_split_in_two_with_nothing_lost() -> None:
         story = Story()
         deliveries = [story.append(b"%d" % number) for number in range(5)]
         whole = story.accumulator.take(story.queue)
-        flushed = asyncio.ensure_future(story.accumulator.flushed())
+        flushed = asyncio.ensure_future(story.accumulator.wait_until_flushed())
         await asyncio.sleep(0)
         pieces = story.accumulator.split(whole)
         assert list(story.queue.batches) == pieces
@@ -217,7 +217,7 @@ def test_flush_does_not_wait_for_what_comes_later() -> None:
     async def test() -> None:
         story = Story(batch_size=0)
         story.append(b"before")
-        flushed = asyncio.ensure_future(story.accumulator.flushed())
+        flushed = asyncio.ensure_future(story.accumulator.wait_until_flushed())
         await asyncio.sleep(0)
         story.append(b"after")
         story.accumulator.finish(story.accumulator.take(story.queue))

@@ -32,7 +32,7 @@ def introduced(state: Idempotence, name: str = "t") -> PartitionQueue:
     """A partition whose broker has acknowledged sequence 0."""
     partition = queue(name)
     (first,) = sent(state, partition, 1)
-    state.completed(first, NOW_S)
+    state.note_acknowledgement(first, NOW_S)
     return partition
 
 
@@ -67,7 +67,7 @@ def test_the_first_batch_must_be_acknowledged_before_others_follow() -> None:
     state, partition = started(), queue()
     (first,) = sent(state, partition, 1)
     assert not state.may_send(partition, batch(partition, 1), NOW_S)
-    state.completed(first, NOW_S)
+    state.note_acknowledgement(first, NOW_S)
     assert state.may_send(partition, batch(partition, 1), NOW_S)
 
 
@@ -80,7 +80,7 @@ def test_a_retry_keeps_its_numbers_and_goes_out_alone_and_in_order() -> None:
     assert state.may_send(partition, first, NOW_S)
     state.assign(partition, first)
     assert first.base_sequence == 1
-    state.completed(first, NOW_S)
+    state.note_acknowledgement(first, NOW_S)
     assert state.may_send(partition, second, NOW_S)
 
 
@@ -114,7 +114,7 @@ def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
     for one in (second, third):
         assert state.may_send(partition, one, NOW_S)
         state.assign(partition, one)
-        state.completed(one, NOW_S)
+        state.note_acknowledgement(one, NOW_S)
     assert [one.base_sequence for one in sent(state, partition, 1)] == [4]
 
 
@@ -122,7 +122,7 @@ def test_a_gap_before_the_oldest_batch_ends_the_epoch_even_if_younger_ones_were_
     state = started()
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
-    state.completed(second, NOW_S)
+    state.note_acknowledgement(second, NOW_S)
     assert state.may_retry(first, GAP, 0)
     state.settle()
     assert (first.producer_epoch, first.base_sequence) == (1, 0)
@@ -138,7 +138,7 @@ def test_other_partitions_finish_under_the_old_epoch_first() -> None:
     fresh = batch(other, 1)
     assert not state.may_send(other, fresh, NOW_S)
     assert busy.producer_epoch == 0
-    state.completed(busy, NOW_S)
+    state.note_acknowledgement(busy, NOW_S)
     assert state.may_send(other, fresh, NOW_S)
     state.assign(other, fresh)
     assert (fresh.producer_epoch, fresh.base_sequence) == (1, 0)
@@ -148,10 +148,10 @@ def test_what_follows_a_batch_of_unknown_fate_waits_until_it_is_known() -> None:
     state = started()
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
-    state.expired(first)
+    state.note_unknown_result(first)
     state.settle()
     assert not state.may_send(partition, batch(partition, 1), NOW_S)
-    state.completed(second, NOW_S)
+    state.note_acknowledgement(second, NOW_S)
     state.settle()
     assert state.producer_epoch == 0, "the second was taken, so the first is in the log"
     assert sent(state, partition, 1)[0].base_sequence == 3
@@ -161,7 +161,7 @@ def test_a_batch_of_unknown_fate_with_nothing_behind_it_ends_the_epoch() -> None
     state = started()
     partition = introduced(state)
     (only,) = sent(state, partition, 1)
-    state.expired(only)
+    state.note_unknown_result(only)
     state.settle()
     assert state.producer_epoch == 1
     (after,) = sent(state, partition, 1)
@@ -172,7 +172,7 @@ def test_the_batch_behind_one_that_expired_may_find_a_real_gap() -> None:
     state = started()
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
-    state.expired(first)
+    state.note_unknown_result(first)
     assert state.may_retry(second, GAP, 0)
     state.settle()
     assert (second.producer_epoch, second.base_sequence) == (1, 0)
@@ -182,7 +182,7 @@ def test_a_refused_batch_leaves_its_numbers_unused() -> None:
     state = started()
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
-    state.failed(first, sequence_unused=True)
+    state.note_failure(first, sequence_unused=True)
     state.settle()
     assert (second.producer_epoch, second.base_sequence) == (1, 0)
 
@@ -192,13 +192,13 @@ def test_what_was_sent_before_a_refused_batch_is_decided_under_its_own_epoch() -
     state = started()
     partition = introduced(state)
     first, refused, last = sent(state, partition, 5, 21, 2)
-    state.failed(refused, sequence_unused=True)
+    state.note_failure(refused, sequence_unused=True)
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (first.producer_epoch, first.base_sequence) == (0, 1)
     assert state.may_send(partition, first, NOW_S)
     assert not state.may_send(partition, last, NOW_S)
-    state.completed(first, NOW_S)
+    state.note_acknowledgement(first, NOW_S)
     state.settle()
     assert state.may_send(partition, last, NOW_S)
     assert state.may_retry(last, GAP, -1)
@@ -210,11 +210,11 @@ def test_a_gap_behind_a_batch_of_unknown_fate_waits_for_what_was_sent_before_it(
     state = started()
     partition = introduced(state)
     first, expired, last = sent(state, partition, 5, 21, 2)
-    state.expired(expired)
+    state.note_unknown_result(expired)
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (first.producer_epoch, last.producer_epoch) == (0, 0)
-    state.completed(first, NOW_S)
+    state.note_acknowledgement(first, NOW_S)
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (last.producer_epoch, last.base_sequence) == (1, 0)
