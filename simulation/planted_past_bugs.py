@@ -138,7 +138,7 @@ def no_leader_lease() -> list[Patch]:
 
 
 def ignore_broker_epochs() -> list[Patch]:
-    fetched, wanted = Leadership.fetched, Leadership.next_in_sync
+    fetched, wanted = Leadership.note_fetch, Leadership.next_in_sync
 
     def fetched_by_anyone(self: Leadership, replica: int, *progress: Any, **more: Any) -> None:
         known = self.followers[replica].broker_epoch
@@ -157,7 +157,7 @@ def ignore_broker_epochs() -> list[Patch]:
         return Check(path, ANY_VERSION)
 
     return [
-        (Leadership, "fetched", fetched_by_anyone),
+        (Leadership, "note_fetch", fetched_by_anyone),
         (Leadership, "next_in_sync", wanted_of_any_epoch),
         (in_sync_sets, "Check", check_nothing),
     ]
@@ -189,7 +189,7 @@ def ignore_the_proposal() -> list[Patch]:
             follower for replica, follower in self.followers.items() if replica in self.in_sync
         )
 
-    return [(Leadership, "_choose", choose)]
+    return [(Leadership, "_update_waiting_for", choose)]
 
 
 def forget_producers() -> list[Patch]:

@@ -21,7 +21,7 @@ from odradek.protocol.records import BatchBuilder, crc_is_valid, decode_records,
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.storage import AppendResult, Log, LogManager, StorageError
 from odradek.storage.staging import room_for
-from odradek.storage.validation import TakesLong
+from odradek.storage.validation import CannotAppendAtOnce
 from odradek.world import World
 from simulation.batch_staging import staged_by_seed
 from simulation.disk import PowerCut
@@ -215,7 +215,7 @@ class StorageStory:
     async def _append(self, world: World, log: Log, expected: Expected) -> None:
         batch = self._make_batch(world, expected)
         expected.undecided = batch
-        result = await append_patiently(log, batch)
+        result = await append_when_ready(log, batch)
         expected.undecided = None
         assert not result.duplicate, f"{log} takes {batch.sequence} for a repetition"
         assert result.base_offset == batch.base_offset, f"{log} appended at {result.base_offset}"
@@ -270,14 +270,14 @@ class StorageStory:
         return manager
 
 
-async def append_patiently(log: Log, batch: Batch) -> AppendResult:
+async def append_when_ready(log: Log, batch: Batch) -> AppendResult:
     """As the produce handler does it: in pieces if the batch is large."""
     try:
         return log.append(batch.encoded, leader_epoch=batch.epoch)
-    except TakesLong:
-        admitted = await log.admit(batch.encoded)
-    async with room_for(log, admitted.records):
-        return log.append(batch.encoded, leader_epoch=batch.epoch, admitted=admitted)
+    except CannotAppendAtOnce:
+        validated = await log.validate_in_steps(batch.encoded)
+    async with room_for(log, validated.records):
+        return log.append(batch.encoded, leader_epoch=batch.epoch, validated=validated)
 
 
 def check_end(log: Log, expected: Expected, previous: Fate) -> None:
@@ -365,7 +365,7 @@ async def check_producers(log: Log, expected: Expected) -> None:
     for producer_id in range(PRODUCERS):
         last = expected.last_of(producer_id)
         if last is not None and last.base_offset >= log.log_start_offset:
-            again = await append_patiently(log, last)
+            again = await append_when_ready(log, last)
             assert again.duplicate, f"{log} does not know the last batch of {producer_id}"
             assert again.base_offset == last.base_offset, f"{again}, not at {last.base_offset}"
 

@@ -96,7 +96,7 @@ class ReplicaFetchers:
                     raise InvariantViolation(
                         str(partition), f"it is fetched twice: by {fetched[key]} and {slot}"
                     )
-                if not partition.is_served:
+                if not partition.has_role:
                     continue  # It has resigned. Answers of its leader are dropped from now on.
                 if partition.is_leader or partition.leader != slot[0]:
                     raise InvariantViolation(

@@ -73,7 +73,7 @@ class InSyncSets:
 
     def note(self, partition: Partition) -> None:
         """Looks at the partition's in-sync set soon. The fetch handler calls it when a follower may
-        enter (`Partition.fetched_by`)."""
+        enter (`Partition.note_fetch`)."""
         self._noted[partition] = None
         self._woken.set()
 

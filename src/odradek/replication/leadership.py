@@ -1,18 +1,21 @@
-"""One leader epoch of a partition, on its leader: how far each follower is, and which ones count.
+"""One leader epoch of a partition, on its leader: how far each follower has fetched, and for which
+followers the high watermark waits.
 
 This is pure state without clock, event loop or store: times are passed in, decisions are returned.
 `Partition` owns it while it leads. The high watermark waits for three kinds of followers:
 
-    in sync     in the in-sync set of the metadata store; they may be elected
-    proposed    in a set that was sent to the store, whether or not it is stored yet
-    joining     outside the set, but keeping up: without the wait they could not reach a high
-                watermark that keeps advancing (Kafka: the maximal ISR)
+    in sync     in the in-sync set (ISR) of the metadata store; they may be elected
+    proposed    in an in-sync set that was sent to the store, whether or not it is stored yet
+                (with those in sync they are Kafka's maximal ISR)
+    joining     outside the in-sync set, but keeping up: without the wait they could not reach a
+                high watermark that keeps advancing (Kafka: shouldWaitForReplicaToJoinIsr)
 
-So the high watermark is the lowest log end of all three. It does not advance too far while the
-outcome of an expansion is unknown, nor while a shrink is not stored.
+The high watermark is the lowest log end of the leader and of all these followers. So it stays
+correct whether or not a proposed change of the in-sync set is stored.
 
-A follower is caught up at a time if it holds every record that the leader held at that time. One
-fetch shows it for the time of the fetch before.
+A follower was caught up at a time if it has every record that the leader had at that time. If it
+fetches from an offset at or above the leader's log end at its previous fetch, it was caught up at
+the time of that previous fetch.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -28,7 +31,8 @@ _LONG_AGO_S: Final = float("-inf")
 
 
 class Follower:
-    """What a leader knows about another replica, all of it from that replica's fetches."""
+    """What a leader knows about a follower, most of it from the follower's fetches. A follower that
+    is in sync when the leadership begins is taken as caught up at that time."""
 
     __slots__ = (
         "_fetched_s",
@@ -50,8 +54,8 @@ class Follower:
         self._fetched_s = _LONG_AGO_S
         self._leader_end = UNKNOWN
 
-    def fetched(self, log_end: int, log_start: int, leader_end: int, now_s: float) -> None:
-        """The follower fetches from `log_end` on, so it holds every record below."""
+    def note_fetch(self, log_end: int, log_start: int, leader_end: int, now_s: float) -> None:
+        """Notes that the follower fetches from `log_end` on, so it has every record below."""
         if log_end >= leader_end:
             self.caught_up_s = max(self.caught_up_s, now_s)
         elif self._leader_end != UNKNOWN and log_end >= self._leader_end:
@@ -61,8 +65,9 @@ class Follower:
         self._fetched_s = now_s
         self._leader_end = max(self._leader_end, leader_end)
 
-    def heard_again(self, now_s: float) -> None:
-        """The follower repeated its last fetch, and held every record that the leader held then."""
+    def confirm_caught_up(self, now_s: float) -> None:
+        """Notes that the follower was caught up at `now_s`. Called for an idle partition, which is
+        not read: the follower's last request came at that time and left the partition as it is."""
         self.caught_up_s = max(self.caught_up_s, now_s)
         self._fetched_s = max(self._fetched_s, now_s)
 
@@ -71,19 +76,20 @@ class Follower:
 
 
 class Leadership:
-    """Invariant: the leader is in the in-sync set, `followers` holds every other replica, and the
-    high watermark waits for every follower that counts (`check`)."""
+    """The state of one leader epoch. Invariant: the leader is in the in-sync set, `followers` holds
+    every other replica, and the high watermark waits for every follower that is in sync, proposed
+    or joining (`check`)."""
 
     __slots__ = (
-        "_highest_watermark",
+        "_checked_high_watermark",
         "_leader",
         "_waiting_for",
-        "appended",
         "eligible",
         "followers",
         "in_sync",
         "leader_epoch",
-        "log_starts_moved",
+        "log_end",
+        "log_start_changes",
         "proposed",
         "start_offset",
         "version",
@@ -103,14 +109,17 @@ class Leadership:
     ) -> None:
         """`version` is that of the partition's node in the metadata store."""
         self._leader = leader
-        # Replicas that left the set but may still be elected: nothing is committed meanwhile.
+        # Eligible leader replicas (ELR, KIP-966): they left the in-sync set but may still be
+        # elected. While there are any, the high watermark does not advance.
         self.eligible = eligible
         self.leader_epoch = leader_epoch
         self.start_offset = start_offset
-        # The log end: it only rises in one leadership, so the followers' fetches can wait on it.
-        self.appended = Watermark(start_offset)
-        # Counts changes of the followers' log starts: DeleteRecords waits for them.
-        self.log_starts_moved = Watermark()
+        # The log end, for the followers' fetches that wait for records. It is not advanced while
+        # the partition has no followers.
+        self.log_end = Watermark(start_offset)
+        # A counter, not an offset: it rises when a follower reports another log start, which wakes
+        # waiting DeleteRecords requests.
+        self.log_start_changes = Watermark()
         self.in_sync = tuple(in_sync)
         self.version = version
         self.proposed: tuple[int, ...] | None = None
@@ -120,14 +129,14 @@ class Leadership:
             if replica != leader
         }
         self._waiting_for: tuple[Follower, ...] = ()
-        # Where the high watermark stood when it was checked last.
-        self._highest_watermark = UNKNOWN
-        self._choose()
+        # The high watermark when it was checked last.
+        self._checked_high_watermark = UNKNOWN
+        self._update_waiting_for()
 
     def end(self, reason: Exception) -> None:
-        """This replica leads no longer in this epoch: every request that waits fails."""
-        self.appended.fail(reason)
-        self.log_starts_moved.fail(reason)
+        """Ends the leadership. Requests that wait for `log_end` or `log_start_changes` fail."""
+        self.log_end.fail(reason)
+        self.log_start_changes.fail(reason)
 
     # Invariants
 
@@ -141,14 +150,18 @@ class Leadership:
             raise self._violation("the leader is among its own followers")
         waiting_for = self._waiting_for
         for replica, follower in self.followers.items():
-            if self._counts(replica, follower) and follower not in waiting_for:
+            if self._holds_back_high_watermark(replica, follower) and follower not in waiting_for:
                 raise self._violation(f"the high watermark does not wait for replica {replica}")
         if invariants.is_thorough():
             self._check_thoroughly()
 
     def _check_thoroughly(self) -> None:
-        """The store may show a new in-sync set a moment before the new assignment, because they are
-        two nodes and a read of both is not atomic in ZooKeeper. So production does not insist."""
+        """Checks that the in-sync set and the ELR contain only replicas and are disjoint.
+
+        Only tests and the simulation check this: in production the store may show a new in-sync set
+        a moment before the new assignment, because they are two nodes, and a read of both is not
+        atomic in ZooKeeper.
+        """
         replicas = {self._leader, *self.followers}
         for name, brokers in (("in-sync set", self.in_sync), ("eligible set", self.eligible)):
             if not replicas.issuperset(brokers):
@@ -158,18 +171,18 @@ class Leadership:
 
     def check_high_watermark(self, high_watermark: int) -> None:
         """Raises `InvariantViolation` if the high watermark fell since it was last checked."""
-        if high_watermark < self._highest_watermark:
+        if high_watermark < self._checked_high_watermark:
             raise self._violation(
-                f"the high watermark fell from {self._highest_watermark} to {high_watermark}"
+                f"the high watermark fell from {self._checked_high_watermark} to {high_watermark}"
             )
-        self._highest_watermark = high_watermark
+        self._checked_high_watermark = high_watermark
 
     def _violation(self, rule: str) -> InvariantViolation:
         return InvariantViolation(
             f"leadership of broker {self._leader} in epoch {self.leader_epoch}", rule
         )
 
-    # The in-sync set
+    # The in-sync set (ISR)
 
     def update(
         self,
@@ -178,7 +191,7 @@ class Leadership:
         version: int,
         eligible: tuple[int, ...] = (),
     ) -> None:
-        """Takes over what the store holds now, in the same leader epoch."""
+        """Takes over the state of the partition's node in the store, in the same leader epoch."""
         if version < self.version and invariants.is_thorough():
             # An operator may have deleted the node and created it again, so production goes on.
             raise self._violation(f"the node's version falls from {self.version} to {version}")
@@ -193,62 +206,65 @@ class Leadership:
         for replica in self.in_sync:
             if replica in self.followers:
                 self.followers[replica].is_joining = False
-        self._choose()
+        self._update_waiting_for()
         self.check()
         if self.in_sync != before:
-            # A follower that left must show that it keeps up: its fetches are looked at again.
-            self.appended.nudge()
+            # A follower that left must show that it keeps up: its waiting fetch is woken, so that
+            # it fetches again.
+            self.log_end.nudge()
 
     def propose(self, in_sync: tuple[int, ...]) -> None:
-        """This set is on its way to the store: until the outcome is known it counts as well."""
+        """Notes an in-sync set that is being written to the store. Until `settle` the high
+        watermark waits for its members too."""
         self.proposed = in_sync
-        self._choose()
+        self._update_waiting_for()
         self.check()
 
     def settle(self) -> None:
-        """The outcome of the proposal is known; `update` was called before if it was stored."""
+        """Ends the proposal, because its outcome is known. If it was stored, `update` was called
+        before."""
         if self.proposed is not None:
             for replica in self.proposed:
                 if replica in self.followers and replica not in self.in_sync:
-                    # Refused: it must show again that it keeps up.
+                    # The proposal was refused: the follower must catch up again before the high
+                    # watermark waits for it.
                     self.followers[replica].is_joining = False
         self.proposed = None
-        self._choose()
+        self._update_waiting_for()
         self.check()
 
-    def _counts(self, replica: int, follower: Follower) -> bool:
-        """Whether the high watermark must wait for a follower."""
+    def _holds_back_high_watermark(self, replica: int, follower: Follower) -> bool:
         return (
             replica in self.in_sync
             or follower.is_joining
             or (self.proposed is not None and replica in self.proposed)
         )
 
-    def _choose(self) -> None:
-        """Chooses the followers that the high watermark waits for."""
+    def _update_waiting_for(self) -> None:
+        """Collects the followers that the high watermark waits for."""
         self._waiting_for = tuple(
             follower
             for replica, follower in self.followers.items()
-            if self._counts(replica, follower)
+            if self._holds_back_high_watermark(replica, follower)
         )
 
     # The high watermark
 
     @property
-    def is_alone(self) -> bool:
-        """Whether the high watermark waits for no follower: the leader's own log decides."""
+    def waits_for_no_follower(self) -> bool:
+        """Whether the leader's own log alone decides about the high watermark."""
         return not self._waiting_for
 
-    def committed(self, own_end: int) -> int:
-        """Returns the offset below which every record is on all replicas that count; -1 if one of
-        them has not fetched yet."""
+    def committed_offset(self, own_end: int) -> int:
+        """Returns the offset below which every record is on the leader and on all followers that
+        the high watermark waits for; -1 if one of them has not fetched yet."""
         for follower in self._waiting_for:
             own_end = min(own_end, follower.log_end)
         return own_end
 
     # Followers
 
-    def fetched(
+    def note_fetch(
         self,
         replica: int,
         log_end: int,
@@ -258,7 +274,8 @@ class Leadership:
         leader_end: int,
         now_s: float,
     ) -> None:
-        """A follower fetches from `log_end` on. `broker_epoch` is that of its broker's run."""
+        """Notes that a follower fetches from `log_end` on. `broker_epoch` tells the runs of its
+        broker apart."""
         if log_end > leader_end:
             # `Replica.diverging_replica` answers such a fetch.
             raise self._violation(
@@ -266,34 +283,36 @@ class Leadership:
             )
         follower = self.followers[replica]
         if broker_epoch != follower.broker_epoch:
-            # The broker restarted: what its previous run held says nothing about this one.
+            # The broker restarted: the new run may have lost records that the previous run had.
             if follower.broker_epoch != UNKNOWN:
                 follower = self.followers[replica] = Follower(follower.caught_up_s)
-                self._choose()
+                self._update_waiting_for()
             follower.broker_epoch = broker_epoch
         if log_start != follower.log_start:
-            self.log_starts_moved.advance(self.log_starts_moved.value + 1)
-        follower.fetched(log_end, log_start, leader_end, now_s)
+            self.log_start_changes.advance(self.log_start_changes.value + 1)
+        follower.note_fetch(log_end, log_start, leader_end, now_s)
         if (
             not follower.is_joining
             and follower.caught_up_s > _LONG_AGO_S
             and replica not in self.in_sync
         ):
             follower.is_joining = True
-            self._choose()
+            self._update_waiting_for()
 
     def forget(self, replica: int) -> None:
-        """The follower's broker is gone; when it is back its progress is counted anew."""
+        """Forgets the progress of a follower whose broker is gone. When the broker is back, the
+        follower begins as an unknown one."""
         if replica in self.followers:
             self.followers[replica] = Follower()
-            self.log_starts_moved.advance(self.log_starts_moved.value + 1)
-            self._choose()
+            self.log_start_changes.advance(self.log_start_changes.value + 1)
+            self._update_waiting_for()
             self.check()
-            self.appended.nudge()
+            self.log_end.nudge()
 
-    def may_expand(self, replica: int, high_watermark: int) -> bool:
-        """Returns whether a replica outside the set may enter it: it holds every committed record,
-        and has fetched up to where this leadership began."""
+    def may_join_isr(self, replica: int, high_watermark: int) -> bool:
+        """Returns whether a replica may be added to the in-sync set now: it is not in the set, no
+        change of the set is pending, it has every committed record, and it has fetched up to the
+        offset at which this leadership began."""
         if replica in self.in_sync or self.proposed is not None:
             return False
         log_end = self.followers[replica].log_end
@@ -310,8 +329,10 @@ class Leadership:
     ) -> tuple[int, ...]:
         """Returns the in-sync set as it should be; `live` holds the epochs of live brokers.
 
-        A follower leaves if its broker is gone or it was not caught up for `max_lag_s`. One that
-        is joining enters if it holds every committed record.
+        A follower leaves if its broker is gone, or if its log end differs from the leader's and it
+        was not caught up for `max_lag_s`. A joining follower enters if it has every committed
+        record, has fetched up to the offset at which this leadership began, and fetched in the
+        current run of its broker.
         """
         kept = [
             replica
@@ -334,11 +355,11 @@ class Leadership:
         return tuple(kept)
 
     def drop_laggards(self, leader_end: int, now_s: float, max_lag_s: float) -> None:
-        """The high watermark no longer waits for joining followers that do not keep up."""
+        """Ends the wait of the high watermark for joining followers that do not keep up."""
         for follower in self.followers.values():
             if follower.is_joining and follower.is_lagging(leader_end, now_s, max_lag_s):
                 follower.is_joining = False
-        self._choose()
+        self._update_waiting_for()
 
     def low_watermark(self, own_start: int, live: Container[int]) -> int:
         """Returns the lowest log start of the leader and of the followers on live brokers."""

@@ -1,19 +1,19 @@
 """A partition on this broker: the replica and its role, leader or follower.
 
-A leader advances its high watermark as the replicas in sync fetch (`leadership`). Its own log
-counts up to its end, or up to its flushed offset where `flush.messages=1` asks for it. A sole
-replica commits what it appends. A follower takes the leader's high watermark, as far as its own log
-reaches.
+A leader advances its high watermark as the replicas of the in-sync set (ISR) fetch (`leadership`).
+For its own log it uses the log end offset, or with `flush.messages=1` the flushed offset. A sole
+replica commits what it appends. A follower takes the leader's high watermark, but not beyond its
+own log end.
 
 If an invariant does not hold (`Replica.check`, `Leadership.check`, or one of the log), this replica
-goes offline until the next start: `Replica.go_offline` is the one place for that. Clients get
-KAFKA_STORAGE_ERROR, another replica is elected (`cluster.offline_replicas`), and the other
-partitions of this broker are served as before.
+goes offline until the next start (by `Replica.go_offline`). Clients get KAFKA_STORAGE_ERROR,
+another replica is elected (`cluster.offline_replicas`), and the other partitions of this broker are
+served as before.
 """
 
 import asyncio
 from collections.abc import Callable, Container, Mapping
-from typing import Concatenate, Final, ParamSpec
+from typing import Final
 
 from odradek.invariants import InvariantViolation
 from odradek.metadata import PartitionImage
@@ -21,13 +21,13 @@ from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from odradek.replication.appended import Appended, TransactionMarker
 from odradek.replication.leadership import Leadership
-from odradek.replication.replica import NO_EPOCH, Replica, not_leader
+from odradek.replication.pending_append import PendingAppend, TransactionMarker
+from odradek.replication.replica import NO_EPOCH, Replica, not_leader, offline_on_violation
 from odradek.storage import AppendRejected, AppendResult, Log, StorageError
 from odradek.storage.producer_state import TransactionNotOpen, Verification
 from odradek.storage.staging import room_for
-from odradek.storage.validation import Admitted, TakesLong
+from odradek.storage.validation import CannotAppendAtOnce, ValidatedBatch
 from odradek.wording import counted
 from odradek.world.disk import Buffer
 
@@ -35,29 +35,13 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"}
 """The coordinators' topics: clients may read them, only brokers write them."""
 
 _ACKS_ALL: Final = -1
-# Half the time of a NamedTuple's own constructor, which every produced batch would pay.
+# `tuple.__new__` takes half the time of the NamedTuple constructor, for every produced batch.
 _new_tuple: Final = tuple.__new__
-
-P = ParamSpec("P")
-
-
-def _isolated(
-    method: Callable[Concatenate["Partition", P], None],
-) -> Callable[Concatenate["Partition", P], None]:
-    """For methods that must not raise: a violation takes the partition offline, and that is all."""
-
-    def isolated(self: "Partition", /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            method(self, *args, **kwargs)
-        except InvariantViolation as violation:
-            self.go_offline(violation)
-
-    return isolated
 
 
 class Partition(Replica):
-    """Invariant: while this replica leads, `leadership` is there, its high watermark only rises
-    and its leader epoch is that of the partition."""
+    """Invariant: while this replica leads, `leadership` is not None, the high watermark only rises,
+    and `leadership.leader_epoch` is the partition's `leader_epoch`."""
 
     __slots__ = (
         "_broker_id",
@@ -109,9 +93,10 @@ class Partition(Replica):
 
     # Roles
 
-    @_isolated
+    @offline_on_violation
     def lead(self, state: PartitionImage, now_s: float) -> None:
-        """Leads the partition as the metadata store says, with the log as it is."""
+        """Becomes leader in the epoch of `state`, or takes over a new in-sync set or new replicas
+        in the same epoch. The log is not truncated."""
         self._check_epoch_rises(state.leader_epoch)
         self._replica_count = len(state.replicas)
         leadership = self.leadership
@@ -137,7 +122,7 @@ class Partition(Replica):
         self.log.begin_epoch(state.leader_epoch)
         if self.log.flushes_before_acknowledging and self.log.has_unflushed:
             self._start_flushing()
-        self._advance()
+        self._recompute_high_watermark()
         self.check()
 
     def _update_leadership(self, leadership: Leadership, state: PartitionImage) -> None:
@@ -146,14 +131,15 @@ class Partition(Replica):
             self.note(f"in-sync set {leadership.in_sync} -> {state.isr}, version {state.version}")
         leadership.update(state.replicas, state.isr, state.version, state.eligible)
         if self._is_held_back(leadership):
-            # Nothing is committed while this lasts: the producers that wait are told so.
+            # The high watermark does not advance meanwhile: waiting requests with acks=all fail.
             self._renew_watermarks(ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
-        self._advance()
+        self._recompute_high_watermark()
         self.check()
 
-    @_isolated
+    @offline_on_violation
     def follow(self, leader: BrokerId, leader_epoch: LeaderEpoch) -> None:
-        """Copies another replica from now on; `leader` is -1 if the partition has no leader."""
+        """Becomes follower of `leader`, which is -1 if the partition has no leader. The replica
+        fetchers copy the leader's log."""
         if not self.is_leader and (leader, leader_epoch) == (self.leader, self.leader_epoch):
             return
         self._check_epoch_rises(leader_epoch)
@@ -170,16 +156,16 @@ class Partition(Replica):
         super().resign(reason)
 
     def fail_waiters(self, reason: ApiError) -> None:
-        """Fails every request that waits now, but keeps the role: the broker has lost its lease and
-        does not know whether it still leads."""
+        """Fails the requests that wait for the high watermark and wakes the waiting fetches, but
+        keeps the role: the broker has lost its lease and does not know whether it still leads."""
         self.high_watermark.fail_waiters(reason)
         if self._last_stable is not None:
             self._last_stable.nudge()
         if self.leadership is not None:
-            self.leadership.appended.nudge()
+            self.leadership.log_end.nudge()
 
     def _end_role(self, reason: ApiError) -> None:
-        if self.is_served:
+        if self.has_role:
             role = "led" if self.is_leader else f"followed {self.leader}"
             self.note(
                 f"{role} in epoch {self.leader_epoch} up to high watermark "
@@ -202,18 +188,18 @@ class Partition(Replica):
             )
 
     @property
-    def is_served(self) -> bool:
-        """Whether it has a role at all: consumers may read from a follower too (KIP-392)."""
+    def has_role(self) -> bool:
+        """Whether this replica is leader or follower: consumers may read from both (KIP-392)."""
         return self.leader_epoch != NO_EPOCH
 
-    def check_epoch(self, believed: int) -> None:
-        """Refuses a client that believes in an older or newer leader epoch than this broker."""
-        if believed in (NO_EPOCH, self.leader_epoch):
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuses a request whose `current_leader_epoch` differs from this replica's (KIP-320)."""
+        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
-        older = believed < self.leader_epoch
+        older = current_leader_epoch < self.leader_epoch
         raise ApiError(
             ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"The leader epoch is {self.leader_epoch}, not {believed}.",
+            f"The leader epoch is {self.leader_epoch}, not {current_leader_epoch}.",
         )
 
     # Writing
@@ -231,20 +217,21 @@ class Partition(Replica):
 
     @property
     def min_in_sync(self) -> int:
-        """Like Kafka since 4.0, asks for no more replicas than the partition has."""
+        """`min.insync.replicas`, but not more than the replicas of the partition, as in Kafka since
+        4.0."""
         return min(self.log.settings.min_insync_replicas, self._replica_count)
 
     def _is_held_back(self, leadership: Leadership) -> bool:
         """Whether the high watermark must not advance: fewer than `min.insync.replicas` are in
-        sync, or replicas that left the set may still be elected (KIP-966)."""
+        sync, or there are eligible leader replicas (KIP-966)."""
         return bool(leadership.followers) and (
             bool(leadership.eligible) or len(leadership.in_sync) < self.min_in_sync
         )
 
-    async def admit(self, records: Buffer) -> Admitted:
-        """Validates a batch that takes long, in several turns of the event loop."""
+    async def validate_in_steps(self, records: Buffer) -> ValidatedBatch:
+        """Validates a batch in small steps, and yields to other tasks in between."""
         try:
-            return await self.log.admit(records)
+            return await self.log.validate_in_steps(records)
         except AppendRejected as error:
             raise ApiError(error.code, error.message, error.record_errors) from error
         except StorageError as error:
@@ -255,12 +242,12 @@ class Partition(Replica):
         records: Buffer,
         acks: int,
         verification: Verification | None = None,
-        admitted: Admitted | None = None,
-    ) -> Appended:
-        """Writes a batch. `acks` decides which watermark acknowledges it.
+        validated: ValidatedBatch | None = None,
+    ) -> PendingAppend:
+        """Appends a batch of a client. `acks` decides which watermark acknowledges it.
 
-        Raises `TransactionNotOpen` if the coordinator must be asked first, and `TakesLong` if
-        the batch must be admitted first.
+        Raises `TransactionNotOpen` if the coordinator must verify the transaction first, and
+        `CannotAppendAtOnce` if the batch needs `validate_in_steps` or `append_when_ready`.
         """
         if self._is_internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "Clients cannot write to this topic.")
@@ -271,9 +258,9 @@ class Partition(Replica):
                 records,
                 leader_epoch=self.leader_epoch,
                 verification=verification,
-                admitted=admitted,
+                validated=validated,
             )
-            return self._appended(result, acks)
+            return self._finish_append(result, acks)
         except TransactionNotOpen:
             raise
         except AppendRejected as error:
@@ -283,16 +270,18 @@ class Partition(Replica):
         except InvariantViolation as violation:
             raise self._refuse_and_go_offline(violation) from violation
 
-    async def append_patiently(
-        self, admitted: Admitted, append: Callable[[], Appended]
-    ) -> Appended:
-        """Calls `append` when the log has room for a batch that takes long to write, or that
-        came while another one was written. No other batch is appended between the two."""
+    async def append_when_ready(
+        self, validated: ValidatedBatch, append: Callable[[], PendingAppend]
+    ) -> PendingAppend:
+        """Stages a large batch, or waits until the batch before is staged and appended. Then calls
+        `append`, before any other batch can be appended."""
         try:
-            async with room_for(self.log, admitted.records):
+            async with room_for(self.log, validated.records):
                 return append()
-        except TakesLong:
-            raise not_leader() from None  # Another log has taken the place of this one.
+        except CannotAppendAtOnce:
+            # `append` looks the partition up again, and found another log than the one in which
+            # the batch is staged.
+            raise not_leader() from None
         except TransactionNotOpen:
             raise
         except StorageError as error:
@@ -300,18 +289,19 @@ class Partition(Replica):
         except InvariantViolation as violation:
             raise self._refuse_and_go_offline(violation) from violation
 
-    def append_as_coordinator(self, records: Buffer) -> Appended:
-        """Writes a batch that this broker made itself."""
+    def append_as_coordinator(self, records: Buffer) -> PendingAppend:
+        """Appends a batch of a coordinator, or a transaction marker."""
         try:
             result = self.log.append(records, leader_epoch=self.leader_epoch, by_coordinator=True)
-            return self._appended(result)
+            return self._finish_append(result)
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
         except InvariantViolation as violation:
             raise self._refuse_and_go_offline(violation) from violation
 
-    def append_marker(self, marker: TransactionMarker, now_ms: int) -> Appended | None:
-        """Ends a producer's transaction here; None if that was done already."""
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> PendingAppend | None:
+        """Appends the marker that ends a producer's transaction. Returns None if the log has the
+        marker already."""
         producer_id, producer_epoch = marker.producer
         try:
             if not self.log.producers.check_marker(
@@ -325,75 +315,79 @@ class Partition(Replica):
             raise ApiError(error.code, str(error)) from error
         return self.append_as_coordinator(marker.encode(now_ms))
 
-    def _appended(self, result: AppendResult, acks: int = _ACKS_ALL) -> Appended:
+    def _finish_append(self, result: AppendResult, acks: int = _ACKS_ALL) -> PendingAppend:
         log, leadership = self.log, self.leadership
         if self._last_stable is None and log.producers.ongoing:
             self._track_transactions()
-        assert leadership is not None  # only leaders append
+        assert leadership is not None  # Callers check `is_leader` first.
         flushes_first = log.flushes_before_acknowledging
         if flushes_first:
             self._start_flushing()
-        elif leadership.is_alone and not self._is_held_back(leadership):
+        elif leadership.waits_for_no_follower and not self._is_held_back(leadership):
             self._advance_high_watermark(log.log_end_offset)
         if not leadership.followers:
-            watermark, awaiting = self.high_watermark, None
+            watermark, recheck_isr_in = self.high_watermark, None
         else:
             end = log.log_end_offset
-            leadership.appended.advance(end)
+            leadership.log_end.advance(end)
             if self.high_watermark.value > end:
-                # It would acknowledge this batch at once.
+                # A high watermark beyond the log end would acknowledge the batch before it is
+                # replicated.
                 raise self.violation(
                     f"the high watermark {self.high_watermark.value} is beyond the log end {end}"
                 )
             if acks == _ACKS_ALL:
-                watermark, awaiting = self.high_watermark, self
+                watermark, recheck_isr_in = self.high_watermark, self
             elif flushes_first:
-                watermark, awaiting = log.flushed, None
+                watermark, recheck_isr_in = log.flushed, None
             else:
-                watermark, awaiting = leadership.appended, None
+                watermark, recheck_isr_in = leadership.log_end, None
         base_offset, last_offset, append_time_ms, log_start, _ = result
         return _new_tuple(
-            Appended, (base_offset, last_offset + 1, append_time_ms, log_start, watermark, awaiting)
+            PendingAppend,
+            (base_offset, last_offset + 1, append_time_ms, log_start, watermark, recheck_isr_in),
         )
 
-    def _advance(self) -> None:
-        """Advances the leader's high watermark to what every replica that counts has fetched."""
+    def _recompute_high_watermark(self) -> None:
+        """Advances the high watermark of a leader to the offset up to which the leader and its
+        followers have every record (`Leadership.committed_offset`)."""
         log, leadership = self.log, self.leadership
         assert leadership is not None
         if self._is_held_back(leadership):
             return
         own_end = log.flushed.value if log.flushes_before_acknowledging else log.log_end_offset
-        self._advance_high_watermark(leadership.committed(own_end))
+        self._advance_high_watermark(leadership.committed_offset(own_end))
 
     def _start_flushing(self) -> None:
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """One task for all appends: each round flushes what was appended during the last one."""
+        """Flushes until nothing is unflushed. One task serves all appends: each round flushes the
+        batches that were appended during the round before."""
         log = self.log
         try:
             while self.is_leader and log.has_unflushed:
                 await log.flush_to(log.log_end_offset)
                 if self.is_leader:
-                    self._advance()
+                    self._recompute_high_watermark()
         except StorageError as error:
             self._renew_watermarks(ApiError(error.code, str(error)))
         except InvariantViolation as violation:
-            self._flushing = None  # This very task, which `resign` would cancel.
+            self._flushing = None  # `go_offline` cancels `_flushing`, which is this task.
             self.go_offline(violation)
 
     # Followers, as their leader sees them
 
-    def fetched_by(
+    def note_fetch(
         self, replica: int, offset: int, log_start: int, *, broker_epoch: int, now_s: float
     ) -> bool:
-        """A replica fetches from `offset` on, so it holds every record below. Returns whether it
-        may enter the in-sync set now."""
+        """Notes that a follower fetches from `offset` on, so it has every record below. Returns
+        whether it may be added to the in-sync set now."""
         leadership = self.leadership
-        assert leadership is not None  # only leaders are asked
+        assert leadership is not None  # Callers check `is_leader` first.
         try:
-            leadership.fetched(
+            leadership.note_fetch(
                 replica,
                 offset,
                 log_start,
@@ -401,29 +395,29 @@ class Partition(Replica):
                 leader_end=self.log.log_end_offset,
                 now_s=now_s,
             )
-            self._advance()
+            self._recompute_high_watermark()
         except InvariantViolation as violation:
             raise self._refuse_and_go_offline(violation) from violation
-        return leadership.may_expand(replica, self.high_watermark.value)
+        return leadership.may_join_isr(replica, self.high_watermark.value)
 
-    @_isolated
+    @offline_on_violation
     def forget_follower(self, replica: int) -> None:
-        """The follower's broker is gone. The high watermark no longer waits for it unless it is in
-        the in-sync set, and its progress is counted anew when it is back."""
+        """Forgets the progress of a follower whose broker is gone. The high watermark waits for the
+        follower only while it is in the in-sync set."""
         if self.leadership is not None:
             self.leadership.forget(replica)
-            self._advance()
+            self._recompute_high_watermark()
 
     def next_in_sync(
         self, live: Mapping[int, int], *, now_s: float, max_lag_s: float
     ) -> tuple[int, ...]:
         """Returns the in-sync set as it should be; `live` holds the epochs of live brokers.
-        Raises `StorageError` if that cannot be said because an invariant does not hold."""
+        Raises `StorageError` if an invariant does not hold."""
         leadership, end = self.leadership, self.log.log_end_offset
-        assert leadership is not None  # only leaders are asked
+        assert leadership is not None  # Callers check `is_leader` first.
         try:
             leadership.drop_laggards(end, now_s, max_lag_s)
-            self._advance()
+            self._recompute_high_watermark()
             self.check()
         except InvariantViolation as violation:
             raise self.go_offline(violation) from violation
@@ -431,19 +425,19 @@ class Partition(Replica):
             self.high_watermark.value, end, live, now_s=now_s, max_lag_s=max_lag_s
         )
 
-    @_isolated
+    @offline_on_violation
     def propose(self, leadership: Leadership, in_sync: tuple[int, ...]) -> None:
-        """This in-sync set is on its way to the store."""
+        """Notes an in-sync set that is being written to the store."""
         if self.leadership is leadership:
             self.note(f"in-sync set {in_sync} proposed")
             leadership.propose(in_sync)
 
-    @_isolated
+    @offline_on_violation
     def settle(self, leadership: Leadership) -> None:
-        """The outcome of what was proposed in that leadership is known."""
+        """Ends the proposal of that leadership, because its outcome is known."""
         leadership.settle()
         if self.leadership is leadership:
-            self._advance()
+            self._recompute_high_watermark()
 
     def low_watermark(self, live: Container[int]) -> int:
         """Returns the lowest log start of this replica and those of live brokers."""
@@ -452,16 +446,17 @@ class Partition(Replica):
         return self.leadership.low_watermark(self.log.log_start_offset, live)
 
     @property
-    def knows_its_end(self) -> bool:
-        """Whether every record that was committed before this leadership is known to be so
-        (KIP-207)."""
+    def has_reached_epoch_start(self) -> bool:
+        """Whether the high watermark has reached the offset at which this leader epoch began.
+        Before that, ListOffsets must not answer (KIP-207). True for a follower."""
         leadership = self.leadership
         return leadership is None or self.high_watermark.value >= leadership.start_offset
 
     # The log start
 
     def delete_records(self, upto: Offset | None) -> int:
-        """Moves the log start up to an offset, or to the high watermark; returns where it is."""
+        """Advances the log start offset to `upto`, or to the high watermark if that is None.
+        Returns the log start offset."""
         if self._is_internal:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "Records of internal topics cannot be deleted."
@@ -469,7 +464,8 @@ class Partition(Replica):
         if not self.log.settings.removes_old_segments:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"The cleanup.policy of {self.topic_partition.topic} has no delete.",
+                f"Records of {self.topic_partition.topic} cannot be deleted: its cleanup.policy "
+                "does not contain delete.",
             )
         high_watermark = self.high_watermark.value
         offset = high_watermark if upto is None else upto
@@ -487,13 +483,13 @@ class Partition(Replica):
         self.start_moved()
         return self.log.log_start_offset
 
-    @_isolated
+    @offline_on_violation
     def start_moved(self) -> None:
-        """The log start is higher than before. Wakes the fetches that wait here: their answers
-        tell followers and consumers of it."""
+        """Wakes the waiting fetches after the log start has risen: their responses have the new log
+        start for followers and consumers."""
         self._advance_high_watermark(self.log.log_start_offset)
         if self.leadership is not None:
-            self.leadership.appended.nudge()
+            self.leadership.log_end.nudge()
         self.high_watermark.nudge()
         self.last_stable.nudge()
         self.check()

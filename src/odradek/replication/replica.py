@@ -14,8 +14,8 @@ A watermark never falls while a request can wait for it. Where a role ends, or a
 below a watermark, the watermark fails every request that waits and a new one takes its place.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from odradek.invariants import History, InvariantViolation
 from odradek.protocol.api_error import ApiError
@@ -35,6 +35,25 @@ class EndOfEpoch(NamedTuple):
 
     leader_epoch: int
     offset: int
+
+
+P = ParamSpec("P")
+ReplicaT = TypeVar("ReplicaT", bound="Replica")
+
+
+def offline_on_violation(
+    method: Callable[Concatenate[ReplicaT, P], None],
+) -> Callable[Concatenate[ReplicaT, P], None]:
+    """Catches an `InvariantViolation` of a method and takes the replica offline instead. For
+    methods whose callers do not expect errors."""
+
+    def guarded(self: ReplicaT, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except InvariantViolation as violation:
+            self.go_offline(violation)
+
+    return guarded
 
 
 class Replica:

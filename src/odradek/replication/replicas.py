@@ -134,7 +134,7 @@ class Replicas:
         partition = (
             self._by_name.get((topic, index)) if topic else self._by_id.get((topic_id, index))
         )
-        if partition is None or partition.is_leader or not partition.is_served:
+        if partition is None or partition.is_leader or not partition.has_role:
             return self.leader(topic, index) if topic else self.leader_by_id(topic_id, index)
         if self.lease is not None:
             # The records of a follower that is cut off are right, but it gets no new ones: a
@@ -181,7 +181,7 @@ class Replicas:
         """An invariant of a log was violated outside of requests, as in retention: its replica is
         offline (`Log.fail`)."""
         partition = self._by_name.get(topic_partition)
-        if partition is not None and partition.log.has_failed and partition.is_served:
+        if partition is not None and partition.log.has_failed and partition.has_role:
             partition.resign(_offline())
 
     # For the cluster's image

@@ -55,7 +55,7 @@ from odradek.storage.timestamp_search import (
     find_max_timestamp_record,
 )
 from odradek.storage.transaction_index import AbortedTransaction, AbortedTransactions
-from odradek.storage.validation import Admitted, AppendRules, TakesLong
+from odradek.storage.validation import AppendRules, CannotAppendAtOnce, ValidatedBatch
 from odradek.world import World
 
 # How many segments are removed in one step: that takes a few milliseconds.
@@ -266,11 +266,11 @@ class Log:
 
     # Appending
 
-    async def admit(self, records: Buffer) -> Admitted:
+    async def validate_in_steps(self, records: Buffer) -> ValidatedBatch:
         """Checks a batch for which `append` would delay other requests, and yields to them."""
         self.require_usable()
         now_ms = self._clock.now_ms()
-        return await self.rules.admit_patiently(
+        return await self.rules.validate_in_steps(
             records, now_ms, self.workers, self.directory.opening
         )
 
@@ -282,13 +282,14 @@ class Log:
         as_follower: bool = False,
         by_coordinator: bool = False,
         verification: Verification | None = None,
-        admitted: Admitted | None = None,
+        validated: ValidatedBatch | None = None,
     ) -> AppendResult:
         """Appends one batch of a producer, or (`as_follower`) the batches that a leader sent.
 
         A transactional batch needs a `verification`. A batch of this broker's own coordinators
-        (`by_coordinator`: offsets in a transaction, markers) is not checked. Raises `TakesLong` for
-        a batch that is to be checked by `admit` first, or appended inside `room_for`.
+        (`by_coordinator`: offsets in a transaction, markers) is not checked. Raises
+        `CannotAppendAtOnce` for a batch that must be checked by `validate_in_steps` first, or must
+        be appended inside `room_for`.
         """
         refusal = self._local.refusal
         if refusal is not None:
@@ -302,7 +303,7 @@ class Log:
         if by_coordinator:
             header = read_header(records)
         else:
-            records, header = admitted or rules.admit(records, now_ms)
+            records, header = validated or rules.validate(records, now_ms)
             if header.producer_id >= 0 or header.attributes & TRANSACTIONAL_FLAG:
                 duplicate = self._producers.check_batch(header, verification)
                 if duplicate is not None:
@@ -341,14 +342,16 @@ class Log:
         )
 
     def _is_staged(self, records: Buffer, *, by_coordinator: bool) -> bool:
-        """Returns whether a batch is written already but for its first 16 bytes. What this broker
-        makes itself does not wait; any other batch that is large, or comes while another one is
-        staged, needs `room_for`."""
+        """Returns whether all of a batch but its first 16 bytes is written already.
+
+        A batch of a coordinator does not wait. Any other batch that is large, or that comes while
+        another one is staged, needs `room_for`.
+        """
         stage = self._segments.active.stage
         if stage is not None and stage.holds(records):
             return True
         if not by_coordinator:
-            raise TakesLong
+            raise CannotAppendAtOnce
         return False
 
     def _repeated(self, batch: RememberedBatch) -> AppendResult:

@@ -5,9 +5,9 @@ record (`record_sample`): a batch that cannot be read would block its partition 
 All records are read only if the settings of the topic need it: another compression codec, keys (for
 compaction), or a limit on the age of records. Decision 18 has the measurements.
 
-To decompress a batch may take longer than other requests should wait. `admit` then raises
-`TakesLong`, and the caller uses `admit_patiently`, which does the same work in small steps and in
-worker threads.
+To decompress a batch may take longer than other requests should wait. `validate` then raises
+`CannotAppendAtOnce`, and the caller uses `validate_in_steps`, which does the same work in small
+steps and in worker threads.
 
 `AppendRules` depend on the settings alone, so logs with equal settings share one object.
 """
@@ -72,11 +72,15 @@ _TARGET_CODECS: Final = {
 }
 
 
-class TakesLong(Exception):
-    """To check this batch would delay other requests: `admit_patiently` has to check it."""
+class CannotAppendAtOnce(Exception):
+    """The batch cannot be appended in this turn of the event loop.
+
+    To check it would delay other requests, so the caller uses `validate_in_steps`; or it must be
+    staged, or wait for a batch that is being staged, so the caller uses `staging.room_for`.
+    """
 
 
-class Admitted(NamedTuple):
+class ValidatedBatch(NamedTuple):
     """A batch that was checked already: the bytes to write, and their header."""
 
     records: Buffer
@@ -126,15 +130,15 @@ class AppendRules:
         self._limits_age = self._before_max_ms != MAX_LONG and not self.is_log_append_time
         self._looks_inside = self._is_compacted or self._limits_age
 
-    def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    def validate(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """Returns the batch to write, usually `records` itself, and its header."""
         if len(records) > STAGING_SIZES.large_bytes:
-            raise TakesLong  # The checksum alone takes long.
+            raise CannotAppendAtOnce  # The checksum alone takes long.
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
         if self._looks_inside or (attributes & CODEC_MASK and _is_doubtful(header)):
             if header.record_count > _RECORDS_AT_ONCE:
-                raise TakesLong
+                raise CannotAppendAtOnce
             max_bytes = _BYTES_AT_ONCE if attributes & CODEC_MASK else OPENED_BYTES
             for _ in self._inspection(_opened(records, max_bytes), now_ms):
                 pass
@@ -144,10 +148,10 @@ class AppendRules:
             raise self._larger_than_a_segment(header)
         return records, header
 
-    async def admit_patiently(
+    async def validate_in_steps(
         self, records: Buffer, now_ms: int, workers: Workers, opening: asyncio.Lock
-    ) -> Admitted:
-        """Does the same as `admit`, and yields to other tasks meanwhile. Compression runs in a
+    ) -> ValidatedBatch:
+        """Does the same as `validate`, and yields to other tasks meanwhile. Compression runs in a
         worker thread, because it releases the interpreter lock.
 
         A batch that has more than `OPENED_BYTES` when decompressed waits for the lock `opening`, so
@@ -158,19 +162,21 @@ class AppendRules:
         else:
             records, header = self._check_header(records, now_ms)
         try:
-            return await self._admit_opened(records, header, now_ms, workers, OPENED_BYTES)
-        except TakesLong:
+            return await self._validate_opened(records, header, now_ms, workers, OPENED_BYTES)
+        except CannotAppendAtOnce:
             async with opening:
-                return await self._admit_opened(records, header, now_ms, workers, MAX_OPENED_BYTES)
+                return await self._validate_opened(
+                    records, header, now_ms, workers, MAX_OPENED_BYTES
+                )
 
-    async def _admit_opened(
+    async def _validate_opened(
         self,
         records: Buffer,
         header: BatchHeader,
         now_ms: int,
         workers: Workers,
         max_bytes: int,
-    ) -> Admitted:
+    ) -> ValidatedBatch:
         if self._looks_inside or _is_doubtful(header):
             opened = await workers.compute(partial(_opened, records, max_bytes))
             timeslice = Timeslice.of_running_loop()
@@ -184,7 +190,7 @@ class AppendRules:
             )
         if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
             raise self._larger_than_a_segment(header)
-        return Admitted(records, header)
+        return ValidatedBatch(records, header)
 
     async def _check_large(
         self, records: Buffer, now_ms: int, workers: Workers
@@ -350,7 +356,9 @@ def _opened(records: Buffer, max_bytes: int) -> OpenedBatch:
 
 def _too_large_inside(error: TooLargeInside, max_bytes: int, code: ErrorCode) -> Exception:
     """A batch that is too large for the event loop takes long; above the limit it is refused."""
-    return TakesLong() if max_bytes < MAX_OPENED_BYTES else AppendRejected(code, str(error))
+    return (
+        CannotAppendAtOnce() if max_bytes < MAX_OPENED_BYTES else AppendRejected(code, str(error))
+    )
 
 
 def check_from_leader(

@@ -15,7 +15,7 @@ from typing import Final
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.replication.appended import TransactionMarker
+from odradek.replication.pending_append import TransactionMarker
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Marker
 from odradek.statemachine.watermark import Watermark

@@ -23,7 +23,7 @@ from odradek.metadata.paths import topic_path
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.replication.appended import TransactionMarker
+from odradek.replication.pending_append import TransactionMarker
 from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import DescribeTransaction, MarkersWritten

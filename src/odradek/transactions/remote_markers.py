@@ -16,7 +16,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.replication.appended import TransactionMarker
+from odradek.replication.pending_append import TransactionMarker
 from odradek.transactions.local_markers import MarkerErrors
 from odradek.transactions.request_batcher import Peer, PeerDirectory, RequestBatcher
 from odradek.transactions.transaction import VERSION_2

@@ -67,7 +67,7 @@ async def test_a_batch_that_took_long_to_look_into_is_refused_if_its_topic_was_m
 ) -> None:
     client = await connect()
     topic_id = await client.create_topic("t", cleanup_policy="compact")
-    held = Held(monkeypatch, Partition, "admit")
+    held = Held(monkeypatch, Partition, "validate_in_steps")
     request = produce_request(many(20_000), topic_id)
     await land_after_recreation(connect, client, request, version, held)
 

@@ -21,7 +21,7 @@ def fetched(
     now_s: float = 1.0,
     epoch: int = 7,
 ) -> None:
-    one.fetched(replica, offset, 0, broker_epoch=epoch, leader_end=leader_end, now_s=now_s)
+    one.note_fetch(replica, offset, 0, broker_epoch=epoch, leader_end=leader_end, now_s=now_s)
 
 
 def wanted(
@@ -39,37 +39,37 @@ def wanted(
 
 def test_nothing_is_committed_before_everyone_in_sync_was_heard_of() -> None:
     one = term()
-    assert one.committed(10) == -1
+    assert one.committed_offset(10) == -1
     fetched(one, 2, 10, 10)
-    assert one.committed(10) == -1
+    assert one.committed_offset(10) == -1
     fetched(one, 3, 4, 10)
-    assert one.committed(10) == 4
+    assert one.committed_offset(10) == 4
 
 
 def test_a_lone_leader_decides_alone() -> None:
-    assert term(replicas=(1,), in_sync=(1,)).committed(10) == 10
+    assert term(replicas=(1,), in_sync=(1,)).committed_offset(10) == 10
     out_of_sync = term(in_sync=(1,))
-    assert out_of_sync.is_alone
-    assert out_of_sync.committed(10) == 10
+    assert out_of_sync.waits_for_no_follower
+    assert out_of_sync.committed_offset(10) == 10
 
 
 def test_the_leader_counts_itself_only_up_to_what_it_vouches_for() -> None:
     one = term(replicas=(1, 2), in_sync=(1, 2))
     fetched(one, 2, 10, 10)
-    assert one.committed(6) == 6
+    assert one.committed_offset(6) == 6
 
 
 def test_a_shrink_counts_only_once_stored() -> None:
     one = term(replicas=(1, 2), in_sync=(1, 2))
     fetched(one, 2, 3, 10)
     one.propose((1,))
-    assert one.committed(10) == 3
+    assert one.committed_offset(10) == 3
     one.settle()
-    assert one.committed(10) == 3, "it was refused"
+    assert one.committed_offset(10) == 3, "it was refused"
     one.propose((1,))
     one.update((1, 2), (1,), 1)
     one.settle()
-    assert one.committed(10) == 10
+    assert one.committed_offset(10) == 10
 
 
 def test_an_expansion_counts_from_the_moment_it_is_proposed() -> None:
@@ -77,28 +77,28 @@ def test_an_expansion_counts_from_the_moment_it_is_proposed() -> None:
     fetched(one, 2, 5, 5)
     one.propose((1, 2))
     one.followers[2].is_joining = False
-    assert one.committed(9) == 5
+    assert one.committed_offset(9) == 5
     one.settle()
-    assert one.committed(9) == 9, "it was refused"
+    assert one.committed_offset(9) == 9, "it was refused"
 
 
 def test_a_follower_that_keeps_up_is_waited_for_before_it_is_in_sync() -> None:
     """Else the mark runs away from it for as long as records pour in."""
     one = term(replicas=(1, 2), in_sync=(1,))
     fetched(one, 2, 0, 100)
-    assert one.committed(200) == 200, "it is far behind: nobody waits"
+    assert one.committed_offset(200) == 200, "it is far behind: nobody waits"
     fetched(one, 2, 100, 200, now_s=2.0)
     assert one.followers[2].caught_up_s == 1.0
-    assert one.committed(300) == 100
+    assert one.committed_offset(300) == 100
     assert wanted(one, 100, 300, now_s=2.0) == (1, 2)
 
 
 def test_a_follower_that_fell_silent_is_waited_for_no_longer() -> None:
     one = term(replicas=(1, 2), in_sync=(1,))
     fetched(one, 2, 5, 5)
-    assert one.committed(9) == 5
+    assert one.committed_offset(9) == 5
     assert wanted(one, 9, 9, now_s=1.0 + LAG_S + 0.1) == (1,)
-    assert one.committed(9) == 9
+    assert one.committed_offset(9) == 9
 
 
 def test_who_was_not_caught_up_for_too_long_leaves() -> None:
@@ -151,16 +151,16 @@ def test_a_broker_enters_only_in_the_life_that_the_cluster_knows() -> None:
 def test_another_life_of_a_broker_holds_only_what_it_says() -> None:
     one = term(replicas=(1, 2), in_sync=(1, 2))
     fetched(one, 2, 10, 10, epoch=7)
-    assert one.committed(10) == 10
+    assert one.committed_offset(10) == 10
     fetched(one, 2, 3, 10, epoch=8)
-    assert one.committed(12) == 3
+    assert one.committed_offset(12) == 3
 
 
 def test_a_removed_replica_is_not_waited_for() -> None:
     one = term(replicas=(1, 2), in_sync=(1, 2))
     one.update((1,), (1,), 1)
-    assert one.is_alone
-    assert one.committed(5) == 5
+    assert one.waits_for_no_follower
+    assert one.committed_offset(5) == 5
 
 
 def test_an_added_replica_is_watched() -> None:
@@ -172,7 +172,7 @@ def test_an_added_replica_is_watched() -> None:
 
 def test_the_low_watermark_is_that_of_the_slowest_live_replica() -> None:
     one = term()
-    one.fetched(2, 10, 4, broker_epoch=7, leader_end=10, now_s=1.0)
-    one.fetched(3, 10, 2, broker_epoch=7, leader_end=10, now_s=1.0)
+    one.note_fetch(2, 10, 4, broker_epoch=7, leader_end=10, now_s=1.0)
+    one.note_fetch(3, 10, 2, broker_epoch=7, leader_end=10, now_s=1.0)
     assert one.low_watermark(5, {1: 7, 2: 7, 3: 7}) == 2
     assert one.low_watermark(5, {1: 7, 2: 7}) == 4

@@ -13,9 +13,9 @@ from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import HEADER_SIZE
 from odradek.protocol.types import BrokerId, LeaderEpoch
-from odradek.replication.appended import TransactionMarker
 from odradek.replication.partition import Partition
 from odradek.replication.partition_log import PartitionLog
+from odradek.replication.pending_append import TransactionMarker
 from odradek.statemachine.machine import (
     LogRecord,
     Marker,

@@ -61,7 +61,7 @@ def follower() -> Partition:
 
 
 def fetch(partition: Partition, replica: int, offset: int) -> bool:
-    return partition.fetched_by(replica, offset, 0, broker_epoch=1, now_s=1.0)
+    return partition.note_fetch(replica, offset, 0, broker_epoch=1, now_s=1.0)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def goes_offline(
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], InvariantViolation)
     assert not partition.is_leader
-    assert not partition.is_served
+    assert not partition.has_role
     assert partition.log.has_failed
     assert partition.log.directory.must_recover
     with pytest.raises(ApiError):
@@ -98,7 +98,7 @@ def test_a_high_watermark_beyond_the_log_end_acknowledges_nothing(
 ) -> None:
     partition = leader()
     before = partition.high_watermark
-    monkeypatch.setattr(Leadership, "committed", lambda self, own_end: own_end + 1)
+    monkeypatch.setattr(Leadership, "committed_offset", lambda self, own_end: own_end + 1)
     with goes_offline(caplog, partition, "beyond the log end 2"):
         refused(lambda: fetch(partition, 2, 2))
     assert before.value == 1
@@ -169,7 +169,7 @@ def test_a_partition_whose_node_is_deleted_has_no_epoch_and_is_not_offline() -> 
     """A large topic is deleted in parts, the nodes of its partitions first."""
     partition = leader()
     partition.follow(NO_LEADER, LeaderEpoch(-1))
-    assert not partition.is_served
+    assert not partition.has_role
     assert partition.log.is_usable
 
 
@@ -207,7 +207,7 @@ def test_a_proposed_follower_that_is_not_waited_for(
     partition = leader()
     leadership = partition.leadership
     assert leadership is not None
-    monkeypatch.setattr(Leadership, "_choose", lambda self: None)
+    monkeypatch.setattr(Leadership, "_update_waiting_for", lambda self: None)
     with goes_offline(caplog, partition, "the high watermark does not wait for replica 3"):
         partition.propose(leadership, (1, 2, 3))
 

@@ -11,7 +11,7 @@ from odradek.protocol.records import BatchBuilder, BatchHeader, decode_records, 
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.storage import AppendResult, Log, LogDirectory, LogManager, create_log
 from odradek.storage.staging import room_for
-from odradek.storage.validation import TakesLong
+from odradek.storage.validation import CannotAppendAtOnce
 from odradek.world import Disk, MemoryDisk, Randomness, World
 
 T = TypeVar("T")
@@ -103,14 +103,14 @@ def make_batch(
     )
 
 
-async def append_patiently(log: Log, batch: bytes) -> AppendResult:
+async def append_when_ready(log: Log, batch: bytes) -> AppendResult:
     """As the produce handler does it: in pieces if the batch is large."""
     try:
         return log.append(batch, leader_epoch=0)
-    except TakesLong:
-        admitted = await log.admit(batch)
-    async with room_for(log, admitted.records):
-        return log.append(batch, leader_epoch=0, admitted=admitted)
+    except CannotAppendAtOnce:
+        validated = await log.validate_in_steps(batch)
+    async with room_for(log, validated.records):
+        return log.append(batch, leader_epoch=0, validated=validated)
 
 
 def numbered(first: int, count: int = 1, padding: int = 0) -> list[bytes]:

@@ -18,7 +18,7 @@ from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
     TOPIC_ID,
-    append_patiently,
+    append_when_ready,
     clock_of,
     make_batch,
     make_manager,
@@ -356,7 +356,7 @@ async def test_a_large_batch_is_checked_in_pieces() -> None:
     manager = await started(world, message_max_bytes="9000000")
     log = manager.create(PARTITION, TOPIC_ID, manager.settings.topic_defaults)
     for size in (3_000_000, 10, 2_000_000):
-        await append_patiently(log, make_batch([bytes(size)]))
+        await append_when_ready(log, make_batch([bytes(size)]))
     assert log_of(await started(kill(world))).log_end_offset == 3
     disk = world.disk
     assert isinstance(disk, MemoryDisk)

@@ -13,7 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import crc_is_valid, read_header
 from odradek.storage import Log, LogDirectoryFull, StorageError
 from odradek.storage.errors import AppendRejected
-from odradek.storage.validation import TakesLong
+from odradek.storage.validation import CannotAppendAtOnce
 from odradek.world import World
 from odradek.world.disk import Buffer, File
 from simulation.batch_staging import large_from
@@ -24,7 +24,7 @@ from tests.unit.storage.storage_world import (
     PARTITION,
     TOPIC_ID,
     InlineWorkers,
-    append_patiently,
+    append_when_ready,
     make_batch,
     make_log,
     make_manager,
@@ -91,7 +91,7 @@ async def test_no_more_than_a_piece_is_written_in_a_turn() -> None:
     world = make_world()
     log = make_log(world)
     sizes: list[int] = []
-    done = asyncio.ensure_future(append_patiently(log, LARGE))
+    done = asyncio.ensure_future(append_when_ready(log, LARGE))
     while not done.done():
         await asyncio.sleep(0)
         if world.disk.exists(log.active_segment.file.path):
@@ -106,18 +106,18 @@ async def test_no_more_than_a_piece_is_written_in_a_turn() -> None:
 
 async def test_a_large_batch_is_not_appended_at_once() -> None:
     log = make_log()
-    with pytest.raises(TakesLong):
+    with pytest.raises(CannotAppendAtOnce):
         log.append(LARGE, leader_epoch=0)
-    admitted = await log.admit(LARGE)
-    with pytest.raises(TakesLong):
-        log.append(LARGE, leader_epoch=0, admitted=admitted)
+    validated = await log.validate_in_steps(LARGE)
+    with pytest.raises(CannotAppendAtOnce):
+        log.append(LARGE, leader_epoch=0, validated=validated)
     assert log.log_end_offset == 0
 
 
 async def test_others_wait_for_a_batch_that_is_being_written_and_keep_their_order() -> None:
     log = make_log()
     batches = [LARGE, SMALL, make_batch([b"M" * 5000]), make_batch([b"second"])]
-    results = await asyncio.gather(*(append_patiently(log, batch) for batch in batches))
+    results = await asyncio.gather(*(append_when_ready(log, batch) for batch in batches))
     offsets = [result.base_offset for result in results]
     assert sorted(offsets) == [0, 1, 2, 3]
     assert len(read_all(log)) == 4
@@ -127,14 +127,14 @@ async def test_others_wait_for_a_batch_that_is_being_written_and_keep_their_orde
 async def test_a_marker_does_not_wait_and_the_batch_is_written_again() -> None:
     """Three times; then the batch is written at once."""
     log = log_with(4, lambda log: log.append(SMALL, leader_epoch=0, by_coordinator=True))
-    assert (await append_patiently(log, LARGE)).base_offset == 1
+    assert (await append_when_ready(log, LARGE)).base_offset == 1
     assert read_all(log) == [(0, b"small"), (1, b"L" * 10_000)]
     assert file_size(log) == len(SMALL) + len(LARGE)
 
 
 async def test_markers_without_end_do_not_keep_a_batch_out() -> None:
     log = make_log()
-    writing = asyncio.ensure_future(append_patiently(log, LARGE))
+    writing = asyncio.ensure_future(append_when_ready(log, LARGE))
     markers = 0
     while not writing.done():
         await asyncio.sleep(0)
@@ -161,7 +161,7 @@ async def test_what_cannot_wait_leaves_a_clean_log(event: Callable[[Log], object
     log = log_with(4, event)
     for _ in range(2):
         log.append(SMALL, leader_epoch=0)
-    result = await append_patiently(log, LARGE)
+    result = await append_when_ready(log, LARGE)
     assert read_all(log)[-1] == (result.base_offset, b"L" * 10_000)
     assert file_size(log) == log.active_segment.size
     assert log.active_segment.stage is None
@@ -172,7 +172,7 @@ async def test_a_clean_stop_cuts_off_what_is_not_appended() -> None:
     manager = make_manager(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
     log.append(SMALL, leader_epoch=0)
-    writing = asyncio.ensure_future(append_patiently(log, LARGE))
+    writing = asyncio.ensure_future(append_when_ready(log, LARGE))
     for _ in range(6):
         await asyncio.sleep(0)
     assert file_size(log) > len(SMALL)
@@ -185,25 +185,25 @@ async def test_a_clean_stop_cuts_off_what_is_not_appended() -> None:
 async def test_a_client_that_goes_away_leaves_nothing() -> None:
     log = make_log()
     log.append(SMALL, leader_epoch=0)
-    writing = asyncio.ensure_future(append_patiently(log, LARGE))
+    writing = asyncio.ensure_future(append_when_ready(log, LARGE))
     for _ in range(6):
         await asyncio.sleep(0)
     assert file_size(log) > len(SMALL)
     writing.cancel()
     await asyncio.wait([writing])
     assert file_size(log) == len(SMALL)
-    assert (await append_patiently(log, LARGE)).base_offset == 1
+    assert (await append_when_ready(log, LARGE)).base_offset == 1
 
 
 async def test_a_duplicate_and_a_damaged_batch_are_told_before_they_are_written() -> None:
     log = make_log()
     batch = make_batch([b"P" * 5000], producer=(7, 0, 0))
-    await append_patiently(log, batch)
-    again = await append_patiently(log, batch)
+    await append_when_ready(log, batch)
+    again = await append_when_ready(log, batch)
     assert again.duplicate
     assert again.base_offset == 0
     with pytest.raises(AppendRejected) as caught:
-        await append_patiently(log, batch[:-1] + b"x")
+        await append_when_ready(log, batch[:-1] + b"x")
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
     assert file_size(log) == len(batch)
 
@@ -211,9 +211,9 @@ async def test_a_duplicate_and_a_damaged_batch_are_told_before_they_are_written(
 async def test_a_full_disk_refuses_and_keeps_what_is_there() -> None:
     log = make_log()
     log.append(SMALL, leader_epoch=0)
-    await append_patiently(log, make_batch([b"x" * 3000]))
+    await append_when_ready(log, make_batch([b"x" * 3000]))
     before = file_size(log)
-    staged = asyncio.ensure_future(append_patiently(log, LARGE))
+    staged = asyncio.ensure_future(append_when_ready(log, LARGE))
     for _ in range(5):
         await asyncio.sleep(0)
     stage = log.active_segment.stage
@@ -229,7 +229,7 @@ async def test_a_full_disk_refuses_and_keeps_what_is_there() -> None:
 async def test_the_brokers_time_is_put_into_a_large_batch() -> None:
     log = make_log(settings=topic(message_timestamp_type="LogAppendTime"))
     batch = make_batch([b"T" * 5000], timestamp_ms=NOW_MS - 5000)
-    result = await append_patiently(log, batch)
+    result = await append_when_ready(log, batch)
     assert result.append_time_ms == NOW_MS
     found = log.read(0, 1 << 20)
     assert found is not None
@@ -245,7 +245,7 @@ async def test_a_large_batch_rolls_first_where_it_does_not_fit() -> None:
     log = make_log(settings=topic(segment_bytes=12_000))
     log.append(make_batch([b"x" * 1500]), leader_epoch=0)
     log.append(make_batch([b"x" * 1500]), leader_epoch=0)
-    assert (await append_patiently(log, LARGE)).base_offset == 2
+    assert (await append_when_ready(log, LARGE)).base_offset == 2
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
@@ -262,7 +262,7 @@ def test_a_kill_or_a_power_cut_in_between_leaves_what_was_appended(seed: int) ->
             log = manager.get(PARTITION) or manager.create(PARTITION, TOPIC_ID, topic())
             for number in range(10):
                 value = b"%d" % number + bytes(random.choice((10, 4000)))
-                await append_patiently(log, make_batch([value], timestamp_ms=world.clock.now_ms()))
+                await append_when_ready(log, make_batch([value], timestamp_ms=world.clock.now_ms()))
                 appended.append(value)
 
         host.start(work)

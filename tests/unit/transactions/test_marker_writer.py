@@ -11,7 +11,7 @@ from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.replication.appended import TransactionMarker
+from odradek.replication.pending_append import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import DescribeTransaction, MarkersWritten
 from odradek.transactions.local_markers import LocalMarkers

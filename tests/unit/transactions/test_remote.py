@@ -23,7 +23,7 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.replication.appended import TransactionMarker
+from odradek.replication.pending_append import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Added, AddPartitions
 from odradek.transactions.remote_coordinator import RemoteCoordinator

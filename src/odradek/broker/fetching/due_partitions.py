@@ -64,7 +64,7 @@ class FetchEntry:
         self.due_partitions: DuePartitions | None = None
         # Set while the partition is idle and the client is a follower. Idle partitions are not
         # read, so when the partition becomes due, the time of the follower's last request is passed
-        # to it (`heard_again`).
+        # to it (`confirm_caught_up`).
         self.idle_follower: Follower | None = None
         self._watermark: Watermark | None = None
 
@@ -156,7 +156,7 @@ class DuePartitions:
 
     def _make_due(self, entry: FetchEntry) -> None:
         if entry.idle_follower is not None:
-            entry.idle_follower.heard_again(self.requested_s)
+            entry.idle_follower.confirm_caught_up(self.requested_s)
             entry.idle_follower = None
         self._due[entry] = None
 

@@ -170,19 +170,19 @@ class ReplicaReader:
         return partition
 
     def _note_progress(self, partition: Partition, entry: FetchEntry) -> None:
-        may_expand = partition.fetched_by(
+        may_join_isr = partition.note_fetch(
             self._replica_id,
             entry.fetch_offset,
             entry.log_start_offset,
             broker_epoch=self._broker_epoch,
             now_s=self._now_s,
         )
-        if may_expand:
+        if may_join_isr:
             self._services.in_sync_sets.note(partition)
 
     def watermark(self, partition: Partition) -> Watermark:
         assert partition.leadership is not None  # The partition was read in this step.
-        return partition.leadership.appended
+        return partition.leadership.log_end
 
     def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
         """Returns whether the follower is in sync, holds the whole log and knows that all of it is

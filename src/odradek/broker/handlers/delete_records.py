@@ -116,7 +116,7 @@ async def _when_done(
         waiter = Waiter()
         for deletion in waiting:
             if deletion.partition.leadership is not None:
-                waiter.watch(deletion.partition.leadership.log_starts_moved)
+                waiter.watch(deletion.partition.leadership.log_start_changes)
         is_late = not await waiter.wait(deadline_s - loop.time())
 
 

@@ -80,7 +80,11 @@ def handle(
                 else:
                     _answer(partition, partition_request, answer, committed_only)
                     is_tiered = partition_request.timestamp in _TIERED
-                    if answer.offset < 0 and not is_tiered and not partition.knows_its_end:
+                    if (
+                        answer.offset < 0
+                        and not is_tiered
+                        and not partition.has_reached_epoch_start
+                    ):
                         raise ApiError(not_available)
             except ApiError as refusal:
                 answer.error_code = refusal.code
@@ -151,7 +155,7 @@ def _answer(
 ) -> None:
     log = partition.log
     if partition_request.timestamp == _LATEST:
-        if partition.knows_its_end:
+        if partition.has_reached_epoch_start:
             answer.offset = partition.readable(committed_only).value
             answer.leader_epoch = partition.leader_epoch
     elif partition_request.timestamp in (_EARLIEST, _EARLIEST_LOCAL):

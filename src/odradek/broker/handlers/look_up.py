@@ -106,7 +106,7 @@ async def _look_up(
 ) -> None:
     partition = services.replicas.leader(topic, partition_request.partition_index)
     partition.check_epoch(partition_request.current_leader_epoch)
-    if not partition.knows_its_end:
+    if not partition.has_reached_epoch_start:
         # The previous leader may have answered with a newer record.
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     epoch = partition.leader_epoch

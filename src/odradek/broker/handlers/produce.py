@@ -37,11 +37,11 @@ from odradek.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.records import read_header
-from odradek.replication.appended import Appended
 from odradek.replication.partition import Partition
+from odradek.replication.pending_append import PendingAppend
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
-from odradek.storage.validation import Admitted, TakesLong
+from odradek.storage.validation import CannotAppendAtOnce, ValidatedBatch
 from odradek.transactions.verification import as_produce_error
 from odradek.world.timeslice import Timeslice
 
@@ -58,13 +58,13 @@ _FIRST_VERSION_WITH_LEADERS: Final = ProduceResponse.first_version_with("node_en
 
 class _PendingBatch(NamedTuple):
     """A batch that is not appended yet, because it takes long to check or to write, or because it
-    begins a transaction in its partition and the coordinator has not agreed yet. `admitted` is the
+    begins a transaction in its partition and the coordinator has not agreed yet. `validated` is the
     result of the check, if the batch was checked."""
 
     answer: PartitionProduceResponse
     partition: Partition
     data: PartitionProduceData
-    admitted: Admitted | None = None
+    validated: ValidatedBatch | None = None
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
@@ -90,7 +90,7 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
     long: list[_PendingBatch] | None = None
     is_refused = False
     room = _BYTES_AT_ONCE
-    waiting: list[tuple[PartitionProduceResponse, Appended]] = []
+    waiting: list[tuple[PartitionProduceResponse, PendingAppend]] = []
     topics = []
     for topic in request.topic_data:
         answers = []
@@ -112,7 +112,7 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
                 unopened = unopened or []
                 unopened.append(_PendingBatch(answer, partition, data))
                 continue
-            except TakesLong:
+            except CannotAppendAtOnce:
                 long = long or []
                 long.append(_PendingBatch(answer, partition, data))
                 continue
@@ -129,7 +129,7 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
         )
     response = ProduceResponse(responses=topics)
     if long is not None:
-        return _when_admitted(
+        return _after_validation(
             services, context, request, response, waiting, unopened=unopened or [], long=long
         )
     if unopened is not None:
@@ -190,17 +190,17 @@ def _append(
     data: PartitionProduceData,
     acks: int,
     verification: Verification | None,
-    admitted: Admitted | None = None,
+    validated: ValidatedBatch | None = None,
     *,
     must_wait: bool = False,
-) -> Appended:
-    """Appends a batch at once. Raises `TakesLong` if it is valid but `must_wait`: its request has
-    appended so many bytes that other connections must be served first."""
+) -> PendingAppend:
+    """Appends a batch at once. Raises `CannotAppendAtOnce` if it is valid but `must_wait`: its
+    request has appended so many bytes that other connections must be served first."""
     _check(data, acks)
     if must_wait:
-        raise TakesLong
+        raise CannotAppendAtOnce
     assert data.records is not None
-    return partition.append(data.records, acks, verification, admitted)
+    return partition.append(data.records, acks, verification, validated)
 
 
 def _check(data: PartitionProduceData, acks: int) -> None:
@@ -210,26 +210,26 @@ def _check(data: PartitionProduceData, acks: int) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
 
 
-async def _append_patiently(
+async def _append_when_ready(
     services: Services,
     context: RequestContext,
     pending: _PendingBatch,
     acks: int,
     verification: Verification | None,
-) -> Appended:
+) -> PendingAppend:
     """Appends a batch that was checked. A large batch is written in pieces, and other batches wait
     while it is being written to their partition."""
 
-    def append() -> Appended:
+    def append() -> PendingAppend:
         partition = _found_again(services, context, pending.partition)
-        return _append(partition, pending.data, acks, verification, pending.admitted)
+        return _append(partition, pending.data, acks, verification, pending.validated)
 
     try:
         return append()
-    except TakesLong:
+    except CannotAppendAtOnce:
         pass
-    assert pending.admitted is not None  # Every batch that comes here was checked.
-    return await pending.partition.append_patiently(pending.admitted, append)
+    assert pending.validated is not None  # Every batch that comes here was checked.
+    return await pending.partition.append_when_ready(pending.validated, append)
 
 
 def _refuse(answer: PartitionProduceResponse, refusal: ApiError) -> None:
@@ -242,12 +242,12 @@ def _refuse(answer: PartitionProduceResponse, refusal: ApiError) -> None:
     answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
 
-async def _when_admitted(
+async def _after_validation(
     services: Services,
     context: RequestContext,
     request: ProduceRequest,
     response: ProduceResponse,
-    waiting: list[tuple[PartitionProduceResponse, Appended]],
+    waiting: list[tuple[PartitionProduceResponse, PendingAppend]],
     *,
     unopened: list[_PendingBatch],
     long: list[_PendingBatch],
@@ -256,20 +256,20 @@ async def _when_admitted(
     verification = None if request.transactional_id is None else UNVERIFIED
     timeslice = Timeslice.of_running_loop()
     for pending in long:
-        admitted = None
+        validated = None
         if timeslice.is_over():
             await timeslice.next_turn()
         try:
             _check(pending.data, request.acks)
             assert pending.data.records is not None
-            admitted = await pending.partition.admit(pending.data.records)
-            appended = await _append_patiently(
-                services, context, pending._replace(admitted=admitted), request.acks, verification
+            validated = await pending.partition.validate_in_steps(pending.data.records)
+            appended = await _append_when_ready(
+                services, context, pending._replace(validated=validated), request.acks, verification
             )
         except ApiError as refusal:
             _refuse(pending.answer, refusal)
         except TransactionNotOpen:
-            unopened.append(pending._replace(admitted=admitted))
+            unopened.append(pending._replace(validated=validated))
         else:
             _accept(pending.answer, appended, waiting)
     if unopened:
@@ -294,8 +294,8 @@ def _found_again(services: Services, context: RequestContext, partition: Partiti
 
 def _accept(
     answer: PartitionProduceResponse,
-    appended: Appended,
-    waiting: list[tuple[PartitionProduceResponse, Appended]],
+    appended: PendingAppend,
+    waiting: list[tuple[PartitionProduceResponse, PendingAppend]],
 ) -> None:
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.append_time_ms
@@ -309,7 +309,7 @@ async def _when_joined(
     context: RequestContext,
     request: ProduceRequest,
     response: ProduceResponse,
-    waiting: list[tuple[PartitionProduceResponse, Appended]],
+    waiting: list[tuple[PartitionProduceResponse, PendingAppend]],
     *,
     unopened: list[_PendingBatch],
 ) -> ProduceResponse | None:
@@ -335,7 +335,7 @@ async def _join(
     request: ProduceRequest,
     producer: ProducerIdentity,
     batches: list[_PendingBatch],
-) -> list[tuple[PartitionProduceResponse, Appended]]:
+) -> list[tuple[PartitionProduceResponse, PendingAppend]]:
     """Asks the coordinator, then appends the batches whose partitions are in the transaction."""
     adds = context.version >= _FIRST_VERSION_THAT_ADDS
     asks = adds or services.settings.broker.transaction_partition_verification_enable
@@ -372,15 +372,17 @@ async def _join(
             try:
                 partition = _found_again(services, context, pending.partition)
                 found = _append(
-                    partition, pending.data, request.acks, verification, pending.admitted
+                    partition, pending.data, request.acks, verification, pending.validated
                 )
-            except TakesLong:
+            except CannotAppendAtOnce:
                 assert pending.data.records is not None
-                admitted = pending.admitted or await pending.partition.admit(pending.data.records)
-                found = await _append_patiently(
+                validated = pending.validated or await pending.partition.validate_in_steps(
+                    pending.data.records
+                )
+                found = await _append_when_ready(
                     services,
                     context,
-                    pending._replace(admitted=admitted),
+                    pending._replace(validated=validated),
                     request.acks,
                     verification,
                 )
@@ -404,7 +406,7 @@ async def _when_acknowledged(
     context: RequestContext,
     request: ProduceRequest,
     response: ProduceResponse,
-    waiting: list[tuple[PartitionProduceResponse, Appended]],
+    waiting: list[tuple[PartitionProduceResponse, PendingAppend]],
 ) -> ProduceResponse | None:
     deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 0) / 1000
     for answer, appended in waiting:

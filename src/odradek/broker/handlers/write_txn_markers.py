@@ -26,7 +26,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.appended import TransactionMarker
+from odradek.replication.pending_append import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.local_markers import AppendedMarkers, MarkerErrors
 from odradek.transactions.transaction import VERSION_2

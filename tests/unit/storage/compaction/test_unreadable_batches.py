@@ -51,14 +51,14 @@ async def test_a_compressed_batch_that_declares_more_records_than_bytes_is_opene
 ) -> None:
     log = make_plain_log()
     with pytest.raises(AppendRejected) as caught:
-        await log.admit(with_wrong_count(codec))
+        await log.validate_in_steps(with_wrong_count(codec))
     assert caught.value.code is ErrorCode.INVALID_RECORD
-    await append_patiently(log, make_batch([b""] * 3000, key=None, codec=codec))
+    await append_when_ready(log, make_batch([b""] * 3000, key=None, codec=codec))
     assert log.log_end_offset == 3000
 
 
-async def append_patiently(log: Log, batch: bytes) -> None:
-    log.append(batch, leader_epoch=0, admitted=await log.admit(batch))
+async def append_when_ready(log: Log, batch: bytes) -> None:
+    log.append(batch, leader_epoch=0, validated=await log.validate_in_steps(batch))
 
 
 async def test_compaction_keeps_what_it_cannot_read_and_goes_on(

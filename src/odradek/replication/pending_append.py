@@ -1,4 +1,4 @@
-"""What an append to a partition returns, and what a transaction coordinator asks to append."""
+"""The result of an append to a partition, and the marker that ends a transaction."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from odradek.replication.partition import Partition
 
 
-class Appended(NamedTuple):
+class PendingAppend(NamedTuple):
     """A batch that is in the log. It is acknowledged when `watermark` reaches `end_offset`.
 
-    With acks=all, `awaiting` is the partition: its in-sync set must still be as large as
+    With acks=all, `recheck_isr_in` is the partition: its in-sync set must still be as large as
     `min.insync.replicas` at that time.
     """
 
@@ -29,7 +29,7 @@ class Appended(NamedTuple):
     append_time_ms: int
     log_start_offset: int
     watermark: Watermark
-    awaiting: "Partition | None" = None
+    recheck_isr_in: "Partition | None" = None
 
     @property
     def is_acknowledged(self) -> bool:
@@ -41,8 +41,8 @@ class Appended(NamedTuple):
             await self.watermark.reached(self.end_offset)
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
-        if self.awaiting is not None:
-            self.awaiting.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        if self.recheck_isr_in is not None:
+            self.recheck_isr_in.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 class TransactionMarker(NamedTuple):
