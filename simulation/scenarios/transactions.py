@@ -283,7 +283,7 @@ def in_force(simulation: Simulation, version: int) -> None:
 
     def change(feature: Feature) -> None:
         FEATURES[name] = feature
-        api_versions.supported.cache_clear()  # It tells the versions in force.
+        api_versions.make_response.cache_clear()  # It tells the versions in force.
 
     simulation.at_end(lambda: change(usual))
     change(usual._replace(finalized_version=version))

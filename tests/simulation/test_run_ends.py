@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from odradek.broker.features import FEATURES
-from odradek.broker.handlers.api_versions import supported
+from odradek.broker.handlers.api_versions import make_response
 from odradek.protocol.errors import ErrorCode
 from odradek.transactions import transaction
 from simulation import Simulation, run
@@ -17,7 +17,7 @@ LAST_EPOCH = transaction.LAST_EPOCH
 
 def told_version() -> int:
     """The level of `transaction.version` that brokers tell their clients."""
-    told = supported(ErrorCode.NONE, 4).finalized_features
+    told = make_response(ErrorCode.NONE, 4).finalized_features
     return next(one.max_version_level for one in told if one.name == "transaction.version")
 
 

@@ -140,9 +140,9 @@ class Dispatcher:
     def _refuse_version(self, api: AnyApi, version: int, correlation_id: int) -> Parts:
         if api.key != API_VERSIONS_KEY:
             raise MalformedMessage(f"version {version} of {api.name} is not served here")
-        from odradek.broker.handlers.api_versions import supported  # noqa: PLC0415 - when needed
+        from odradek.broker.handlers.api_versions import make_response  # noqa: PLC0415 - when needed
 
-        response = supported(ErrorCode.UNSUPPORTED_VERSION, 0)
+        response = make_response(ErrorCode.UNSUPPORTED_VERSION, 0)
         return cast("Parts", encode_response(response, 0, correlation_id))
 
 

@@ -36,14 +36,14 @@ def take_out_denied(context: RequestContext, request: ProduceRequest) -> list[To
     ):
         request.topic_data = []
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return [_denied(topic, error) for topic in topics]
+        return [_denied_result(topic, error) for topic in topics]
     request.topic_data, denied = context.split_authorized(
         Operation.WRITE,
         ResourceType.TOPIC,
         topics,
         lambda topic: context.topic_name(topic.name, topic.topic_id),
     )
-    return [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+    return [_denied_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
 
 
 def _is_transactional(request: ProduceRequest) -> bool:
@@ -60,7 +60,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
     return False
 
 
-def _denied(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
+def _denied_result(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
     return TopicProduceResponse(
         name=topic.name,
         topic_id=topic.topic_id,

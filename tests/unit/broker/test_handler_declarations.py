@@ -145,7 +145,7 @@ def echo_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def _forget_advertised() -> None:
-    import_module("odradek.broker.handlers.api_versions").supported.cache_clear()
+    import_module("odradek.broker.handlers.api_versions").make_response.cache_clear()
 
 
 @pytest.mark.usefixtures("echo_texts")

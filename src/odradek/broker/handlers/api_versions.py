@@ -44,12 +44,13 @@ def handle(
         context.connection.session["software"] = (
             f"{request.client_software_name} {request.client_software_version}"
         )
-    return supported(ErrorCode.NONE, context.version)
+    return make_response(ErrorCode.NONE, context.version)
 
 
 @cache
-def supported(error: ErrorCode, version: int) -> ApiVersionsResponse:
-    """Returns the response. All clients get the same object, so it must not be changed."""
+def make_response(error: ErrorCode, version: int) -> ApiVersionsResponse:
+    """Makes the response of a version. It is cached: all clients get the same object, so it must
+    not be changed."""
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[

@@ -51,11 +51,11 @@ async def handle(
                 group.authorized_operations = context.authorized_operations(
                     ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
                 )
-    groups += [_denied(group_id) for group_id in denied]
+    groups += [_denied_result(group_id) for group_id in denied]
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _denied(group_id: str) -> DescribedGroup:
+def _denied_result(group_id: str) -> DescribedGroup:
     error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     return DescribedGroup(group_id=group_id, error_code=error, error_message=error.message)
 

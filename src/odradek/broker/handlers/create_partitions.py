@@ -42,10 +42,10 @@ async def handle(
             )
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
-    return CreatePartitionsResponse(results=results + [_denied(topic) for topic in denied])
+    return CreatePartitionsResponse(results=results + [_denied_result(topic) for topic in denied])
 
 
-def _denied(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+def _denied_result(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return CreatePartitionsTopicResult(
         name=topic.name, error_code=error, error_message=error.message

@@ -61,10 +61,10 @@ async def handle(
         _show(services, created, result, configs=context.version >= _FIRST_VERSION_WITH_CONFIGS)
     for result in results:
         _hide_configs(context, result)
-    return CreateTopicsResponse(topics=results + [_denied(topic) for topic in denied])
+    return CreateTopicsResponse(topics=results + [_denied_result(topic) for topic in denied])
 
 
-def _denied(topic: CreatableTopic) -> CreatableTopicResult:
+def _denied_result(topic: CreatableTopic) -> CreatableTopicResult:
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return CreatableTopicResult(
         name=topic.name, error_code=error, error_message=error.message, configs=None

@@ -67,11 +67,11 @@ def handle(
             except ApiError as refusal:
                 answer.error_code = refusal.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    response = DeleteRecordsResponse(topics=topics + [_denied(topic) for topic in denied])
+    response = DeleteRecordsResponse(topics=topics + [_denied_result(topic) for topic in denied])
     return _when_done(services, request.timeout_ms, response, deletions) if deletions else response
 
 
-def _denied(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+def _denied_result(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
     return DeleteRecordsTopicResult(
         name=topic.name,
         partitions=[

@@ -38,10 +38,12 @@ async def handle(
             lambda topic: context.topic_name(topic.name, topic.topic_id),
         )
     results = [await _delete(services, topic) for topic in allowed]
-    return DeleteTopicsResponse(responses=results + [_denied(context, topic) for topic in denied])
+    return DeleteTopicsResponse(
+        responses=results + [_denied_result(context, topic) for topic in denied]
+    )
 
 
-def _denied(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:
+def _denied_result(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:
     """A client that may not describe a topic is not told the name that belongs to an id."""
     name = context.topic_name(topic.name, topic.topic_id)
     may_know = topic.topic_id == NO_TOPIC_ID or context.authorize_quietly(

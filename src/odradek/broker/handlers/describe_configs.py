@@ -51,10 +51,12 @@ def handle(
             result.configs = _configs(services, resource, request)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
-    return DescribeConfigsResponse(results=results + [_denied(resource) for resource in denied])
+    return DescribeConfigsResponse(
+        results=results + [_denied_result(resource) for resource in denied]
+    )
 
 
-def _denied(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _denied_result(resource: DescribeConfigsResource) -> DescribeConfigsResult:
     error = denial(resource)
     return DescribeConfigsResult(
         error_code=error,

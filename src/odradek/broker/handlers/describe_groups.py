@@ -38,10 +38,10 @@ async def handle(
                 group.authorized_operations = context.authorized_operations(
                     ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
                 )
-    return DescribeGroupsResponse(groups=groups + [_denied(group_id) for group_id in denied])
+    return DescribeGroupsResponse(groups=groups + [_denied_result(group_id) for group_id in denied])
 
 
-def _denied(group_id: str) -> DescribedGroup:
+def _denied_result(group_id: str) -> DescribedGroup:
     error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     return DescribedGroup(group_id=group_id, error_code=error, error_message=error.message)
 

@@ -39,10 +39,10 @@ def handle(
         )
         for topic in allowed
     ]
-    return DescribeProducersResponse(topics=topics + [_denied(topic) for topic in denied])
+    return DescribeProducersResponse(topics=topics + [_denied_result(topic) for topic in denied])
 
 
-def _denied(topic: TopicRequest) -> TopicResponse:
+def _denied_result(topic: TopicRequest) -> TopicResponse:
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return TopicResponse(
         name=topic.name,

@@ -40,7 +40,7 @@ async def handle(
             Operation.DESCRIBE, _RESOURCE_TYPES[key_type], keys, lambda key: key
         )
     coordinators = [await _find(services, context, key_type, key) for key in keys]
-    coordinators += [_denied(key_type, key) for key in denied]
+    coordinators += [_denied_result(key_type, key) for key in denied]
     if has_many_keys:
         return FindCoordinatorResponse(coordinators=coordinators)
     (found,) = coordinators
@@ -53,7 +53,7 @@ async def handle(
     )
 
 
-def _denied(key_type: int, key: str) -> Coordinator:
+def _denied_result(key_type: int, key: str) -> Coordinator:
     error = DENIALS[_RESOURCE_TYPES[key_type]]
     return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.message)
 

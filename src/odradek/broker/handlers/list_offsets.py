@@ -89,7 +89,7 @@ def handle(
             except ApiError as refusal:
                 answer.error_code = refusal.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics + [_denied(topic) for topic in denied])
+    return ListOffsetsResponse(topics=topics + [_denied_result(topic) for topic in denied])
 
 
 def _split_authorized(
@@ -103,7 +103,7 @@ def _split_authorized(
     )
 
 
-def _denied(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+def _denied_result(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
     return ListOffsetsTopicResponse(
         name=topic.name,
         partitions=[

@@ -77,10 +77,10 @@ async def handle(
                 answer.error_code, answer.error_message = refusal.code, refusal.message
             answers.append(answer)
         topics.append(LookUpTopicResult(name=topic.name, partitions=answers))
-    return LookUpResponse(topics=topics + [_denied(topic) for topic in denied])
+    return LookUpResponse(topics=topics + [_denied_result(topic) for topic in denied])
 
 
-def _denied(topic: LookUpTopic) -> LookUpTopicResult:
+def _denied_result(topic: LookUpTopic) -> LookUpTopicResult:
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return LookUpTopicResult(
         name=topic.name,

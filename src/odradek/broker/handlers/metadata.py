@@ -89,7 +89,7 @@ async def handle(
                 answered.topic_authorized_operations = context.authorized_operations(
                     ResourceType.TOPIC, answered.name, TOPIC_OPERATIONS
                 )
-    topics += [_denied(context, topic) for topic in denied]
+    topics += [_denied_result(context, topic) for topic in denied]
     response = MetadataResponse(
         brokers=_brokers(services, context, image),
         cluster_id=image.cluster_id,
@@ -125,7 +125,7 @@ def _may_look(
     )
 
 
-def _denied(context: RequestContext, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+def _denied_result(context: RequestContext, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     """A client that asks by id is not told the name of the topic."""
     name = topic.name if topic.topic_id == NO_TOPIC_ID else None
     if name is None and context.version < _FIRST_VERSION_WITH_NULL_NAME:
@@ -147,7 +147,7 @@ def _hide_if_denied(
         or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
     ):
         return answered
-    return _denied(context, topic_request)
+    return _denied_result(context, topic_request)
 
 
 async def _answer_all(

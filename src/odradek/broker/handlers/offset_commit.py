@@ -41,7 +41,9 @@ def handle(
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        return OffsetCommitResponse(topics=[_denied(topic, error) for topic in request.topics])
+        return OffsetCommitResponse(
+            topics=[_denied_result(topic, error) for topic in request.topics]
+        )
     allowed, denied = context.split_authorized(
         Operation.READ,
         ResourceType.TOPIC,
@@ -79,7 +81,7 @@ def handle(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-    topics += [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+    topics += [_denied_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
     response = OffsetCommitResponse(topics=topics)
     if not offsets:
         return response
@@ -101,7 +103,7 @@ def handle(
     return _answer_later(response, answers, errors)
 
 
-def _denied(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
+def _denied_result(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -32,7 +32,7 @@ async def handle(
     allowed, denied = context.split_authorized(
         Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
-    refused = [_denied(topic) for topic in denied]
+    refused = [_denied_result(topic) for topic in denied]
     if refused and not allowed:
         return OffsetDeleteResponse(topics=refused)
     image = services.images.image
@@ -61,7 +61,7 @@ async def handle(
     return OffsetDeleteResponse(topics=topics + refused)
 
 
-def _denied(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+def _denied_result(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
         name=topic.name,
         partitions=[

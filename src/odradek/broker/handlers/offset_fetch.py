@@ -166,7 +166,7 @@ async def _group(
     )
     topics: list[OffsetFetchResponseTopics] = []
     try:
-        async for offsets in _fetched(services, query):
+        async for offsets in _fetch_in_steps(services, query):
             for answer in _by_topic(image, offsets, by_id=by_id):
                 if topics and topics[-1].name == answer.name:
                     topics[-1].partitions += answer.partitions
@@ -177,7 +177,9 @@ async def _group(
     return OffsetFetchResponseGroup(group_id=group_request.group_id, topics=[*topics, *unknown])
 
 
-async def _fetched(services: Services, query: FetchOffsets) -> AsyncIterator[list[FetchedOffset]]:
+async def _fetch_in_steps(
+    services: Services, query: FetchOffsets
+) -> AsyncIterator[list[FetchedOffset]]:
     """Yields the committed offsets in the order of the query, at most `_AT_ONCE` partitions a step.
     A query for all partitions of a group is one step of the coordinator, which is short."""
     timeslice = Timeslice.of_running_loop()

@@ -47,10 +47,10 @@ def handle(
             found = partition.end_of_epoch(LeaderEpoch(partition_request.leader_epoch))
             answer.leader_epoch, answer.end_offset = found
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
-    return OffsetForLeaderEpochResponse(topics=topics + [_denied(topic) for topic in denied])
+    return OffsetForLeaderEpochResponse(topics=topics + [_denied_result(topic) for topic in denied])
 
 
-def _denied(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+def _denied_result(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
     return OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=[

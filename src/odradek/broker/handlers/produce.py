@@ -45,10 +45,10 @@ from odradek.storage.validation import CannotAppendAtOnce, ValidatedBatch
 from odradek.transactions.verification import as_produce_error
 from odradek.world.timeslice import Timeslice
 
-# A request for up to so many partitions is served in one step of five milliseconds.
+# A request for up to this number of partitions is served in one step, of about five milliseconds.
 _PARTITIONS_AT_ONCE: Final = 300
 _PARTITIONS_A_STEP: Final = 50
-# Of one request so many bytes are appended in one step of some milliseconds.
+# The maximum number of bytes of a request that are appended in one step of some milliseconds.
 _BYTES_AT_ONCE: Final = 2 << 20
 _FIRST_VERSION_WITH_IDS: Final = TopicProduceData.first_version_with("topic_id")
 _FIRST_VERSION_THAT_ADDS: Final = 12
@@ -82,7 +82,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
 
 def _produce(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
     if _count(request) > _PARTITIONS_AT_ONCE:
-        return _in_pieces(services, context, request)
+        return _produce_in_pieces(services, context, request)
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     verification = None if request.transactional_id is None else UNVERIFIED
@@ -129,13 +129,15 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
         )
     response = ProduceResponse(responses=topics)
     if long is not None:
-        return _after_validation(
+        return _append_slow_batches(
             services, context, request, response, waiting, unopened=unopened or [], long=long
         )
     if unopened is not None:
-        return _when_joined(services, context, request, response, waiting, unopened=unopened)
+        return _append_first_batches(
+            services, context, request, response, waiting, unopened=unopened
+        )
     if waiting and acks:
-        return Pipelined(_when_acknowledged(services, context, request, response, waiting))
+        return Pipelined(_wait_for_acknowledgements(services, context, request, response, waiting))
     if is_refused:
         return _finish(services, context, request, response)
     return response if acks else None
@@ -148,7 +150,7 @@ def _count(request: ProduceRequest) -> int:
     return sum(len(topic.partition_data) for topic in topics)
 
 
-async def _in_pieces(
+async def _produce_in_pieces(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | None:
     """Serves a request for many partitions: some of them at a time, in their order."""
@@ -221,7 +223,7 @@ async def _append_when_ready(
     while it is being written to their partition."""
 
     def append() -> PendingAppend:
-        partition = _found_again(services, context, pending.partition)
+        partition = _find_again(services, context, pending.partition)
         return _append(partition, pending.data, acks, verification, pending.validated)
 
     try:
@@ -242,7 +244,7 @@ def _refuse(answer: PartitionProduceResponse, refusal: ApiError) -> None:
     answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
 
-async def _after_validation(
+async def _append_slow_batches(
     services: Services,
     context: RequestContext,
     request: ProduceRequest,
@@ -252,7 +254,8 @@ async def _after_validation(
     unopened: list[_PendingBatch],
     long: list[_PendingBatch],
 ) -> ProduceResponse | None:
-    """Checks and appends one batch after the other, and then continues as with quick batches."""
+    """Checks and appends the batches that take `long`, one after the other. Then completes the
+    request."""
     verification = None if request.transactional_id is None else UNVERIFIED
     timeslice = Timeslice.of_running_loop()
     for pending in long:
@@ -273,13 +276,15 @@ async def _after_validation(
         else:
             _accept(pending.answer, appended, waiting)
     if unopened:
-        return await _when_joined(services, context, request, response, waiting, unopened=unopened)
+        return await _append_first_batches(
+            services, context, request, response, waiting, unopened=unopened
+        )
     if waiting and request.acks:
-        return await _when_acknowledged(services, context, request, response, waiting)
+        return await _wait_for_acknowledgements(services, context, request, response, waiting)
     return _finish(services, context, request, response)
 
 
-def _found_again(services: Services, context: RequestContext, partition: Partition) -> Partition:
+def _find_again(services: Services, context: RequestContext, partition: Partition) -> Partition:
     """Returns the partition after a wait, if this broker still leads it. A topic of the same name
     that was created in the meantime is another topic: a batch for the deleted topic is refused."""
     topic_partition, topic_id = partition.topic_partition, partition.topic_id
@@ -304,7 +309,7 @@ def _accept(
         waiting.append((answer, appended))
 
 
-async def _when_joined(
+async def _append_first_batches(
     services: Services,
     context: RequestContext,
     request: ProduceRequest,
@@ -313,8 +318,8 @@ async def _when_joined(
     *,
     unopened: list[_PendingBatch],
 ) -> ProduceResponse | None:
-    """Appends the batches that begin transactions, those of each producer together. A request of a
-    Kafka client has one producer."""
+    """Appends the batches that begin transactions in their partitions (`unopened`), those of each
+    producer together. Then completes the request. A request of a Kafka client has one producer."""
     by_producer: dict[ProducerIdentity, list[_PendingBatch]] = {}
     for pending in unopened:
         assert pending.data.records is not None
@@ -325,7 +330,7 @@ async def _when_joined(
         for answer, appended in await _join(services, context, request, producer, batches):
             _accept(answer, appended, waiting)
     if waiting and request.acks:
-        return await _when_acknowledged(services, context, request, response, waiting)
+        return await _wait_for_acknowledgements(services, context, request, response, waiting)
     return _finish(services, context, request, response)
 
 
@@ -370,7 +375,7 @@ async def _join(
                 raise _not_added(context.version)
             verification = Verification(last_marker)
             try:
-                partition = _found_again(services, context, pending.partition)
+                partition = _find_again(services, context, pending.partition)
                 found = _append(
                     partition, pending.data, request.acks, verification, pending.validated
                 )
@@ -401,7 +406,7 @@ def _not_added(version: int) -> ApiError:
     )
 
 
-async def _when_acknowledged(
+async def _wait_for_acknowledgements(
     services: Services,
     context: RequestContext,
     request: ProduceRequest,

@@ -40,7 +40,9 @@ async def handle(
 ) -> TxnOffsetCommitResponse:
     error = _denial(context, request)
     if error is not None:
-        return TxnOffsetCommitResponse(topics=[_denied(topic, error) for topic in request.topics])
+        return TxnOffsetCommitResponse(
+            topics=[_denied_result(topic, error) for topic in request.topics]
+        )
     allowed, denied = context.split_authorized(
         Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
@@ -71,7 +73,7 @@ async def handle(
         errors = await _commit(services, context.version, request, tuple(offsets))
         for answer, error in zip(answers, errors, strict=True):
             answer.error_code = _error_for(error, context.version)
-    topics += [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+    topics += [_denied_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
     return TxnOffsetCommitResponse(topics=topics)
 
 
@@ -85,7 +87,9 @@ def _denial(context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCo
     return None
 
 
-def _denied(topic: TxnOffsetCommitRequestTopic, error: ErrorCode) -> TxnOffsetCommitResponseTopic:
+def _denied_result(
+    topic: TxnOffsetCommitRequestTopic, error: ErrorCode
+) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=topic.name,
         partitions=[

@@ -40,7 +40,7 @@ async def handle(
     if not context.authorize_cluster_quietly(Operation.ALTER) and not context.authorize_cluster(
         Operation.CLUSTER_ACTION
     ):
-        return _denied(request)
+        return _denied_result(request)
     # All markers are appended before the first is awaited, so that replicas fetch them together.
     appended = [await _append(services, marker) for marker in request.markers]
     return WriteTxnMarkersResponse(
@@ -54,7 +54,7 @@ async def handle(
     )
 
 
-def _denied(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+def _denied_result(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
