@@ -244,7 +244,7 @@ class Connection:
 
     @property
     def api_versions(self) -> ApiVersions:
-        """The versions of each API that the broker knows."""
+        """Returns the versions of each API that the broker knows."""
         return self._api_versions
 
     @property
@@ -343,7 +343,7 @@ class Connection:
     # Time-outs
 
     def _watch(self, deadline_s: float) -> None:
-        """One timer serves all requests: it is set for the earliest deadline known."""
+        """Sets the timer of the connection to this deadline, if it is the earliest one."""
         if self._timer is not None:
             if self._timer_at_s <= deadline_s:
                 return

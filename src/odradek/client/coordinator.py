@@ -66,7 +66,7 @@ class Coordinator:
             raise
 
     def forget(self) -> None:
-        """The coordinator may have moved: the next request looks it up."""
+        """Makes the next request look the coordinator up, because it may have moved."""
         self._broker = None
 
     def forget_if_moved(self, error: BaseException) -> None:

@@ -42,7 +42,7 @@ class ClientError(Exception):
 
 
 class SettingsError(ClientError, InvalidValue):
-    """A setting has a value it cannot have."""
+    """A setting has an invalid value."""
 
 
 class BrokerUnreachable(ClientError, OSError):
@@ -86,7 +86,7 @@ class UnsupportedVersion(ClientError):
 
 
 class BadResponse(ClientError):
-    """The bytes were not the response they should be."""
+    """The bytes that a broker sent are not a valid response."""
 
 
 class ClientClosed(ClientError):
@@ -114,7 +114,7 @@ class OffsetOutOfRange(OffsetError):
 
 
 class LogTruncated(OffsetError):
-    """The log was cut below the position: what was read there is no longer in it."""
+    """The log was truncated below the position: records that were read are no longer in it."""
 
 
 class GroupError(ClientError):
@@ -162,5 +162,5 @@ _RETRIABLE = (RetriableError, BrokerUnreachable, RequestTimedOut, MalformedMessa
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Whether the same call may succeed later."""
+    """Returns whether the same call may succeed later."""
     return isinstance(error, _RETRIABLE)

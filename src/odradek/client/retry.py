@@ -79,7 +79,7 @@ class Failures:
         self._backoff = backoff
 
     def reset(self) -> None:
-        """The operation succeeded, so the next failure is the first one again."""
+        """Forgets the failures, because the operation succeeded."""
         self.count = 0
 
     def add(self) -> float:

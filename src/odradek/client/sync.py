@@ -52,7 +52,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._finish)
 
     def abandon(self) -> None:
-        """The waiting thread was interrupted: cancels the work, and gives back its result."""
+        """Cancels the work of a thread that was interrupted, and gives back its result."""
         self._is_abandoned = True
         if self._task is None:
             # The thread was interrupted before it could ask for the start.
@@ -264,7 +264,7 @@ class Consumer(_SyncClient[AsyncConsumer]):
     def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records by partition, as soon as there are any, or nothing when the time is over.
+        """Returns records by partition as soon as there are any, or {} when the time is over.
 
         If a signal interrupts it (Ctrl-C, say), no record is taken: the next poll returns them.
         """

@@ -37,6 +37,7 @@ class MemoryLog:
     """A `ReplicatedLog` that commits when it is told to."""
 
     def __init__(self, *records: LogRecord, commits_at_once: bool = True) -> None:
+        self.waits_for_commit = asyncio.Event()
         self.records = list(records)
         self.high_watermark = Watermark(len(records))
         self.commits_at_once = commits_at_once
@@ -69,6 +70,7 @@ class MemoryLog:
         return offset
 
     async def wait_until_committed(self, offset: int) -> None:
+        self.waits_for_commit.set()
         await self.high_watermark.reached(offset)
 
     def refusal(self) -> Exception | None:
@@ -343,7 +345,7 @@ async def test_nobody_is_served_before_the_end_of_the_log_is_committed() -> None
     machine = Counter()
     runner = runner_of(machine, log)
     loading = asyncio.ensure_future(runner.load())
-    await asyncio.sleep(0)
+    await asyncio.wait_for(log.waits_for_commit.wait(), 30)
     assert machine.counts == {"a": 2}
     assert not runner.is_loaded
     with pytest.raises(RunnerEnded):

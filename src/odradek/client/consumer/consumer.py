@@ -148,7 +148,7 @@ class Consumer:
             await self._group.unsubscribe()
 
     def subscription(self) -> list[str]:
-        """The topics subscribed to; with a pattern, those that match it now."""
+        """Returns the subscribed topics; with a pattern, those that match it now."""
         return [] if self._group is None else self._group.subscribed_topics
 
     def group_metadata(self) -> GroupMetadata:
@@ -169,7 +169,7 @@ class Consumer:
         return list(self._positions.assigned)
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """The next record to read is at `offset`."""
+        """Moves the position to `offset`, which is the next one to be read."""
         if offset < 0:
             raise ValueError(f"offset={offset}: an offset cannot be negative")
         self._give_back_undelivered()
@@ -216,7 +216,7 @@ class Consumer:
         ]
 
     async def position(self, partition: TopicPartition) -> Offset:
-        """The offset of the next record to read, looked up first if it must be."""
+        """Returns the offset of the next record to read, and looks it up first if necessary."""
         state = self._state(partition)
         if (undelivered := self._undelivered.first_offset(partition)) is not None:
             return undelivered
@@ -321,7 +321,7 @@ class Consumer:
             self._move_back(in_reverse(taken))
 
     def _give_back_undelivered(self) -> None:
-        """The iterator will read again the records that it has not handed out."""
+        """Moves the positions back, so that records that the iterator holds are fetched again."""
         self._move_back(self._undelivered.take_all())
 
     def _move_back(self, records: Iterable[ConsumerRecord]) -> None:
@@ -373,7 +373,7 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Offset]:
-        """The offset of the first record of each partition."""
+        """Returns the log start offset of each partition."""
         found = await self._offsets(dict.fromkeys(partitions, EARLIEST))
         return {partition: listed.offset for partition, listed in found.items()}
 
@@ -387,7 +387,10 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | None]:
-        """The first record that is not older than a time; None if there is none."""
+        """Returns the first offset of each partition whose record is not older than a time.
+
+        It is None if there is no such record.
+        """
         for partition, timestamp_ms in timestamps_ms.items():
             if timestamp_ms < 0:
                 raise ValueError(f"{partition}: {timestamp_ms}: a time cannot be before 1970")
@@ -397,7 +400,7 @@ class Consumer:
         }
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic."""
+        """Returns the partitions of a topic."""
         cluster = self._parts().cluster
         described = await cluster.topic(topic, self.settings.default_api_timeout_ms)
         return list(described.all_partitions)
@@ -429,7 +432,7 @@ class Consumer:
         partition: int | None = None,
         all_partitions: bool = False,
     ) -> ConsumerRecord | None:
-        """The newest record of a key, without reading the topic; see `look_up`.
+        """Returns the newest record of a key, without reading the topic; see `look_up`.
 
         Without a value it is a tombstone: the key was deleted. None if there is no record.
         """
@@ -446,7 +449,7 @@ class Consumer:
     async def get_many(
         self, topic: str, keys: Iterable[bytes | str]
     ) -> list[ConsumerRecord | None]:
-        """The newest record of each key, with one question to each leader."""
+        """Returns the newest record of each key, with one request to each leader."""
         return await get_records(self._parts().cluster, self.settings, topic, list(keys))
 
     # Errors

@@ -158,7 +158,7 @@ class Retrying:
         delays: Sequence[str] = ("5s", "1m", "10m"),
         world: World | None = None,
     ) -> None:
-        """A record is tried once, and once more after each of `delays`.
+        """`delays` are the times after which a record whose handler failed is tried again.
 
         The consumer needs a group, `enable_auto_commit=False` and no deserializers (the
         handler gets bytes, as they are forwarded). A producer with a `transactional_id`

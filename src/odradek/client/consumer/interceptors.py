@@ -13,7 +13,7 @@ class ConsumerInterceptor(Protocol):
     def on_consume(
         self, records: dict[TopicPartition, list[ConsumerRecord]]
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The records to return instead, or the same."""
+        """Returns the records that poll() returns instead, or the same."""
         ...
 
     def on_commit(self, offsets: Offsets) -> None: ...

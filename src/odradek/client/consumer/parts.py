@@ -48,7 +48,7 @@ class ConsumerParts:
                 self.positions,
                 settings.group_id,
                 offsets_to_commit=offsets_to_commit,
-                on_news=self.positions_changed,
+                on_change=self.positions_changed,
                 committed=on_committed,
             )
         loop = asyncio.get_running_loop()

@@ -130,12 +130,12 @@ class ClassicMembership:
         self.request_rejoin("the subscription changed")
 
     def metadata_changed(self) -> None:
-        """The leader of the group assigns again if the partitions of the topics have changed."""
+        """Rejoins to assign again if this member leads and the partitions of the topics changed."""
         if self._is_stable and self._leader.is_outdated:
             self.request_rejoin("the topics of the group have changed")
 
-    def refused(self, code: ErrorCode, generation: int) -> None:
-        """The coordinator refused a request of this generation."""
+    def handle_error(self, code: ErrorCode, generation: int) -> None:
+        """Rejoins or fails after the coordinator refused a request of this generation."""
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             if generation == self._generation:
                 self.request_rejoin("the group is rebalancing")
@@ -374,7 +374,7 @@ class ClassicMembership:
             self.request_rejoin("the subscription changed while joining")
 
     def _drop_out(self, reason: str) -> None:
-        """The consumer is no longer a member; other members may read its partitions already."""
+        """Starts to rejoin without partitions: other members may read them already."""
         self._generation = -1
         self._member_id = ""
         self._is_stable = False
@@ -437,7 +437,7 @@ class ClassicMembership:
         if error.code in _OF_MEMBERS:
             # While a sync is under way, its answer says whether to rebalance.
             if self._is_stable or error.code != ErrorCode.REBALANCE_IN_PROGRESS:
-                self.refused(error.code, generation)
+                self.handle_error(error.code, generation)
             return
         raise error
 

@@ -115,11 +115,11 @@ class ConsumerMembership:
         self._now.set()
 
     def metadata_changed(self) -> None:
-        """Topics that were assigned by id may be known by name now."""
+        """Wakes the reconciliation if it waits for names of topics that were assigned by id."""
         if any(topic_id not in self._names for topic_id, _ in self._target):
             self._target_changed.set()
 
-    def refused(self, code: ErrorCode, generation: int) -> None:
+    def handle_error(self, code: ErrorCode, generation: int) -> None:
         if code in _FENCED and generation == self._epoch:
             self._leave_generation(_FENCED[code])
         elif code == ErrorCode.STALE_MEMBER_EPOCH:
@@ -244,11 +244,11 @@ class ConsumerMembership:
         self._must_report_all = False
         if reports_owned and (is_joining or reported == self._ownership.owned):
             self._must_report_owned = False
-        self._take_answer(response)
+        self._handle_response(response)
 
-    def _take_answer(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _handle_response(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if self._epoch == _OUT:
-            # The member left the group before the answer came.
+            # The member left the group before the response came.
             return
         if response.member_id:
             self._member_id = response.member_id

@@ -70,8 +70,8 @@ class Membership(Protocol):
 
     def metadata_changed(self) -> None: ...
 
-    def refused(self, code: ErrorCode, generation: int) -> None:
-        """The coordinator refused a commit of this generation."""
+    def handle_error(self, code: ErrorCode, generation: int) -> None:
+        """Handles the error of a commit in this generation."""
         ...
 
     def take_fault(self) -> BaseException | None:
@@ -90,17 +90,17 @@ class Group:
         group_id: str,
         *,
         offsets_to_commit: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
-        on_news: Callable[[], None],
+        on_change: Callable[[], None],
         committed: Callable[[Offsets], None],
     ) -> None:
-        self.gate = PollGate(on_news)
+        self.gate = PollGate(on_change)
         self.group_id = group_id
         self._cluster = cluster
         self._settings = settings
         self._positions = positions
         self._offsets_to_commit = offsets_to_commit
         self._on_committed = committed
-        self._on_news = on_news
+        self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._coordinator = Coordinator(cluster, KeyType.GROUP, group_id)
         self._offsets = GroupOffsets(self._coordinator, cluster.retry, group_id)
@@ -108,7 +108,7 @@ class Group:
             self._offsets,
             positions,
             cluster.retry,
-            on_change=on_news,
+            on_change=on_change,
             who=self._offsets_reader,
         )
         positions.start = self._starting.begin
@@ -151,7 +151,7 @@ class Group:
         if is_new and self._membership is not None:
             running = self._membership.run()
             self._running = self._loop.create_task(running, name="odradek-group")
-            self._running.add_done_callback(self._ended)
+            self._running.add_done_callback(self._on_task_ended)
 
     def _make_membership(self) -> Membership:
         is_classic = self._settings.group_protocol == "classic"
@@ -166,10 +166,10 @@ class Group:
             gate=self.gate,
         )
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_task_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failure = error
-            self._on_news()
+            self._on_change()
 
     def _subscription_changed(self) -> None:
         self._positions.subscribed = frozenset(self._subscription.topics)
@@ -329,7 +329,7 @@ class Group:
             await self._offsets.commit_once(offsets, who)
         except KafkaError as error:
             if self._membership is not None:
-                self._membership.refused(error.code, who.generation_id)
+                self._membership.handle_error(error.code, who.generation_id)
             if error.code in _DROPPED:
                 raise self._commit_failed() from error
             if error.code == ErrorCode.REBALANCE_IN_PROGRESS:

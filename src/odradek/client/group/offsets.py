@@ -170,8 +170,9 @@ def may_retry(error: BaseException) -> bool:
 
 
 def _is_of_members(error: BaseException) -> bool:
-    """Whether the consumer is not a member any more: the membership finds out too, and then these
-    partitions are not assigned any more."""
+    """Returns whether the error says that the consumer is not a member any more.
+
+    The membership notices it too, and then these partitions are not assigned any more."""
     return isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -102,8 +102,9 @@ class ProducerBatch:
 
     @property
     def was_renumbered(self) -> bool:
-        """Whether the batch got a new epoch after it was sent: an answer to the old one does not
-        count."""
+        """Returns whether the batch got a new epoch after it was sent.
+
+        Then a response to the old one is not evidence about its sequence numbers."""
         return self.sent_epoch != self.producer_epoch
 
     @property
@@ -423,7 +424,7 @@ class Accumulator:
         return pieces
 
     def finish(self, batch: ProducerBatch) -> None:
-        """The batch is acknowledged or has failed: its memory is free again."""
+        """Frees the memory of a batch that is acknowledged or has failed."""
         if batch.done:
             raise InvariantViolation(
                 f"batch {batch.order} of {batch.queue.topic_partition}", "is finished twice"

@@ -168,7 +168,7 @@ class BatchOutcomes:
     # Without an attempt
 
     def expire(self, batch: ProducerBatch) -> None:
-        """The batch was not acknowledged within `delivery.timeout.ms`."""
+        """Fails a batch that was not acknowledged within `delivery.timeout.ms`."""
         self._drop(
             batch,
             DeliveryTimedOut(
@@ -190,7 +190,7 @@ class BatchOutcomes:
                 self._fail(batch, error)
 
     def abandon(self, error: BaseException) -> None:
-        """Nothing more will be sent: every record that is not acknowledged has failed."""
+        """Fails every record that is not acknowledged, because nothing more will be sent."""
         for batch in list(self._accumulator.incomplete):
             self._drop(batch, error)
 

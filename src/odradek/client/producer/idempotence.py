@@ -70,10 +70,10 @@ class Idempotence:
 
     @staticmethod
     def topic_recreated(queue: PartitionQueue) -> None:
-        """The topic was deleted and created again: its new leader does not know this producer.
+        """Notes that the topic was deleted and created again: its leader knows no producer.
 
-        The numbers go on, because the broker accepts any number from a producer that it does not
-        know, and because what is in flight keeps its numbers.
+        The sequence numbers continue, because the broker accepts any number from a producer that it
+        does not know, and because batches in flight keep their numbers.
         """
         queue.sequences.is_known_to_broker = False
 

@@ -12,7 +12,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The hash as an unsigned 32-bit number."""
+    """Returns the hash as an unsigned 32-bit number."""
     length = len(data)
     words = length >> 2
     result = _SEED ^ length

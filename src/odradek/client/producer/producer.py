@@ -58,7 +58,7 @@ class ProducerInterceptor(Protocol):
     """Sees every record before it is sent, and every outcome."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record to send instead, or the same."""
+        """Returns the record to send instead, or the same."""
         ...
 
     def on_acknowledgement(
@@ -227,7 +227,7 @@ class Producer:
         )
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic."""
+        """Returns the partitions of a topic."""
         cluster, _ = self._parts()
         return list((await cluster.topic(topic, self.settings.max_block_ms)).all_partitions)
 
@@ -325,7 +325,7 @@ class Producer:
 
     @property
     def may_abort(self) -> bool:
-        """Whether a transaction is open that `abort_transaction` could end."""
+        """Returns whether a transaction is open that `abort_transaction` could end."""
         transactions = None if self._sender is None else self._sender.transactions
         return transactions is not None and transactions.may_abort
 

@@ -269,7 +269,7 @@ class Transactions:
         return False
 
     def batch_failed(self, error: BaseException) -> None:
-        """A batch has failed, so its transaction can only be aborted."""
+        """Notes that a batch has failed: its transaction can only be aborted."""
         code = error.code if isinstance(error, KafkaError) else None
         if isinstance(error, TransactionAborted | TransactionError) or not self.is_open:
             return
@@ -438,7 +438,7 @@ class Transactions:
         self.outbox.wake()
 
     async def abandon(self) -> None:
-        """The producer closes: an open transaction is aborted instead of waiting for its time-out.
+        """Aborts an open transaction when the producer closes, so that it does not time out.
 
         A commit or an abort whose caller was interrupted goes on and is waited for, so that its
         outcome is not left to the coordinator's time-out.
