@@ -1,8 +1,8 @@
 """A follower's side of an incremental fetch session (KIP-227).
 
-The leader remembers what this broker fetches from it, so that a thousand idle partitions cost
+The leader remembers which partitions this broker fetches from it, so that idle partitions cost
 nothing: a request names only the partitions whose fetch position changed since the last request.
-Both sides count requests in the session's epoch. After an answer was lost, the next request is a
+Both sides count requests in the session's epoch. After a response was lost, the next request is a
 full one.
 
 This is pure state without I/O. `client.consumer.fetch_session` implements the same protocol for
@@ -27,8 +27,8 @@ _LAST_EPOCH: Final = 2**31 - 1
 Key = tuple[TopicId, int]
 
 
-class Asked(NamedTuple):
-    """What a request tells the leader about one partition."""
+class FetchPosition(NamedTuple):
+    """The fields of a fetch request for one partition."""
 
     leader_epoch: int
     fetch_offset: int
@@ -38,26 +38,26 @@ class Asked(NamedTuple):
 
 
 class ReplicaSession:
-    """Invariant: once the leader has received the next request, it knows exactly `asked`."""
+    """Invariant: once the leader has received the next request, it knows exactly `positions`."""
 
-    __slots__ = ("_changed", "_forgotten", "asked", "epoch", "session_id")
+    __slots__ = ("_changed", "_forgotten", "epoch", "positions", "session_id")
 
     def __init__(self) -> None:
         self.session_id = 0
         self.epoch = _FULL
-        self.asked: dict[Key, Asked] = {}
+        self.positions: dict[Key, FetchPosition] = {}
         # Dicts, not sets: the order in requests must not depend on hashes.
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
 
-    def ask(self, key: Key, asked: Asked) -> None:
-        if self.asked.get(key) != asked:
-            self.asked[key] = asked
+    def set_position(self, key: Key, position: FetchPosition) -> None:
+        if self.positions.get(key) != position:
+            self.positions[key] = position
             self._changed[key] = None
             self._forgotten.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        if self.asked.pop(key, None) is not None:
+        if self.positions.pop(key, None) is not None:
             self._changed.pop(key, None)
             self._forgotten[key] = None
 
@@ -66,20 +66,20 @@ class ReplicaSession:
         `session_id` and `epoch`."""
         is_full = self.epoch == _FULL
         topics: dict[TopicId, FetchTopic] = {}
-        for key in self.asked if is_full else self._changed:
+        for key in self.positions if is_full else self._changed:
             topic_id, partition = key
             topic = topics.get(topic_id)
             if topic is None:
                 topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
-            asked = self.asked[key]
+            position = self.positions[key]
             topic.partitions.append(
                 FetchPartition(
                     partition=partition,
-                    current_leader_epoch=asked.leader_epoch,
-                    fetch_offset=asked.fetch_offset,
-                    last_fetched_epoch=asked.last_fetched_epoch,
-                    log_start_offset=asked.log_start_offset,
-                    partition_max_bytes=asked.max_bytes,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetch_offset,
+                    last_fetched_epoch=position.last_fetched_epoch,
+                    log_start_offset=position.log_start_offset,
+                    partition_max_bytes=position.max_bytes,
                 )
             )
         forgotten: dict[TopicId, ForgottenTopic] = {}
@@ -96,15 +96,15 @@ class ReplicaSession:
     def check(self) -> None:
         """Raises `InvariantViolation` if a partition is both fetched and forgotten, or changed and
         not fetched."""
-        if not self._forgotten.keys().isdisjoint(self.asked):
+        if not self._forgotten.keys().isdisjoint(self.positions):
             raise InvariantViolation("fetch session", "a partition is fetched and forgotten")
-        if not self._changed.keys() <= self.asked.keys():
+        if not self._changed.keys() <= self.positions.keys():
             raise InvariantViolation("fetch session", "a partition changed that is not fetched")
 
-    def answered(self, response: FetchResponse) -> bool:
-        """Takes an answer. Returns False if the session is lost and a full request must follow."""
+    def handle_response(self, response: FetchResponse) -> bool:
+        """Counts a response. Returns False if the session is lost: a full request must follow."""
         if response.error_code:
-            self.failed()
+            self.reset()
             return False
         if self.epoch == _FULL:
             self.session_id = response.session_id
@@ -114,6 +114,7 @@ class ReplicaSession:
             self.epoch = 1 if self.epoch >= _LAST_EPOCH else self.epoch + 1
         return True
 
-    def failed(self) -> None:
-        """No answer came: the next request is a full one, which closes the old session."""
+    def reset(self) -> None:
+        """Makes the next request a full one, which closes the old session. Called if there was no
+        valid response."""
         self.epoch = _FULL

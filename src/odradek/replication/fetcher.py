@@ -2,14 +2,14 @@
 
     fetch records from the log end on -> append them as they are -> fetch again
 
-The fetch offset confirms records: it tells the leader that this broker holds every record below
-(flushed, with `flush.messages=1`). The answer carries records and the leader's high watermark and
-log start, or where the two logs diverge; then this log is truncated there.
+The fetch offset confirms records: it tells the leader that this broker has every record below
+(flushed, with `flush.messages=1`). The response has records and the leader's high watermark and log
+start, or the offset at which the two logs diverge; then this log is truncated there.
 
 A partition whose fetch fails is left out for a back-off, so that it does not hold up the others.
 The back-off is short if the two brokers only have different images, as after an election.
 
-Invariant: an answer is used only if the partition still follows the leader in the epoch of the
+Invariant: a response is used only if the partition still follows the leader in the epoch of the
 request, and its log still ends at the offset of the request.
 """
 
@@ -31,7 +31,7 @@ from odradek.protocol.messages.fetch import (
     ReplicaState,
 )
 from odradek.protocol.types import BrokerId
-from odradek.replication.fetch_session import Asked, Key, ReplicaSession
+from odradek.replication.fetch_session import FetchPosition, Key, ReplicaSession
 from odradek.replication.partition import Partition
 from odradek.replication.peers import Peers, PeerUnreachable
 from odradek.replication.replica import EndOfEpoch
@@ -80,8 +80,8 @@ class Following:
 
 
 class LeaderFetcher:
-    """What this broker copies from one other: everything, or a share of it where
-    `num.replica.fetchers` asks for several fetchers a leader."""
+    """Copies the partitions that one other broker leads, or with `num.replica.fetchers` above 1 a
+    share of them."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class LeaderFetcher:
     # The partitions to fetch
 
     def follow(self, partition: Partition) -> None:
-        """Fetches the partition, in its present epoch, from now on."""
+        """Starts to fetch the partition in its current leader epoch."""
         key = (partition.topic_id, partition.topic_partition.partition)
         known = self._following.get(key)
         if (
@@ -139,7 +139,7 @@ class LeaderFetcher:
             return
         self._following[key] = following = Following(partition)
         self._delayed.pop(key, None)
-        self._ask(key, following)
+        self._update_position(key, following)
         self.wake()
 
     def leave(self, key: Key) -> None:
@@ -148,14 +148,14 @@ class LeaderFetcher:
             self._session.forget(key)
 
     def wake(self) -> None:
-        """Something changed: ends a back-off or a long poll early."""
+        """Ends a back-off or a long poll early, because the image or the partitions changed."""
         self._woken.set()
         if self._waiting is not None and self._interruption is None:
             loop = asyncio.get_running_loop()
             self._interruption = loop.call_later(_GRACE_S, self._interrupt, self._waiting)
 
     def _interrupt(self, waiting: "asyncio.Future[FetchResponse]") -> None:
-        """Ends a long poll by sending another request: a leader answers the poll at once then."""
+        """Ends a long poll by sending another request: the leader then answers the poll at once."""
         self._interruption = None
         if self._waiting is waiting and self._connection is not None:
             try:
@@ -163,12 +163,12 @@ class LeaderFetcher:
             except ClientError:
                 return  # The connection is closed: the long poll is about to fail.
 
-    def _ask(self, key: Key, following: Following) -> None:
+    def _update_position(self, key: Key, following: Following) -> None:
         log = following.partition.log
         end = log.log_end_offset
-        self._session.ask(
+        self._session.set_position(
             key,
-            Asked(
+            FetchPosition(
                 following.leader_epoch,
                 end,
                 log.leader_epochs.epoch_for(end - 1) if end else -1,
@@ -184,8 +184,8 @@ class LeaderFetcher:
         loop = asyncio.get_running_loop()
         while True:
             self._woken.clear()
-            self._admit(loop.time())
-            if not self._session.asked or not self._knows_itself():
+            self._resume_due(loop.time())
+            if not self._session.positions or not self._knows_broker_epoch():
                 await self._pause(self._next_due_s(loop.time()))
                 continue
             if self._moved_starts:
@@ -193,15 +193,15 @@ class LeaderFetcher:
             response = await self._fetch(loop.time())
             if response is None:
                 continue
-            if self._session.answered(response):
+            if self._session.handle_response(response):
                 self._failures = 0
-                await self._take(response, loop.time())
+                await self._handle_response(response, loop.time())
             elif response.error_code not in _SESSION_IS_LOST:
-                await self._failed(ErrorCode(response.error_code).name)
+                await self._back_off(ErrorCode(response.error_code).name)
 
     async def _confirm_log_starts(self) -> None:
-        """Tells the leader of a moved log start only when no crash takes it back: DeleteRecords is
-        answered after that, and this replica may be the next leader."""
+        """Makes moved log starts durable, and only then tells the leader of them: it answers
+        DeleteRecords after that, and this replica may be the next leader."""
         await self._keep_log_starts()
         for key, following in list(self._moved_starts.items()):
             log = following.partition.log
@@ -210,9 +210,9 @@ class LeaderFetcher:
             elif log.durable_start_offset >= log.log_start_offset:
                 del self._moved_starts[key]
                 if key not in self._delayed:
-                    self._ask(key, following)
+                    self._update_position(key, following)
 
-    def _knows_itself(self) -> bool:
+    def _knows_broker_epoch(self) -> bool:
         """Returns whether this broker knows its own broker epoch, which fetches carry: the leader
         must know which run of this broker fetches (KIP-903)."""
         known = self._cache.image.brokers.get(self._broker_id)
@@ -220,10 +220,11 @@ class LeaderFetcher:
             self._broker_epoch = known.epoch
         return self._broker_epoch >= 0
 
-    def _admit(self, now_s: float) -> None:
+    def _resume_due(self, now_s: float) -> None:
+        """Fetches the partitions again whose back-off is over."""
         for key in [key for key in self._delayed if self._following[key].due_s <= now_s]:
             del self._delayed[key]
-            self._ask(key, self._following[key])
+            self._update_position(key, self._following[key])
 
     def _next_due_s(self, now_s: float) -> float | None:
         due = [self._following[key].due_s for key in self._delayed]
@@ -241,14 +242,14 @@ class LeaderFetcher:
             timer.cancel()
 
     async def _fetch(self, now_s: float) -> FetchResponse | None:
-        """Sends one request and returns its answer; None if there is none."""
+        """Sends one request and returns the response; None if it failed or was not sent."""
         settings = self._settings.broker
         try:
             connection = await self._peers.connection(self._leader, self._purpose)
         except PeerUnreachable as error:
-            await self._failed(str(error))
+            await self._back_off(str(error))
             return None
-        if not self._session.asked:
+        if not self._session.positions:
             return None
         topics, forgotten = self._session.next_request()
         wait_ms = settings.replica_fetch_wait_max_ms
@@ -274,9 +275,9 @@ class LeaderFetcher:
             )
             return await self._waiting
         except ClientError as error:
-            self._session.failed()
+            self._session.reset()
             if not self._woken.is_set():
-                await self._failed(str(error))
+                await self._back_off(str(error))
             return None
         finally:
             self._waiting = None
@@ -284,9 +285,9 @@ class LeaderFetcher:
                 self._interruption.cancel()
                 self._interruption = None
 
-    async def _failed(self, reason: str) -> None:
-        """The fetch failed: waits for a back-off, or until the image changes."""
-        self._session.failed()
+    async def _back_off(self, reason: str) -> None:
+        """Waits for a back-off after a failed fetch, or until the image changes."""
+        self._session.reset()
         max_delay_s = self._settings.broker.replica_fetch_backoff_ms / 1000
         delay_s = min(_FIRST_RETRY_S * 2**self._failures, max_delay_s)
         if not self._failures:
@@ -294,19 +295,19 @@ class LeaderFetcher:
         self._failures = min(self._failures + 1, 16)
         await self._pause(delay_s)
 
-    # The answers
+    # Responses
 
-    async def _take(self, response: FetchResponse, now_s: float) -> None:
+    async def _handle_response(self, response: FetchResponse, now_s: float) -> None:
         unflushed: list[Log] = []
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
                 following = self._following.get(key)
-                asked = self._session.asked.get(key)
-                if following is None or asked is None or not _is_current(following, asked):
+                position = self._session.positions.get(key)
+                if following is None or position is None or not _is_current(following, position):
                     continue
                 try:
-                    self._take_partition(key, following, data, now_s)
+                    self._handle_partition(key, following, data, now_s)
                 except AppendRejected as error:
                     logger.error(
                         "%s: what broker %d sent cannot be appended: %s",
@@ -327,9 +328,9 @@ class LeaderFetcher:
             try:
                 await log.flush_to(log.log_end_offset)
             except StorageError:
-                continue  # The next append finds out.
+                continue  # The log is offline now, and the next append fails.
 
-    def _take_partition(
+    def _handle_partition(
         self, key: Key, following: Following, data: PartitionData, now_s: float
     ) -> None:
         partition = following.partition
@@ -362,7 +363,7 @@ class LeaderFetcher:
         if self._throttle.opens_s > now_s and self._is_throttled(partition):
             self._postpone(key, following, self._throttle.opens_s)
         else:
-            self._ask(key, following)
+            self._update_position(key, following)
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Returns whether the partition is catching up and an operator limits its rate."""
@@ -403,10 +404,10 @@ class LeaderFetcher:
         self._delayed[key] = None
 
 
-def _is_current(following: Following, asked: Asked) -> bool:
+def _is_current(following: Following, position: FetchPosition) -> bool:
     partition = following.partition
     return (
-        partition.leader_epoch == asked.leader_epoch == following.leader_epoch
+        partition.leader_epoch == position.leader_epoch == following.leader_epoch
         and not partition.is_leader
-        and partition.log.log_end_offset == asked.fetch_offset
+        and partition.log.log_end_offset == position.fetch_offset
     )

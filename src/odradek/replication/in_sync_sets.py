@@ -1,16 +1,17 @@
-"""Changes the in-sync sets of the partitions that this broker leads.
+"""Changes the in-sync sets (ISR) of the partitions that this broker leads.
 
-`Leadership.next_in_sync` decides who is in the set; this module writes it to the metadata store.
+`Leadership.next_in_sync` decides which replicas are in the set; this module writes the set to the
+metadata store.
 A follower leaves the set when it was not caught up for `replica.lag.time.max.ms`, or at once when
-its broker leaves the cluster's image. It enters the set when it holds every committed record.
+its broker leaves the cluster's image. It enters the set when it has every committed record.
 
 Each change is a compare-and-set on the partition's node, which also holds leader and epoch, so a
 deposed leader changes nothing. A change that adds a follower also checks its broker epoch, so a
 broker that restarted meanwhile, and may have lost its tail, is not added (KIP-903).
 
-While a change is under way, or its outcome is unknown, the larger set counts
-(`Leadership.propose`). There is one change per partition at a time; changes of many partitions
-share one multi.
+While a change is being written, or its outcome is unknown, the high watermark waits for the
+followers of both sets (`Leadership.propose`). There is one change per partition at a time; changes
+of many partitions share one multi.
 """
 
 import asyncio
@@ -67,12 +68,12 @@ class InSyncSets:
         self._replicas = replicas
         self._cache = cache
         self._settings = settings
-        # Partitions to look at next; a dict keeps their order.
+        # Partitions whose in-sync sets are checked next; a dict keeps their order.
         self._noted: dict[Partition, None] = {}
         self._woken = asyncio.Event()
 
     def note(self, partition: Partition) -> None:
-        """Looks at the partition's in-sync set soon. The fetch handler calls it when a follower may
+        """Checks the partition's in-sync set soon. The fetch handler calls it when a follower may
         enter (`Partition.note_fetch`)."""
         self._noted[partition] = None
         self._woken.set()
@@ -99,7 +100,7 @@ class InSyncSets:
             self._forget_followers(gone)
 
     def _forget_followers(self, gone: Sequence[int]) -> None:
-        """Brokers have left the cluster: their replicas are not in sync with any leader."""
+        """Forgets the followers on brokers that have left the cluster."""
         for partition in self._replicas.partitions():
             leadership = partition.leadership
             if leadership is None:
@@ -157,7 +158,7 @@ class InSyncSets:
         ]
         for proposal in proposals:
             proposal.partition.propose(proposal.leadership, proposal.in_sync)
-        # A partition that went offline over its proposal leads no longer.
+        # A partition whose proposal violated an invariant is offline and no longer leads.
         return [proposal for proposal in proposals if proposal.is_led]
 
     def _proposal(self, partition: Partition) -> _Proposal | None:
@@ -175,7 +176,7 @@ class InSyncSets:
         try:
             in_sync = partition.next_in_sync(live, now_s=now_s, max_lag_s=max_lag_s)
         except StorageError:
-            return None  # It is offline now; `cluster.offline_replicas` gives the replica up.
+            return None  # The replica is offline now (`cluster.offline_replicas`).
         eligible = _eligible(leadership, in_sync, partition.min_in_sync)
         if in_sync == leadership.in_sync and eligible == leadership.eligible:
             return None
@@ -205,8 +206,9 @@ class InSyncSets:
         )
 
     async def _write(self, proposals: Sequence[_Proposal]) -> bool:
-        """Returns whether the outcome is known. A multi whose reply was lost may still be carried
-        out later, so the caller repeats it until the node has another version."""
+        """Writes the proposals in one multi, and returns whether the outcome of each is known. A
+        multi whose reply was lost may still be carried out later, so the caller repeats it until
+        the node has another version."""
         operations = list(
             dict.fromkeys(operation for proposal in proposals for operation in proposal.operations)
         )
@@ -215,7 +217,8 @@ class InSyncSets:
         except OperationFailed as refusal:
             logger.info("the in-sync sets were not changed: %s", refusal)
             await self._read_back(operations)
-            # A proposal alone was refused for its own sake; among others, perhaps for theirs.
+            # A single proposal was refused for its own sake. With several it is unknown which one
+            # was refused.
             return len(proposals) == 1
         except MetadataError as error:
             logger.warning("it is not known whether in-sync sets were changed: %s", error)
@@ -231,7 +234,7 @@ class InSyncSets:
         return True
 
     async def _read_back(self, operations: Sequence[Operation]) -> None:
-        """Returns when the image holds what the store holds: only then the set is known."""
+        """Waits until the image has the state of the store, which tells the in-sync sets."""
         paths = [operation.path for operation in operations]
         while True:
             try:
@@ -245,8 +248,8 @@ class InSyncSets:
 def _eligible(
     leadership: Leadership, in_sync: tuple[int, ...], min_in_sync: int
 ) -> tuple[int, ...]:
-    """Returns the replicas that may be elected besides: those that left the set while fewer than
-    `min.insync.replicas` remained (KIP-966)."""
+    """Returns the eligible leader replicas (ELR, KIP-966): those that left the in-sync set while
+    fewer than `min.insync.replicas` remained in it."""
     if len(in_sync) >= min_in_sync:
         return ()
     known = dict.fromkeys((*leadership.eligible, *leadership.in_sync))

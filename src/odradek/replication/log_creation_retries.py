@@ -23,12 +23,13 @@ class LogCreationRetries:
         self._noted = asyncio.Event()
 
     def add(self, topic: str) -> None:
-        """A log of this topic could not be created."""
+        """Adds a topic of which a log could not be created."""
         self._topics[topic] = None
         self._noted.set()
 
     async def run(self, follow_again: Callable[[Collection[str]], None]) -> None:
-        """Calls `follow_again` with the topics, until cancelled. It adds those that fail again."""
+        """Calls `follow_again` with the topics, until cancelled. Topics that fail again are added
+        by `follow_again`."""
         pause_s = _FIRST_PAUSE_S
         while True:
             await self._noted.wait()

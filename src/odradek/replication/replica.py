@@ -7,8 +7,7 @@ The offsets, in the order in which they always stand:
     high watermark       below it every record is committed; read_uncommitted reads up to here
     log end offset       the offset of the next record
 
-`Partition` adds the role: a leader decides how far the high watermark may go, a follower takes the
-leader's.
+`Partition` adds the role: a leader computes the high watermark, a follower takes the leader's.
 
 A watermark never falls while a request can wait for it. Where a role ends, or a truncation goes
 below a watermark, the watermark fails every request that waits and a new one takes its place.
@@ -73,7 +72,7 @@ class Replica:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.log = log
-        # Of the role that this replica has; -1 while it has none.
+        # The leader epoch of the role that this replica has; -1 while it has no role.
         self.leader_epoch = LeaderEpoch(NO_EPOCH)
         self.high_watermark = Watermark(log.high_watermark)
         # None until the first transaction: the last stable offset is the high watermark till then.
@@ -87,7 +86,7 @@ class Replica:
         """Raises `InvariantViolation` if the offsets are out of order.
 
         While retention removes segments, in steps, the last stable offset may be below the log
-        start until `start_moved` is called.
+        start until `Partition.start_moved` is called.
         """
         log, high = self.log, self.high_watermark.value
         stable = high if self._last_stable is None else self._last_stable.value
@@ -110,15 +109,15 @@ class Replica:
     def go_offline(self, violation: InvariantViolation) -> StorageError:
         """Takes this replica offline until the next start, because an invariant does not hold.
 
-        The violation goes to the broker's log (`Log.fail`). Every request that waits here fails at
-        once. Returns the error for the caller to raise.
+        The violation is written to the broker's log (`Log.fail`). Requests that wait for a
+        watermark fail at once. Returns the error for the caller to raise.
         """
         failure = self.log.fail(violation)
         self.resign(ApiError(failure.code, str(failure)))
         return failure
 
     def resign(self, reason: ApiError) -> None:
-        """Gives up its role. Every request that waits here fails with `reason` at once."""
+        """Gives up the role. Requests that wait for a watermark fail with `reason` at once."""
         self._renew_watermarks(reason)
         self.leader_epoch = LeaderEpoch(NO_EPOCH)
         self.high_watermark.fail(reason)
@@ -129,7 +128,8 @@ class Replica:
     # Moving the watermarks
 
     def _advance_high_watermark(self, offset: int) -> None:
-        """Checks before it advances: an advance acknowledges records, which cannot be undone."""
+        """Advances the high watermark to `offset`, if that is higher. Checks the offsets first,
+        because an advance acknowledges records, which cannot be undone."""
         log, high_watermark = self.log, self.high_watermark
         end, value = log.log_end_offset, high_watermark.value
         if offset > end or value > end:
@@ -152,20 +152,20 @@ class Replica:
         last_stable.advance(offset)
 
     def _track_transactions(self) -> None:
-        """From the first transaction on, the last stable offset may lag behind the high watermark
-        and has a watermark of its own."""
+        """Gives the last stable offset a watermark of its own. From the first transaction on it may
+        be below the high watermark."""
         if self._last_stable is None and self.log.producers.has_unstable:
             self._last_stable = Watermark(self._undecided_offset())
 
     def _undecided_offset(self) -> int:
-        """The first offset of the oldest undecided transaction, or the high watermark. Never below
-        the log start: transactions that DeleteRecords removed need not be decided."""
+        """Returns the first offset of the oldest undecided transaction, or the high watermark; not
+        below the log start, because DeleteRecords may have removed undecided transactions."""
         undecided = self.log.producers.last_stable_offset(self.high_watermark.value)
         return max(undecided, self.log.log_start_offset)
 
     def _renew_watermarks(self, reason: Exception) -> None:
-        """Fails every request that waits with `reason`. Requests that come later wait on new
-        watermarks, which stand where the old ones did, or where the log now ends."""
+        """Fails the waiting requests with `reason`. Later requests wait on new watermarks, which
+        have the values of the old ones, but not beyond the log end."""
         old, old_stable = self.high_watermark, self._last_stable
         log = self.log
         known = max(min(old.value, log.log_end_offset), log.log_start_offset)
@@ -180,7 +180,7 @@ class Replica:
     # Copying from the leader
 
     def append_as_follower(self, records: Buffer) -> None:
-        """Writes what the leader sent as it is; raises `StorageError`."""
+        """Appends the batches that the leader sent, unchanged. Raises `StorageError`."""
         try:
             end = self.log.log_end_offset
             if end == self.log.log_start_offset:
@@ -243,11 +243,11 @@ class Replica:
 
     @property
     def last_stable(self) -> Watermark:
-        """Without transactions every committed record is decided."""
+        """The last stable offset. Without transactions it is the high watermark."""
         return self._last_stable or self.high_watermark
 
     def readable(self, committed_only: bool) -> Watermark:
-        """Returns how far a consumer may read, by its isolation level."""
+        """Returns the watermark up to which a consumer with this isolation level may read."""
         return self.last_stable if committed_only else self.high_watermark
 
     def read(
@@ -296,7 +296,7 @@ class Replica:
         return EndOfEpoch(*self.log.offset_for_leader_epoch(leader_epoch))
 
     def diverging(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
-        """Returns where the history that a consumer has seen diverges from this log, if it does."""
+        """Returns where the records that a consumer has read diverge from this log, or None."""
         end = self.end_of_epoch(last_fetched_epoch)
         if end.offset < 0:
             raise ApiError(
@@ -308,8 +308,8 @@ class Replica:
         return None
 
     def diverging_replica(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
-        """Returns where a follower's log diverges from this one, if it does. It also does if this
-        log is shorter, or lacks the follower's epoch, as after an unclean election."""
+        """Returns where a follower's log diverges from this one, or None. It diverges too if this
+        log is shorter or lacks the follower's epoch, as after an unclean election."""
         log = self.log
         if fetch_offset <= log.log_end_offset:
             if last_fetched_epoch < 0:

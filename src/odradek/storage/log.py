@@ -61,7 +61,7 @@ from odradek.world import World
 # How many segments are removed in one step: that takes a few milliseconds.
 REMOVED_AT_ONCE: Final = 8
 
-# Takes half the time of a NamedTuple's own constructor, and every append makes one.
+# `tuple.__new__` takes half the time of the NamedTuple constructor, for every append.
 _new_tuple = tuple.__new__
 
 
@@ -129,7 +129,7 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """What the replica last said it was: for the checkpoint, retention and compaction."""
+        """The high watermark that the replica set last: for checkpoint, retention, compaction."""
         return self._offsets.high_watermark
 
     @high_watermark.setter
@@ -138,7 +138,7 @@ class Log:
 
     @property
     def first_dirty_offset(self) -> int:
-        """How far the log is compacted. The cleaner advances it, a truncation sets it back."""
+        """The first offset that is not compacted yet."""
         return self._offsets.first_dirty
 
     @first_dirty_offset.setter
@@ -174,7 +174,7 @@ class Log:
         return self._segments.rules.settings
 
     def configure(self, rules: AppendRules) -> None:
-        """New settings, from the next append on."""
+        """Applies new settings, from the next append on."""
         self._segments.configure(rules)
 
     def check(self) -> None:
@@ -182,7 +182,7 @@ class Log:
         self._local.check()
 
     def write_topic_id(self, topic_id: TopicId) -> None:
-        """The log of a topic that had no id, as older brokers made them, gets one."""
+        """Gives an id to the log of a topic that had none, as older brokers created them."""
         self.topic_id = topic_id
         self._local.write_topic_id(topic_id)
 
@@ -239,7 +239,7 @@ class Log:
         return self.rules.flush_messages == 1
 
     async def flush_to(self, offset: int) -> None:
-        """Returns when all below `offset` is durable. One sync serves all requests that wait."""
+        """Waits until every record below `offset` is durable. One sync serves all callers."""
         self.require_usable()
         await self.flusher.flush_to(offset)
 
@@ -257,11 +257,11 @@ class Log:
         self._local.end(LogClosed(f"{self.topic_partition} is closed"))
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """This broker leads the partition in a new epoch."""
+        """Notes that this broker leads the partition in a new epoch."""
         self._local.begin_epoch(leader_epoch)
 
     def follow_epoch(self, leader_epoch: int) -> None:
-        """This broker copies the leader of an epoch."""
+        """Removes epochs without records when this broker becomes follower in a new epoch."""
         self._local.drop_unused_epochs(leader_epoch)
 
     # Appending
@@ -409,7 +409,7 @@ class Log:
     def aborted_in(
         self, found: Slice, offset: int, end_offset: int
     ) -> Sequence[AbortedTransaction]:
-        """The aborted transactions that a reader of `found`, from `offset` on, has to skip."""
+        """Returns the aborted transactions that a reader of `found` from `offset` on must skip."""
         if not self.aborted:
             return ()
         end = self._segments.end_of(found)
@@ -418,19 +418,19 @@ class Log:
     # Searching
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record with this timestamp or a higher one."""
+        """Returns the first record with this timestamp or a higher one."""
         self.require_usable()
         with self.directory.disk_errors():
             return find_by_timestamp(self.segments, timestamp_ms, self._offsets.start)
 
     def max_timestamp(self) -> TimestampOffset | None:
-        """The record with the highest timestamp, the first if there are several."""
+        """Returns the record with the highest timestamp, the first if there are several."""
         self.require_usable()
         with self.directory.disk_errors():
             return find_max_timestamp_record(self.segments)
 
     def offset_for_leader_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch up to this one and its end offset; (-1, -1) if unknown."""
+        """Returns the largest epoch up to this one and its end offset; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self._offsets.end)
 
     # Truncating and deleting
@@ -452,11 +452,11 @@ class Log:
         self.require_usable()
         self._local.truncate_fully_and_start_at(offset)
         self.directory.on_truncation(self)
-        # There is nothing that could be lost.
+        # An empty log has no record that a crash could lose.
         self.flusher.flushed.advance(offset)
 
     def advance_log_start(self, offset: int) -> None:
-        """DeleteRecords: consumers cannot ask for anything below `offset` any more."""
+        """Advances the log start to `offset`, for DeleteRecords."""
         self.require_usable()
         offsets, directory = self._offsets, self.directory
         if offset > offsets.end:
@@ -475,10 +475,10 @@ class Log:
     def delete_old_segments(
         self, high_watermark: int | None = None, at_most: int | None = None
     ) -> int:
-        """Applies `retention.ms` and `retention.bytes`; returns how many segments went.
+        """Applies `retention.ms` and `retention.bytes`. Returns how many segments were deleted.
 
-        Only what lies below the high watermark goes, and never the active segment: if its
-        records have all expired a new one is begun. If `at_most` went, there may be more.
+        Segments above the high watermark and the active one are kept: if all records of the active
+        one have expired, a new one is begun first. If `at_most` were deleted, there may be more.
         """
         self.require_usable()
         with self.directory.disk_errors():
@@ -495,5 +495,5 @@ class Log:
         return expired.segments
 
     def replace_segments(self, old: Sequence[Segment], compacted: Compacted) -> None:
-        """Takes a compacted segment in the place of `old` ones."""
+        """Replaces the segments `old` by a compacted one."""
         self._local.replace_segments(old, compacted)

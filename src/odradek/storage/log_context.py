@@ -1,4 +1,4 @@
-"""What the parts of one log share: where its files are, and whom they tell of changes."""
+"""What the parts of one log share: the place of its files, and the objects that note changes."""
 
 from typing import NamedTuple
 

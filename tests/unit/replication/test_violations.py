@@ -14,7 +14,7 @@ from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from odradek.replication.fetch_session import Asked, ReplicaSession
+from odradek.replication.fetch_session import FetchPosition, ReplicaSession
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replica import EndOfEpoch
@@ -238,7 +238,7 @@ async def test_a_partition_that_is_in_one_table_only() -> None:
 
 def test_a_partition_that_is_fetched_and_forgotten() -> None:
     session = ReplicaSession()
-    session.ask((TOPIC_ID, 0), Asked(5, 0, -1, 0, 100))
+    session.set_position((TOPIC_ID, 0), FetchPosition(5, 0, -1, 0, 100))
     session._forgotten[(TOPIC_ID, 0)] = None
     with pytest.raises(InvariantViolation, match="fetched and forgotten"):
         session.next_request()
