@@ -68,7 +68,7 @@ async def test_a_wrong_decision_is_not_written_and_the_others_are(
     first, second = pair.image.topics["t"].partitions
     assert (first.leader, first.leader_epoch) == (1, 0)
     assert (second.leader, second.leader_epoch) == (1, 1)
-    # Other tests may have left a logger at DEBUG, which has something to say as well.
+    # The creation of the topic is logged too, if another test has left that logger at INFO.
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert "t-0: the leader was neither in sync nor eligible" in record.getMessage()
     assert record.exc_info

@@ -109,12 +109,7 @@ class ConfigCalls(AdminChannel):
                 IncrementalAlterConfigsResponse,
                 broker_id,
             )
-            answers |= {
-                ConfigResource(
-                    ConfigType(answer.resource_type), answer.resource_name
-                ): error_or_none(answer.error_code, answer.error_message)
-                for answer in response.responses
-            }
+            answers |= _errors_by_resource(response)
         return answers
 
     async def alter_configs(
@@ -144,12 +139,7 @@ class ConfigCalls(AdminChannel):
                 AlterConfigsResponse,
                 broker_id,
             )
-            answers |= {
-                ConfigResource(
-                    ConfigType(answer.resource_type), answer.resource_name
-                ): error_or_none(answer.error_code, answer.error_message)
-                for answer in response.responses
-            }
+            answers |= _errors_by_resource(response)
         return answers
 
     async def _config_request(
@@ -169,6 +159,17 @@ class ConfigCalls(AdminChannel):
             ConfigResource(ConfigType(answer.resource_type), answer.resource_name)
             for answer in response.config_resources
         ]
+
+
+def _errors_by_resource(
+    response: AlterConfigsResponse | IncrementalAlterConfigsResponse,
+) -> dict[ConfigResource, KafkaError | None]:
+    return {
+        ConfigResource(ConfigType(answer.resource_type), answer.resource_name): error_or_none(
+            answer.error_code, answer.error_message
+        )
+        for answer in response.responses
+    }
 
 
 def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
