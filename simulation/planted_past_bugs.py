@@ -51,11 +51,11 @@ from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.replication import in_sync_sets
+from odradek.replication.coordinator_partitions import CoordinatorPartitions
 from odradek.replication.leadership import UNKNOWN, Leadership
 from odradek.replication.log_creation_retries import LogCreationRetries
 from odradek.replication.partition_log import PartitionLog
 from odradek.replication.replicas import Replicas
-from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.runner import Runner
 from odradek.storage import StorageError, validation
 from odradek.storage.compaction.rewriting import Compaction
@@ -306,8 +306,8 @@ def coordinate_without_lease() -> list[Patch]:
         return None if self._is_led() else ApiError(ErrorCode.NOT_COORDINATOR)
 
     return [
-        (StatePartitions, "_runner", runner),
-        (StatePartitions, "machines", StatePartitions._loaded_machines),
+        (CoordinatorPartitions, "_runner", runner),
+        (CoordinatorPartitions, "machines", CoordinatorPartitions._loaded_machines),
         (PartitionLog, "refusal", refusal),
     ]
 

@@ -43,7 +43,7 @@ class ConsumerJoins:
         self._held: dict[str, list[_HeldJoin]] = {}
 
     async def join(self, command: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
-        """Returns the reply to a member's first heartbeat, as `StatePartitions.ask` would."""
+        """Returns the reply to a member's first heartbeat, as `CoordinatorPartitions.ask` would."""
         loop = asyncio.get_running_loop()
         join = _HeldJoin(command, loop.create_future())
         held = self._held.setdefault(command.group_id, [])

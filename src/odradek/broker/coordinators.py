@@ -19,9 +19,9 @@ from odradek.metadata import ClusterImage, ImageChange, MetadataCache
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.coordinator_partitions import CoordinatorPartitions
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
-from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.machine import Marker, no_effects
 from odradek.statemachine.pending_replies import CommitTimeout
 from odradek.transactions.local_markers import LocalMarkers
@@ -30,8 +30,8 @@ from odradek.transactions.markers import MarkerWriter
 from odradek.transactions.verification import TransactionVerifier
 from odradek.world import World
 
-GroupCoordinators = StatePartitions[GroupMachine, Never]
-TransactionCoordinators = StatePartitions[TransactionMachine, WriteMarkers]
+GroupCoordinators = CoordinatorPartitions[GroupMachine, Never]
+TransactionCoordinators = CoordinatorPartitions[TransactionMachine, WriteMarkers]
 
 
 class Coordinators:
@@ -50,7 +50,7 @@ class Coordinators:
     ) -> None:
         self._settings = settings
         self._world = world
-        self.groups: GroupCoordinators = StatePartitions(
+        self.groups: GroupCoordinators = CoordinatorPartitions(
             GROUPS,
             broker_id,
             replicas,
@@ -59,7 +59,7 @@ class Coordinators:
             perform=no_effects,
             limit=CommitTimeout(settings.offsets_commit_timeout_ms, _commit_timed_out),
         )
-        self.transactions: TransactionCoordinators = StatePartitions(
+        self.transactions: TransactionCoordinators = CoordinatorPartitions(
             TRANSACTIONS,
             broker_id,
             replicas,

@@ -6,9 +6,10 @@ A session ends when it is closed; `memory` may also expire it.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from odradek.metadata.sessions import PathWatch, Sessions, Watches
+from odradek.metadata.current_session import CurrentSession
 from odradek.metadata.store import EVERYTHING, Node, Operation, Watch
 from odradek.metadata.tree import Tree
+from odradek.metadata.watches import PathWatch, Watches
 
 
 class Backend(Protocol):
@@ -26,9 +27,9 @@ class LocalSession:
         """Begins a session, or resumes one that is alive."""
         self._backend = backend
         self._tree = backend.tree
-        self._sessions = Sessions()
+        self._session = CurrentSession()
         self._watches = Watches()
-        self._sessions.begin(self._tree.begin_session() if session_id is None else session_id)
+        self._session.begin(self._tree.begin_session() if session_id is None else session_id)
         self._tree.listen(self._notice)
 
     @property
@@ -37,34 +38,34 @@ class LocalSession:
 
     @property
     def session_id(self) -> int:
-        return self._sessions.session_id
+        return self._session.session_id
 
     async def next_session(self, previous: int = 0) -> int:
-        return await self._sessions.after(previous)
+        return await self._session.after(previous)
 
     async def end_session(self, session_id: int) -> bool:
         return False
 
     def may_have_expired(self) -> bool:
-        return self._sessions.closed
+        return self._session.closed
 
     async def read(self, path: str) -> Node | None:
-        self._sessions.require_open()
+        self._session.require_open()
         return self._tree.get(path)
 
     async def read_each(self, paths: Sequence[str]) -> list[Node | None]:
         return [await self.read(path) for path in paths]
 
     async def children(self, path: str) -> list[str]:
-        self._sessions.require_open()
+        self._session.require_open()
         return self._tree.children(path)
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
-        self._sessions.require_open()
+        self._session.require_open()
         return self._tree.read_tree(prefix)
 
     async def multi(self, *operations: Operation) -> list[int]:
-        self._sessions.require_open()
+        self._session.require_open()
         return await self._backend.commit(self.session_id, operations)
 
     def watch(self) -> Watch:
@@ -72,7 +73,7 @@ class LocalSession:
 
     def watch_with(self, on_note: Callable[[], None] | None) -> PathWatch:
         """Returns a watch that calls `on_note` whenever it has new paths."""
-        self._sessions.require_open()
+        self._session.require_open()
         return self._watches.add(PathWatch(on_note))
 
     async def close(self) -> None:
@@ -80,13 +81,13 @@ class LocalSession:
 
     def end(self) -> None:
         """Closes the session without waiting."""
-        if not self._sessions.closed:
+        if not self._session.closed:
             self._backend.end_session(self.session_id)
             self.leave()
 
     def leave(self) -> None:
         """Leaves the session without ending it."""
-        self._sessions.close()
+        self._session.close()
         self._tree.unlisten(self._notice)
         self._watches.expire()
 
@@ -96,5 +97,5 @@ class LocalSession:
     def renew(self) -> None:
         """Expires the session, with its ephemeral nodes, and begins the next one."""
         self._backend.end_session(self.session_id)
-        self._sessions.begin(self._tree.begin_session())
+        self._session.begin(self._tree.begin_session())
         self._watches.note([EVERYTHING])

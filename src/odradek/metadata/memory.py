@@ -131,8 +131,8 @@ class MemorySession(LocalSession):
     # For brokers
 
     def may_have_expired(self) -> bool:
-        if self._cut_at is None or self._sessions.closed:
-            return self._sessions.closed
+        if self._cut_at is None or self._session.closed:
+            return self._session.closed
         # A real client gets an answer from its store every third of the timeout.
         silent_s = asyncio.get_running_loop().time() - self._cut_at
         return silent_s >= self._timeout_s * 2 / 3
@@ -186,7 +186,7 @@ class MemorySession(LocalSession):
 
     def cut(self) -> None:
         """Cuts the connection."""
-        if self._cut_at is not None or self._sessions.closed:
+        if self._cut_at is not None or self._session.closed:
             return
         loop = asyncio.get_running_loop()
         self._stop_timers()
@@ -196,7 +196,7 @@ class MemorySession(LocalSession):
 
     def reconnect(self) -> None:
         """Restores the connection, with the old session if it is alive, else with a new one."""
-        if self._cut_at is None or self._sessions.closed:
+        if self._cut_at is None or self._session.closed:
             return
         self._cut_at = None
         self._stop_timers()
@@ -264,7 +264,7 @@ class MemorySession(LocalSession):
         raise OutcomeUnknown
 
     def _require_connection(self) -> None:
-        self._sessions.require_open()
+        self._session.require_open()
         if self._cut_at is not None:
             raise StoreUnavailable("the connection to the metadata store is lost")
 

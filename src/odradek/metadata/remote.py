@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from odradek.metadata import wire
-from odradek.metadata.sessions import PathWatch, Sessions, Watches
+from odradek.metadata.current_session import CurrentSession
 from odradek.metadata.store import (
     EVERYTHING,
     MetadataError,
@@ -26,6 +26,7 @@ from odradek.metadata.store import (
     StoreUnavailable,
     Watch,
 )
+from odradek.metadata.watches import PathWatch, Watches
 from odradek.world import World
 from odradek.world.unix_sockets import socket_address
 
@@ -67,7 +68,7 @@ class SocketStore:
         self._clock = world.clock
         self._timeout_ms = timeout_ms
         self._timeout_s = timeout_ms / 1000
-        self._sessions = Sessions()
+        self._session = CurrentSession()
         self._watches = Watches()
         self._connection: _Connection | None = None
         self._was_open = asyncio.Event()
@@ -80,16 +81,16 @@ class SocketStore:
 
     @property
     def session_id(self) -> int:
-        return self._sessions.session_id
+        return self._session.session_id
 
     async def next_session(self, previous: int = 0) -> int:
-        return await self._sessions.after(previous)
+        return await self._session.after(previous)
 
     async def end_session(self, session_id: int) -> bool:
         return False  # The service noticed the end of its connection.
 
     def may_have_expired(self) -> bool:
-        return self._sessions.closed or self._clock.monotonic_s() >= self._alive_until_s
+        return self._session.closed or self._clock.monotonic_s() >= self._alive_until_s
 
     # Requests
 
@@ -112,16 +113,16 @@ class SocketStore:
         return versions
 
     def watch(self) -> Watch:
-        self._sessions.require_open()
+        self._session.require_open()
         return self._watches.add(PathWatch())
 
     async def _ask(self, method: str, argument: object) -> Any:
-        self._sessions.require_open()
+        self._session.require_open()
         if not self._was_open.is_set():
             await self._wait_for_first_connection()
         connection = self._connection
         if connection is None or connection.is_silent:
-            self._sessions.require_open()
+            self._session.require_open()
             raise StoreUnavailable(self._failure)
         return await connection.ask(method, argument)
 
@@ -134,9 +135,9 @@ class SocketStore:
             raise StoreUnavailable(self._failure) from None
 
     async def close(self) -> None:
-        if self._sessions.closed:
+        if self._session.closed:
             return
-        self._sessions.close()
+        self._session.close()
         self._watches.expire()
         self._was_open.set()
         if self._connection is not None and not self._connection.is_silent:
@@ -152,7 +153,7 @@ class SocketStore:
 
     async def _stay_connected(self) -> None:
         retry_s = _MIN_RETRY_S
-        while not self._sessions.closed:
+        while not self._session.closed:
             connection = _Connection(self._watches)
             tried_s = self._clock.monotonic_s()
             try:
@@ -178,7 +179,7 @@ class SocketStore:
         )
         self._alive_until_s = greeted_s + self._timeout_s
         self._connection = connection
-        self._sessions.begin(session_id)
+        self._session.begin(session_id)
         self._watches.note([EVERYTHING])
         self._was_open.set()
 
@@ -201,7 +202,7 @@ class SocketStore:
                     await connection.lost.wait()
             except TimeoutError:
                 connection.note_silence(_PINGS_PER_TIMEOUT)
-        self._sessions.lose()
+        self._session.lose()
         if connection.is_expired:
             self._alive_until_s = _NEVER_S
         self._failure = f"the metadata service at {self._path} is away"

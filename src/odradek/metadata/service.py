@@ -20,9 +20,9 @@ from typing import Any, Final, cast
 
 from odradek.metadata import wire
 from odradek.metadata.local import LocalSession
-from odradek.metadata.sessions import PathWatch
 from odradek.metadata.sqlite import DurableSession, SqliteMetadata
 from odradek.metadata.store import MetadataError, StoreUnavailable
+from odradek.metadata.watches import PathWatch
 from odradek.world import Randomness
 from odradek.world.unix_sockets import listening_socket, remove_socket
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from kazoo import exceptions as kazoo
 
+from odradek.metadata.current_session import CurrentSession
 from odradek.metadata.kazoo_bridge import KazooBridge, end_session
 from odradek.metadata.remembered_session import RememberedSession
-from odradek.metadata.sessions import PathWatch, Sessions, Watches
 from odradek.metadata.store import (
     ANY_VERSION,
     EVERYTHING,
@@ -43,6 +43,7 @@ from odradek.metadata.store import (
     Watch,
 )
 from odradek.metadata.tree import check_path, parent_of
+from odradek.metadata.watches import PathWatch, Watches
 from odradek.world import World
 
 logger = logging.getLogger("odradek.metadata")
@@ -120,7 +121,7 @@ class ZookeeperStore:
         self._patience_s = (patience_ms or timeout_ms) / 1000
         self._remembered = remembered
         self._noted_session = 0
-        self._sessions = Sessions()
+        self._session = CurrentSession()
         self._watches = Watches()
         self._alive_until_s = _NEVER_S
         self._is_available = False
@@ -138,13 +139,13 @@ class ZookeeperStore:
 
     @property
     def session_id(self) -> int:
-        return self._sessions.session_id
+        return self._session.session_id
 
     async def next_session(self, previous: int = 0) -> int:
-        return await self._sessions.after(previous)
+        return await self._session.after(previous)
 
     def may_have_expired(self) -> bool:
-        return self._sessions.closed or self._world.clock.monotonic_s() >= self._alive_until_s
+        return self._session.closed or self._world.clock.monotonic_s() >= self._alive_until_s
 
     async def end_session(self, session_id: int) -> bool:
         key = None if self._remembered is None else self._remembered.read()
@@ -243,7 +244,7 @@ class ZookeeperStore:
             kazoo.SessionExpiredError,
             kazoo.OperationTimeoutError,
         ):
-            self._sessions.require_open()
+            self._session.require_open()
             raise StoreUnavailable(self._lost()) from None
 
     # Changing
@@ -277,13 +278,13 @@ class ZookeeperStore:
         return _versions(operations, results)
 
     def watch(self) -> Watch:
-        self._sessions.require_open()
+        self._session.require_open()
         return self._watches.add(PathWatch())
 
     async def close(self) -> None:
-        if self._sessions.closed:
+        if self._session.closed:
             return
-        self._sessions.close()
+        self._session.close()
         self._watches.expire()
         self._was_available.set()
         tasks = [task for task in (self._heartbeats, self._preparing) if task is not None]
@@ -297,13 +298,13 @@ class ZookeeperStore:
     # The connection
 
     async def _require_connection(self) -> None:
-        self._sessions.require_open()
+        self._session.require_open()
         if not self._was_available.is_set():
             # Waits only the first time: an ensemble may start together with its brokers.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience_s):
                     await self._wait_and_log()
-        self._sessions.require_open()
+        self._session.require_open()
         if not self._is_available:
             raise StoreUnavailable(self._failure)
 
@@ -323,7 +324,7 @@ class ZookeeperStore:
         await self._was_available.wait()
 
     def _note_state(self, state: str) -> None:
-        if self._sessions.closed:
+        if self._session.closed:
             return
         self._is_available = False
         if self._preparing is not None:
@@ -334,7 +335,7 @@ class ZookeeperStore:
             return
         logger.warning("lost the connection to ZooKeeper at %s", self._hosts)
         self._failure = self._lost()
-        self._sessions.lose()
+        self._session.lose()
         if state == "LOST":
             self._alive_until_s = _NEVER_S
 
@@ -361,7 +362,7 @@ class ZookeeperStore:
             return
         self._note_answer(sent_s)
         self._is_available = True
-        self._sessions.begin(zookeeper.session_id)
+        self._session.begin(zookeeper.session_id)
         self._watches.note([EVERYTHING])
         self._was_available.set()
 

@@ -11,8 +11,8 @@ the whole change at once, so that the image and the replicas always agree.
 The lease: a broker that was stopped or cut off for longer than its session with the metadata store
 cannot know whether another broker leads by now. Its own monotonic clock tells it that it was away,
 and it refuses the requests that have queued up. Three places ask `is_leased`, so that no handler
-has to: `leader` and `reader` here, `replication.state_partitions` for the state of coordinators,
-and `broker.client_metadata` for what clients are told about the cluster.
+has to: `leader` and `reader` here, `replication.coordinator_partitions` for the state of
+coordinators, and `broker.client_metadata` for what clients are told about the cluster.
 """
 
 import asyncio

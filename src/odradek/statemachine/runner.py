@@ -117,7 +117,7 @@ class _Waiting(Caller[R]):
 
 
 class Runner(Generic[Event, Effect, Image]):
-    """Runs a machine on a log, from `load` until `end`. `StatePartitions` creates and owns it.
+    """Runs a machine on a log, from `load` until `end`. `CoordinatorPartitions` creates it.
 
     Invariant: the machine has applied every entry of the log below `_applied` and none at or
     above it, so `_applied` never exceeds the log end offset."""

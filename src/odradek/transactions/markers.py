@@ -23,8 +23,8 @@ from odradek.metadata.paths import topic_path
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.coordinator_partitions import CoordinatorPartitions
 from odradek.replication.pending_append import TransactionMarker
-from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import DescribeTransaction, MarkersWritten
 from odradek.transactions.local_markers import LocalMarkers
@@ -55,7 +55,7 @@ class MarkerWriter:
     def __init__(
         self,
         broker_id: BrokerId,
-        coordinators: StatePartitions[TransactionMachine, WriteMarkers],
+        coordinators: CoordinatorPartitions[TransactionMachine, WriteMarkers],
         markers: LocalMarkers,
         images: MetadataCache,
         peers: "PeerDirectory",

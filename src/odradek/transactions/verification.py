@@ -26,8 +26,8 @@ from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.coordinator_partitions import CoordinatorPartitions, partition_of
 from odradek.replication.replicas import Replicas
-from odradek.replication.state_partitions import StatePartitions, partition_of
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Added, AddPartitions
 from odradek.transactions.machine import TransactionMachine, WriteMarkers
@@ -55,7 +55,7 @@ class TransactionVerifier:
     def __init__(
         self,
         broker_id: BrokerId,
-        transactions: StatePartitions[TransactionMachine, WriteMarkers],
+        transactions: CoordinatorPartitions[TransactionMachine, WriteMarkers],
         replicas: Replicas,
         images: MetadataCache,
         peers: "PeerDirectory",

@@ -30,7 +30,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.state_partitions import partition_of
+from odradek.replication.coordinator_partitions import partition_of
 from odradek.world import World
 from tests.inside import inside
 from tests.unit.replication.cluster import Cluster, with_cluster

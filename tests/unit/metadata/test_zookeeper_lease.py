@@ -41,7 +41,7 @@ async def test_an_answer_of_the_next_session_does_not_prolong_the_one_that_expir
     monkeypatch.setattr(ZookeeperStore, "_read_nodes", read_nodes)
     world = World(StillClock(), MemoryDisk(), Randomness(1), InlineWorkers())
     store = ZookeeperStore("host:2181", world, 30)
-    store._sessions.begin(1)
+    store._session.begin(1)
     store._is_available = True
     store._note_answer(world.clock.monotonic_s())
     assert not store.may_have_expired()

@@ -15,8 +15,8 @@ from odradek.metadata.image import PartitionImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
-from odradek.replication import state_partitions
-from odradek.replication.state_partitions import StatePartitions, partition_of
+from odradek.replication import coordinator_partitions
+from odradek.replication.coordinator_partitions import CoordinatorPartitions, partition_of
 from odradek.statemachine.machine import LogRecord
 from odradek.world import SystemClock
 from tests.unit.statemachine.test_runner import Count, Counter, MemoryLog
@@ -46,7 +46,7 @@ class Replicas:
 @pytest.fixture(autouse=True)
 def as_in_production(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In tests a violation ends the run; in production it is isolated."""
-    monkeypatch.setattr(state_partitions, "PartitionLog", lambda replica, _: replica.log)
+    monkeypatch.setattr(coordinator_partitions, "PartitionLog", lambda replica, _: replica.log)
     invariants.check_thoroughly(False)
     yield
     invariants.check_thoroughly(True)
@@ -69,7 +69,7 @@ class Running:
 
     def __init__(self, *logs: MemoryLog) -> None:
         self.replicas = Replicas(logs)
-        self.coordinators: StatePartitions[Any, str] = StatePartitions(
+        self.coordinators: CoordinatorPartitions[Any, str] = CoordinatorPartitions(
             TOPIC,
             BrokerId(1),
             cast("Any", self.replicas),

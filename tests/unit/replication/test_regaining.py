@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from odradek.protocol.types import BrokerId, LeaderEpoch
-from odradek.replication import state_partitions
-from odradek.replication.state_partitions import StatePartitions, _Coordinator
+from odradek.replication import coordinator_partitions
+from odradek.replication.coordinator_partitions import CoordinatorPartitions, _Coordinator
 from odradek.world import SystemClock
 from simulation.run import run
 from simulation.world import Simulation
@@ -36,10 +36,12 @@ def replicas() -> Replicas:
 
 
 @pytest.fixture
-def machines(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> StatePartitions[Any, Any]:
-    monkeypatch.setattr(state_partitions, "partition_of", lambda *_: 0)
+def machines(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> CoordinatorPartitions[Any, Any]:
+    monkeypatch.setattr(coordinator_partitions, "partition_of", lambda *_: 0)
     nobody = cast("Any", None)
-    made: StatePartitions[Any, Any] = StatePartitions(
+    made: CoordinatorPartitions[Any, Any] = CoordinatorPartitions(
         "topic", BrokerId(1), cast("Any", replicas), SystemClock(), nobody, perform=nobody
     )
     made._coordinators[0] = kept(Loaded())
@@ -47,7 +49,7 @@ def machines(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> StatePartit
 
 
 def test_a_lease_that_is_back_before_anybody_saw_it_gone_is_noticed(
-    machines: StatePartitions[Any, Any], replicas: Replicas
+    machines: CoordinatorPartitions[Any, Any], replicas: Replicas
 ) -> None:
     async def main(_: Simulation) -> None:
         waiting = asyncio.ensure_future(machines.regains("key"))
@@ -60,7 +62,7 @@ def test_a_lease_that_is_back_before_anybody_saw_it_gone_is_noticed(
 
 
 async def test_a_machine_that_was_loaded_anew_meanwhile_is_not_the_one_that_was_refused(
-    machines: StatePartitions[Any, Any], replicas: Replicas
+    machines: CoordinatorPartitions[Any, Any], replicas: Replicas
 ) -> None:
     first = Loaded()
     machines._coordinators[0] = kept(first)
@@ -74,7 +76,7 @@ async def test_a_machine_that_was_loaded_anew_meanwhile_is_not_the_one_that_was_
 
 
 async def test_a_partition_that_was_resigned_is_not_regained_by_a_lease(
-    machines: StatePartitions[Any, Any], replicas: Replicas
+    machines: CoordinatorPartitions[Any, Any], replicas: Replicas
 ) -> None:
     """Whoever asked again at once would ask for ever, and nobody else would have a turn."""
     resigned = Loaded()

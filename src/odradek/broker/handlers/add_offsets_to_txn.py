@@ -19,7 +19,7 @@ from odradek.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.state_partitions import partition_of
+from odradek.replication.coordinator_partitions import partition_of
 from odradek.transactions.commands import AddPartitions
 
 _FIRST_VERSION_WITH_FENCED: Final = 2

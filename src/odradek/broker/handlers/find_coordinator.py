@@ -21,7 +21,7 @@ from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from odradek.replication.state_partitions import partition_of
+from odradek.replication.coordinator_partitions import partition_of
 
 _FIRST_VERSION_WITH_MANY_KEYS: Final = FindCoordinatorRequest.first_version_with("coordinator_keys")
 _TOPICS: Final = {0: GROUPS, 1: TRANSACTIONS}

@@ -28,7 +28,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.state_partitions import partition_of
+from odradek.replication.coordinator_partitions import partition_of
 from odradek.statemachine.machine import ProducerIdentity
 
 _FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2

@@ -24,8 +24,8 @@ from odradek.groups.consumer.member import (
     MemberState,
     Profile,
     TopicIdPartition,
-    reconcile,
 )
+from odradek.groups.consumer.reconciliation import reconcile
 from odradek.groups.consumer.records import (
     PATTERN,
     ResolvedPattern,

@@ -7,8 +7,8 @@ from odradek.groups.consumer.member import (
     ConsumerMember,
     MemberState,
     TopicIdPartition,
-    reconcile,
 )
+from odradek.groups.consumer.reconciliation import reconcile
 from odradek.invariants import InvariantViolation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""The sessions and the watches of a `MetadataStore`, shared by all implementations."""
+"""The watches of a `MetadataStore`, for all implementations: which nodes have changed."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -7,46 +7,6 @@ from odradek.metadata.store import EVERYTHING, SessionExpired
 
 # With more changed paths than this, reading all nodes again is cheaper.
 _MAX_PATHS = 50_000
-
-
-class Sessions:
-    """The present session. Tasks can wait for the next one."""
-
-    __slots__ = ("_changed", "_is_open", "closed", "session_id")
-
-    def __init__(self) -> None:
-        self.session_id = 0
-        self.closed = False
-        self._is_open = False
-        self._changed = asyncio.Event()
-
-    def begin(self, session_id: int) -> None:
-        self.session_id = session_id
-        self._is_open = True
-        self._tell()
-
-    def lose(self) -> None:
-        """There is no session until the next one begins; `session_id` is still that of the last."""
-        self._is_open = False
-
-    def close(self) -> None:
-        self.closed = True
-        self._tell()
-
-    def require_open(self) -> None:
-        if self.closed:
-            raise SessionExpired
-
-    async def after(self, previous: int) -> int:
-        while True:
-            self.require_open()
-            if self._is_open and self.session_id != previous:
-                return self.session_id
-            await self._changed.wait()
-
-    def _tell(self) -> None:
-        wakened, self._changed = self._changed, asyncio.Event()
-        wakened.set()
 
 
 class PathWatch:

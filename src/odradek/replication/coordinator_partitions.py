@@ -66,7 +66,7 @@ class _Coordinator(Generic[M, Effect]):
         return self.runner is not None and self.runner.is_loaded
 
 
-class StatePartitions(Generic[M, Effect]):
+class CoordinatorPartitions(Generic[M, Effect]):
     """The coordinators of one internal topic on this broker. Handlers send commands through it.
 
     Invariant: a partition has at most one machine here, that of the current leader epoch."""
