@@ -74,8 +74,8 @@ async def change_overrides(
             change,
             validate_only=validate_only,
         )
-    except ApiError as refusal:
-        return refusal.code, refusal.message
+    except ApiError as error:
+        return error.code, error.message
     return ErrorCode.NONE, None
 
 

@@ -22,8 +22,8 @@ async def ensure(name: str, topics: Topics, cache: MetadataCache) -> None:
         return
     try:
         await topics.create(NewTopic(name))
-    except ApiError as refusal:
-        if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+    except ApiError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
 
@@ -36,8 +36,8 @@ async def repair(cache: MetadataCache, configs: Configs) -> None:
             continue
         try:
             await configs.change_topic(name, _compacted, validate_only=False)
-        except ApiError as refusal:
-            logger.error("topic %s: its cleanup.policy could not be put right: %s", name, refusal)
+        except ApiError as error:
+            logger.error("topic %s: its cleanup.policy could not be put right: %s", name, error)
             continue
         logger.warning(
             "topic %s: its cleanup.policy was %s, which would delete what the coordinators keep "

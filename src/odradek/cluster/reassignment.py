@@ -174,7 +174,7 @@ async def reassign(
     partitions for which that is refused, and why."""
     tries = Tries(f"the assignment of topic '{name}'")
     waiting = dict(targets)
-    refusals: dict[int, ApiError] = {}
+    errors: dict[int, ApiError] = {}
     most, may_be_cancelled = len(waiting), set[int]()
     while waiting:
         image = cache.image
@@ -185,10 +185,10 @@ async def reassign(
         for index, replicas in list(waiting.items())[:most]:
             try:
                 steps[index] = _first_step(image, topic, index, replicas, may_change_factor)
-            except ApiError as refusal:
+            except ApiError as error:
                 del waiting[index]
                 if index not in may_be_cancelled:
-                    refusals[index] = refusal
+                    errors[index] = error
         if not steps:
             continue
         with as_api_errors():
@@ -206,7 +206,7 @@ async def reassign(
         elif outcome is Outcome.UNKNOWN:
             # If it was carried out, there is no reassignment left to cancel.
             may_be_cancelled |= {index for index in steps if waiting[index] is None}
-    return refusals
+    return errors
 
 
 def _first_step(

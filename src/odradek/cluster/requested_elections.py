@@ -16,15 +16,16 @@ Results = dict[TopicPartition, ApiError | None]
 
 
 async def elect_preferred(cache: MetadataCache, partitions: Sequence[TopicPartition]) -> Results:
-    """Elects the preferred leader of each partition; returns why not topic_partition it cannot."""
+    """Elects the preferred leader of each partition, and returns an error for each failure."""
     results: Results = {
-        topic_partition: _refusal(cache.image, topic_partition) for topic_partition in partitions
+        topic_partition: _election_error(cache.image, topic_partition)
+        for topic_partition in partitions
     }
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return preferred(partition, image.brokers, image.controller_epoch)
 
-    possible = [topic_partition for topic_partition, refusal in results.items() if refusal is None]
+    possible = [topic_partition for topic_partition, error in results.items() if error is None]
     with as_api_errors():
         await change_states(cache, possible, decide, "its election was asked for")
     for topic_partition in possible:
@@ -34,7 +35,7 @@ async def elect_preferred(cache: MetadataCache, partitions: Sequence[TopicPartit
     return results
 
 
-def _refusal(image: ClusterImage, topic_partition: TopicPartition) -> ApiError | None:
+def _election_error(image: ClusterImage, topic_partition: TopicPartition) -> ApiError | None:
     partition = image.partition(*topic_partition)
     if partition is None:
         return _unknown(topic_partition)

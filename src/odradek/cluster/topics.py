@@ -208,13 +208,13 @@ class Topics:
             try:
                 await attempt(self._cache, *operations)
                 return
-            except (BadVersion, NodeExists, NoNode) as refusal:
-                if refusal.path == config_path:
+            except (BadVersion, NodeExists, NoNode) as error:
+                if error.path == config_path:
                     # The config node changed since it was read: another client is creating or
                     # deleting a topic of this name.
                     tries.lost_race()
                     continue
-                if not isinstance(refusal, NodeExists):
+                if not isinstance(error, NodeExists):
                     raise
                 # An earlier attempt, whose reply was lost, may have created this very topic.
                 image = await self._cache.caught_up(topic_path(name))

@@ -214,8 +214,8 @@ class InSyncSets:
         )
         try:
             await attempt(self._cache, *operations)
-        except OperationFailed as refusal:
-            logger.info("the in-sync sets were not changed: %s", refusal)
+        except OperationFailed as failure:
+            logger.info("the in-sync sets were not changed: %s", failure)
             await self._read_back(operations)
             # A single proposal was refused for its own sake. With several it is unknown which one
             # was refused.

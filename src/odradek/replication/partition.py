@@ -204,13 +204,13 @@ class Partition(Replica):
 
     # Writing
 
-    def check_in_sync(self, refusal: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
+    def check_in_sync(self, error: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
         """Refuses a write with acks=all while fewer than `min.insync.replicas` are in sync."""
         required = self.min_in_sync
         leadership = self.leadership
         if required > 1 and leadership is not None and len(leadership.in_sync) < required:
             raise ApiError(
-                refusal,
+                error,
                 f"{counted(len(leadership.in_sync), 'replica is', 'replicas are')} in sync, "
                 f"min.insync.replicas asks for {required}.",
             )

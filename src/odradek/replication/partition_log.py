@@ -65,9 +65,9 @@ class PartitionLog:
             raise NotWritten(unleased())
         try:
             self._partition.check_in_sync()
-        except ApiError as refusal:
-            reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
-            raise NotWritten(reason) from refusal
+        except ApiError as error:
+            reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+            raise NotWritten(reason) from error
         builder = BatchBuilder()
         for key, value in records:
             builder.append(key, value, (), timestamp_ms)
@@ -82,12 +82,12 @@ class PartitionLog:
         )
         try:
             return self._partition.append_as_coordinator(batch).base_offset
-        except ApiError as refusal:
+        except ApiError as error:
             if self._partition.log.is_usable:
                 # The disk is full: nothing was written, and the state in memory is still right.
-                reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
-                raise NotWritten(reason) from refusal
-            raise _lost(refusal) from refusal
+                reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+                raise NotWritten(reason) from error
+            raise _lost(error) from error
 
     async def wait_until_committed(self, offset: int) -> None:
         while True:
@@ -95,9 +95,9 @@ class PartitionLog:
             try:
                 await self._partition.high_watermark.reached(offset)
                 return
-            except ApiError as refusal:
+            except ApiError as error:
                 if self._is_leased():
-                    raise _lost(refusal) from refusal
+                    raise _lost(error) from error
                 # Every waiter fails when the lease is lost (`Replicas.fail_waiters`), but the state
                 # in memory is kept: it is right if the broker finds that it still leads.
 
@@ -167,9 +167,9 @@ def unleased() -> ApiError:
     )
 
 
-def _lost(refusal: ApiError) -> ApiError:
+def _lost(error: ApiError) -> ApiError:
     """Tells clients to look for another coordinator."""
-    return ApiError(ErrorCode.NOT_COORDINATOR, refusal.message)
+    return ApiError(ErrorCode.NOT_COORDINATOR, error.message)
 
 
 _Newest = dict[bytes, tuple[bytes | None, int]]

@@ -88,6 +88,7 @@ def write_topic_id(disk: Disk, path: str, topic_id: TopicId) -> None:
 class LocalLog:
     __slots__ = (
         "_world",
+        "append_error",
         "directory",
         "entries",
         "flusher",
@@ -96,7 +97,6 @@ class LocalLog:
         "offsets",
         "path",
         "producers",
-        "refusal",
         "segments",
         "topic_partition",
         "unusable",
@@ -123,7 +123,7 @@ class LocalLog:
         self._world = world
         self.unusable: StorageError | None = None
         # Why nothing is appended: the log is unusable, or its disk is full.
-        self.refusal: StorageError | None = directory.full
+        self.append_error: StorageError | None = directory.full
         self.history = LogHistory(path)
         self.entries = DirectoryEntries()
         context = LogContext(path, directory, world, self.entries, self.history)
@@ -152,12 +152,12 @@ class LocalLog:
     def refuse_appends(self, reason: StorageError | None) -> None:
         """The disk is full; or, with None, has room again."""
         if self.unusable is None:
-            self.refusal = reason
+            self.append_error = reason
 
     def end(self, reason: StorageError) -> None:
         """From now on every call raises `reason`; slices that were handed out still read."""
         if self.unusable is None:
-            self.unusable = self.refusal = reason
+            self.unusable = self.append_error = reason
             self.flusher.fail(reason)
             self.segments.forget_all()
 
@@ -277,8 +277,8 @@ class LocalLog:
     def begin_stage(self, records: Buffer) -> StagedBatch:
         """Makes the place behind the log end where `staging` writes a batch that is not appended
         yet. Raises `StorageError` if the log takes no appends, and `OSError`."""
-        if self.refusal is not None:
-            raise self.refusal
+        if self.append_error is not None:
+            raise self.append_error
         header = read_header(records)
         end, now_ms = self.offsets.end, self._world.clock.now_ms()
         last_offset = end + header.last_offset_delta

@@ -199,7 +199,7 @@ class Log:
     @property
     def takes_appends(self) -> bool:
         """False if the log is unusable, and while its disk is full."""
-        return self._local.refusal is None
+        return self._local.append_error is None
 
     def refuse_appends(self, reason: LogDirectoryFull | None) -> None:
         self._local.refuse_appends(reason)
@@ -291,9 +291,9 @@ class Log:
         `CannotAppendAtOnce` for a batch that must be checked by `validate_in_steps` first, or must
         be appended inside `room_for`.
         """
-        refusal = self._local.refusal
-        if refusal is not None:
-            raise refusal
+        append_error = self._local.append_error
+        if append_error is not None:
+            raise append_error
         if as_follower:
             return append_from_leader(self._local, records, leader_epoch, self._clock.now_ms())
         now_ms = self._clock.now_ms()

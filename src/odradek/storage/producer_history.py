@@ -95,8 +95,8 @@ class ProducerHistory:
     def _check_sequence(self, header: BatchHeader) -> RememberedBatch | None:
         try:
             return self.states.check(header)
-        except AppendRejected as refusal:
-            if refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        except AppendRejected as rejection:
+            if rejection.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 raise
             try:
                 recalled = recall_batches(self.states, header, self._segments.all)

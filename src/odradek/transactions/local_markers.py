@@ -54,8 +54,8 @@ class LocalMarkers:
                 await timeslice.next_turn()
             try:
                 appended.waiting[partition] = self._append(partition, marker)
-            except ApiError as refusal:
-                appended.errors[partition] = refusal.code
+            except ApiError as error:
+                appended.errors[partition] = error.code
         return appended
 
     def _append(
@@ -89,15 +89,15 @@ class AppendedMarkers:
         for partition, (watermark, offset) in self.waiting.items():
             if timeslice.is_over():
                 await timeslice.next_turn()
-            error = ErrorCode.NONE
+            code = ErrorCode.NONE
             try:
                 if watermark.value < offset:
                     async with asyncio.timeout_at(deadline_s):
                         await watermark.reached(offset)
             except TimeoutError:
-                error = ErrorCode.REQUEST_TIMED_OUT
-            except (ApiError, StorageError) as refusal:
-                error = refusal.code
-            self.errors[partition] = error
+                code = ErrorCode.REQUEST_TIMED_OUT
+            except (ApiError, StorageError) as error:
+                code = error.code
+            self.errors[partition] = code
         self.waiting.clear()
         return self.errors

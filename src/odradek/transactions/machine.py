@@ -325,7 +325,7 @@ class TransactionMachine:
     def _answer(
         self, command: ClientCommand, caller: Caller[R] | None, response: R
     ) -> TransactionOutcome:
-        """Answers without writing anything; a refusal is logged."""
+        """Answers without writing anything. An error is logged."""
         line = refusal_line(command, response, self.transactions.get(command.transactional_id))
         return Outcome(
             replies=reply_to(caller, response),

@@ -106,19 +106,19 @@ class MarkerWriter:
                 self._prepared_again.pop(transactional_id, None)
                 try:
                     may_be_more = await self._end_one(transactional_id)
-                except ApiError as refusal:
-                    logger.info("leaving the markers of %s: %s", transactional_id, refusal)
+                except ApiError as error:
+                    logger.info("leaving the markers of %s: %s", transactional_id, error)
                     # The coordinator finds the decision in its log and writes the markers. It may
                     # be this broker, if it had only lost its lease.
-                    may_be_more = await self._is_coordinator_again(transactional_id, refusal)
+                    may_be_more = await self._is_coordinator_again(transactional_id, error)
                 if not may_be_more and transactional_id not in self._prepared_again:
                     return
         finally:
             del self._writing[transactional_id]
 
-    async def _is_coordinator_again(self, transactional_id: str, refusal: ApiError) -> bool:
+    async def _is_coordinator_again(self, transactional_id: str, error: ApiError) -> bool:
         """Waits for the lease; returns whether this broker coordinates the id as before."""
-        if refusal.code is not ErrorCode.NOT_COORDINATOR:
+        if error.code is not ErrorCode.NOT_COORDINATOR:
             return False
         try:
             return await self._coordinators.regains(transactional_id)
@@ -153,10 +153,10 @@ class MarkerWriter:
             await self._coordinators.ask(
                 transactional_id, MarkersWritten(transactional_id, *marker.producer)
             )
-        except ApiError as refusal:
-            if refusal.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        except ApiError as error:
+            if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise
-            logger.info("the completion of %s is not written yet: %s", transactional_id, refusal)
+            logger.info("the completion of %s is not written yet: %s", transactional_id, error)
             return False
         return True
 

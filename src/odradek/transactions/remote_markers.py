@@ -55,8 +55,8 @@ class RemoteMarkers:
     async def _write(self, leader: BrokerId, request: _MarkerForLeader) -> MarkerErrors:
         try:
             errors = await self._batcher.ask(leader, request)
-        except ApiError as refusal:
-            return dict.fromkeys(request.partitions, refusal.code)
+        except ApiError as error:
+            return dict.fromkeys(request.partitions, error.code)
         # It is unknown whether a partition that the response leaves out has its marker.
         return {
             partition: errors.get(partition, ErrorCode.NETWORK_EXCEPTION)

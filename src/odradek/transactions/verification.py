@@ -126,8 +126,8 @@ class TransactionVerifier:
         The caller appends after it without awaiting anything."""
         try:
             producers = self._replicas.leader(*partition).log.producers
-        except ApiError as refusal:
-            raise ApiError(ErrorCode.NOT_COORDINATOR) from refusal
+        except ApiError as error:
+            raise ApiError(ErrorCode.NOT_COORDINATOR) from error
         known = producers.entries.get(producer.producer_id)
         if known is not None and known.epoch > producer.producer_epoch:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -141,12 +141,12 @@ class TransactionVerifier:
                 adds=adds,
                 last_markers=lambda: producers.last_marker_offset(producer.producer_id),
             )
-        except ApiError as refusal:
-            if refusal.code in _NO_COORDINATOR_NOW:
+        except ApiError as error:
+            if error.code in _NO_COORDINATOR_NOW:
                 # It is the transaction's coordinator that is missing. The client shall retry, and
                 # not look for another group coordinator.
                 code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                raise ApiError(code, refusal.message) from refusal
+                raise ApiError(code, error.message) from error
             raise
         if missing:
             raise ApiError(
@@ -156,8 +156,8 @@ class TransactionVerifier:
     async def _ask(self, command: AddPartitions) -> Added:
         try:
             return await self._ask_coordinator(command)
-        except ApiError as refusal:
-            return Added(refusal.code)
+        except ApiError as error:
+            return Added(error.code)
 
     async def _ask_coordinator(self, command: AddPartitions) -> Added:
         """Returns the reply of the coordinator. Raises `ApiError` if there is none."""
@@ -179,13 +179,13 @@ class TransactionVerifier:
             self._remote.close()
 
 
-def as_produce_error(refusal: ApiError) -> ApiError:
+def as_produce_error(error: ApiError) -> ApiError:
     """Returns the error that Produce answers with. A missing transaction coordinator is no reason
     for the client to look for another partition leader, and older clients would give up after an
     error that they do not know; this one makes them retry."""
-    if refusal.code in _RETRIED:
+    if error.code in _RETRIED:
         return ApiError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"The transaction cannot be verified now: {refusal.message}",
+            f"The transaction cannot be verified now: {error.message}",
         )
-    return refusal
+    return error
