@@ -39,7 +39,7 @@ from odradek.storage.manager import LogManager
 from odradek.world import World
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
 class Components:
     """What `assemble` made. `services` is what handlers use; the others run beside them."""
 

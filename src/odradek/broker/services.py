@@ -40,7 +40,7 @@ logger: Final = logging.getLogger("odradek.authorizer")
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
 class Services:
     """The parts of one broker that handlers use."""
 

@@ -6,14 +6,19 @@ stderr names the new flag.
 """
 
 import argparse
+import os
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from odradek.cli.commands import SUMMARIES
 from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import UsageError
 from odradek.tools.hints import hint
+
+# The width of help texts if standard output is not a terminal.
+_DEFAULT_COLUMNS: Final = 80
 
 
 class Tool(Protocol):
@@ -108,8 +113,23 @@ def parser_of(command: str, tool: Tool) -> FlagParser:
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """`argparse` makes a formatter for every argument that is added, also where no help is shown.
+    Without a width each one would ask for the terminal's, through `shutil`, whose import takes
+    2 ms."""
+
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=36)
+        super().__init__(prog, max_help_position=36, width=_terminal_columns() - 2)
+
+
+@cache
+def _terminal_columns() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns or _DEFAULT_COLUMNS
+    except OSError:  # Standard output is not a terminal.
+        return _DEFAULT_COLUMNS
 
 
 def whole_number(text: str) -> int:

@@ -2,15 +2,16 @@
 that a killed process had written is still readable."""
 
 from functools import cache
-from pathlib import Path
 
-_LINUX = Path("/proc/sys/kernel/random/boot_id")
+_LINUX = "/proc/sys/kernel/random/boot_id"
 
 
 @cache
 def boot_id() -> str:
     """Returns a value that changes with every start of the kernel; empty if the system has none."""
     try:
-        return _LINUX.read_text().strip()
+        # Not `pathlib`: importing it takes 3 ms of the start of a broker.
+        with open(_LINUX) as file:
+            return file.read().strip()
     except OSError:
         return ""
