@@ -21,9 +21,9 @@ from odradek.cli.commands import (
 from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import UsageError, explain
 
-# How many objects are made before CPython (700) looks for garbage in cycles among them. Imports make
-# hundreds of thousands and no garbage: with 700 the collector takes 20 ms of the 180 ms in which a
-# broker starts. A broker changes this again when it is ready (`world.garbage_collection`).
+# So many objects are made before CPython looks for garbage among them; by default 700. Imports make
+# many objects and no garbage: with 700 the collector takes 20 ms of the 180 ms in which a broker
+# starts. A broker changes the threshold again when it is ready (`world.garbage_collection`).
 _COLLECTION_THRESHOLD: Final = 50_000
 
 _INTERRUPTED = 130
