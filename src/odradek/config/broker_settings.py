@@ -2,7 +2,7 @@
 
 default < static (the file and the command line) < dynamic for the whole cluster < dynamic for
 this broker < override of a topic. The layers are kept as text, so that `describe` can say
-where each value comes from. Every name a broker takes is in `BROKER_DECLARED`.
+where each value comes from. Every setting of a broker is in `BROKER_DECLARED`.
 """
 
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ class BrokerSettings(
 
     def with_id(self, node_id: int) -> "BrokerSettings":
         """Returns the same settings for a broker that has got its id from the store."""
-        named = {"node.id", *BrokerSettings.node_id.also}
+        named = {"node.id", *BrokerSettings.node_id.aliases}
         kept = {name: text for name, text in self.layers.static.items() if name not in named}
         static = {**kept, "node.id": str(node_id)}
         return BrokerSettings(
@@ -160,7 +160,7 @@ _SPELLER: Final = Speller([*BROKER_DECLARED, *UNDECLARED])
 
 # Other names of a setting: broker.id is another name of node.id.
 _ALIASES: Final = {
-    other: setting for setting in BrokerSettings.declared.values() for other in setting.also
+    other: setting for setting in BrokerSettings.declared.values() for other in setting.aliases
 }
 
 
@@ -185,7 +185,7 @@ def check_broker_overrides(
         if setting.scope is Scope.PER_BROKER and not per_broker:
             raise InvalidSetting(name, text, "it can only be set for one broker, by its id")
         if text is None:
-            raise InvalidSetting(name, "null", f"it takes {setting.takes}")
+            raise InvalidSetting(name, "null", f"must be {setting.expected}")
         setting.parse(text)
     given = {name: text for name, text in overrides.items() if text is not None}
     layers = current.layers
@@ -262,7 +262,7 @@ def _check_together(settings: BrokerSettings) -> None:
         name = next(
             synonym.name for synonym in TopicSettings.retention_ms.synonyms if synonym.name in given
         )
-        raise InvalidSetting(name, 0, "it takes 1 and more, or -1 for ever")
+        raise InvalidSetting(name, 0, "must be at least 1, or -1 for no limit")
     if settings.log_dirs is not None and len(set(settings.log_dirs)) != len(settings.log_dirs):
         raise InvalidSetting("log.dirs", ",".join(settings.log_dirs), "a directory appears twice")
     if not all(settings.data_directories):

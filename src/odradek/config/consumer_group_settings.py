@@ -18,11 +18,15 @@ class _Declarations(Settings):
     session_timeout_ms = integer(
         "consumer.session.timeout.ms",
         45_000,
-        "After this silence a member is removed.",
+        "The session timeout of the members of this group. A member whose heartbeats do not "
+        "arrive for this long is removed.",
         at_least=1,
     )
     heartbeat_interval_ms = integer(
-        "consumer.heartbeat.interval.ms", 5_000, "How often members report.", at_least=1
+        "consumer.heartbeat.interval.ms",
+        5_000,
+        "How often the members of this group send heartbeats.",
+        at_least=1,
     )
 
 

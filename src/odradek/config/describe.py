@@ -71,7 +71,7 @@ def describe_broker(
     """Returns the settings of a broker, with hidden values also unknown ones that were set."""
     known = {**BROKER_DECLARED, **dict.fromkeys(_set_names(settings))}
     for setting in BROKER_DECLARED.values():
-        known.update(dict.fromkeys(setting.also, setting))
+        known.update(dict.fromkeys(setting.aliases, setting))
     wanted_names = known if names is None else set(names)
     return [
         _describe_broker_setting(settings, name, broker_setting(name))
@@ -100,7 +100,7 @@ def describe_cluster_default(
 def _describe_broker_setting(
     settings: BrokerSettings, name: str, setting: Setting[object] | None
 ) -> Description:
-    names = (name,) if setting is None else _SAME_VALUE.get(name, (setting.name, *setting.also))
+    names = (name,) if setting is None else _SAME_VALUE.get(name, (setting.name, *setting.aliases))
     synonyms = _synonyms(settings, names)
     if setting is None:
         value = None

@@ -1,7 +1,7 @@
 """The kinds of settings: one function each, which declares a setting of that kind.
 
-The `read` of a setting raises a plain ValueError where the words of `takes` say what is wrong, and
-an `InvalidValue` where it knows better.
+The `read` of a setting raises a plain ValueError if the text of `expected` explains the error well
+enough, and an `InvalidValue` with its own message otherwise.
 """
 
 import math
@@ -55,7 +55,7 @@ def boolean(
         doc,
         read=_read_boolean,
         accept=_accept_boolean,
-        takes="true or false",
+        expected="true or false",
         scope=scope,
         importance=importance,
         synonyms=synonyms,
@@ -72,14 +72,14 @@ def integer(
     *,
     at_least: int | None = None,
     at_most: int | None = None,
-    besides: int | None = None,
+    extra_value: int | None = None,
     kind: Kind = Kind.INT,
     scope: Scope = Scope.READ_ONLY,
     importance: Importance = Importance.MEDIUM,
     synonyms: tuple[Synonym, ...] = (),
-    also: tuple[str, ...] = (),
+    aliases: tuple[str, ...] = (),
 ) -> Setting[int | Whole]:
-    """`besides` is one more number that is allowed, outside the range."""
+    """`extra_value` is one more number that is allowed, outside the range."""
     limit = _LIMITS[kind]
     lowest = -limit - 1 if at_least is None else at_least
     highest = limit if at_most is None else at_most
@@ -87,7 +87,7 @@ def integer(
     def accept(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(value)
-        if not lowest <= value <= highest and value != besides:
+        if not lowest <= value <= highest and value != extra_value:
             raise ValueError(value)
         return value
 
@@ -97,7 +97,7 @@ def integer(
         except InvalidValue:
             raise ValueError(text) from None
 
-    takes = _range("a whole number", at_least, highest)
+    expected = _range("a whole number", at_least, highest)
     return Setting(
         name,
         kind,
@@ -105,11 +105,11 @@ def integer(
         doc,
         read=read,
         accept=accept,
-        takes=takes if besides is None else f"{takes}, or {besides}",
+        expected=expected if extra_value is None else f"{expected}, or {extra_value}",
         scope=scope,
         importance=importance,
         synonyms=synonyms,
-        also=also,
+        aliases=aliases,
     )
 
 
@@ -160,7 +160,7 @@ def decimal(
         default,
         doc,
         read=read,
-        takes=_range(
+        expected=_range(
             "a number",
             None if at_least == -math.inf else at_least,
             at_most if at_most != math.inf else MAX_LONG,
@@ -209,7 +209,7 @@ def string(
             raise ValueError(value)
         return read(value)
 
-    takes = "text" if may_be_empty else "text that is not empty"
+    expected = "text" if may_be_empty else "text that is not empty"
     return Setting(
         name,
         kind,
@@ -217,7 +217,7 @@ def string(
         doc,
         read=read,
         accept=accept,
-        takes=f"one of {', '.join(choices)}" if choices else takes,
+        expected=f"one of {', '.join(choices)}" if choices else expected,
         scope=scope,
         importance=importance,
         synonyms=synonyms,
@@ -235,7 +235,7 @@ def names(
     importance: Importance = Importance.MEDIUM,
     synonyms: tuple[Synonym, ...] = (),
 ) -> Setting[tuple[str, ...] | Names]:
-    """A list separated by commas. `check` returns what is wrong, or nothing."""
+    """A list separated by commas. `check` returns an error message, or None."""
 
     def read(text: str) -> tuple[str, ...]:
         value = parse_list(text)
@@ -251,7 +251,7 @@ def names(
         default,
         doc,
         read=read,
-        takes=f"a list of {', '.join(choices)}" if choices else "a list separated by commas",
+        expected=f"a list of {', '.join(choices)}" if choices else "a list separated by commas",
         scope=scope,
         importance=importance,
         synonyms=synonyms,
@@ -267,7 +267,7 @@ def password(
         None,
         doc,
         read=cast("Callable[[str], str | None]", str),
-        takes="text",
+        expected="text",
         scope=scope,
         importance=importance,
     )
@@ -279,11 +279,18 @@ def custom(
     doc: str,
     *,
     accept: Callable[[object], T],
-    takes: str,
+    expected: str,
     kind: Kind = Kind.STRING,
     importance: Importance = Importance.MEDIUM,
 ) -> Setting[T | Default]:
-    """A setting with a rule of its own, which takes text and the values of programs alike."""
+    """A setting whose `accept` reads text and the values of programs alike."""
     return Setting[T | Default](
-        name, kind, default, doc, read=accept, accept=accept, takes=takes, importance=importance
+        name,
+        kind,
+        default,
+        doc,
+        read=accept,
+        accept=accept,
+        expected=expected,
+        importance=importance,
     )

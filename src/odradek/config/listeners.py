@@ -104,7 +104,7 @@ def listeners(
         default,
         doc,
         read=parse_listeners,
-        takes="listeners separated by commas, as in PLAINTEXT://:9092",
+        expected="listeners separated by commas, as in PLAINTEXT://:9092",
         scope=scope,
         importance=Importance.HIGH,
     )
@@ -119,7 +119,7 @@ def advertised_listeners(
         None,
         doc,
         read=_parse_advertised,
-        takes="listeners separated by commas, as in PLAINTEXT://kafka.example.org:9092",
+        expected="listeners separated by commas, as in PLAINTEXT://kafka.example.org:9092",
         scope=scope,
         importance=Importance.HIGH,
     )
@@ -131,9 +131,16 @@ def pairs(
     doc: str,
     *,
     read: Callable[[str], Mapping[str, T]],
-    takes: str,
+    expected: str,
     scope: Scope,
 ) -> Setting[Mapping[str, T]]:
     return Setting(
-        name, Kind.STRING, default, doc, read=read, takes=takes, write=_write_pairs, scope=scope
+        name,
+        Kind.STRING,
+        default,
+        doc,
+        read=read,
+        expected=expected,
+        write=_write_pairs,
+        scope=scope,
     )

@@ -118,5 +118,5 @@ class ProgramSettings:
 
     @classmethod
     def _refuse(cls, setting: Setting[object], given: object, error: ValueError) -> NoReturn:
-        reason = str(error) if isinstance(error, InvalidValue) else f"must be {setting.takes}"
+        reason = str(error) if isinstance(error, InvalidValue) else f"must be {setting.expected}"
         raise cls.error_class(f"{setting.name}={setting.shown(given)!r}: {reason}") from None

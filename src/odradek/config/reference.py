@@ -3,7 +3,7 @@
 `python -m odradek.config.reference docs/reference/settings.md` writes it, without a path it
 prints it; a test checks that the page in the repository is current. Every setting is in one table:
 settings that are obeyed, settings without effect, or settings that are refused. The lines about
-refusals come from the code that refuses.
+refused settings come from the code that refuses them.
 """
 
 import sys
@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.config.broker_settings import BrokerSettings
 from odradek.config.consumer_group_settings import GROUP_DECLARED
-from odradek.config.setting import InvalidSetting, Scope, Setting
+from odradek.config.setting import InvalidSetting, Setting
 from odradek.config.stock_files import REFUSALS, Refusal
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings, check_topic_overrides
 from odradek.config.without_effect import PREFIXES, UNDECLARED
@@ -20,21 +20,22 @@ from odradek.config.without_effect import PREFIXES, UNDECLARED
 _INTRODUCTION = """\
 # Settings
 
-Every setting has Kafka's name. Brokers read them from a properties file and from
-`--override name=value`; settings that are not read-only also change while the broker runs
-(`odradek configs --alter`). A topic's own setting wins over the broker's, a broker's own over
-the cluster's, anything set at run time over the file.
+Settings have the same names as in Kafka. A broker reads them from a properties file and from
+`--override name=value`. Settings that are not read-only can also be changed while the broker runs
+(`odradek configs --alter`): for one broker or for all brokers of the cluster. For a topic, the
+setting of the topic is used before that of the broker, that of one broker before that of the
+cluster, and a setting that was changed at run time before that of the file.
 
-Each setting stands in one of these tables:
+Each setting is in one of these tables:
 
 - obeyed: [topics](#topics), [consumer groups](#consumer-groups), [brokers](#brokers) and
   [defaults of topic settings](#brokers-defaults-of-topic-settings);
-- [known, without effect](#known-without-effect): accepted, and announced once when the broker
+- [known, without effect](#known-without-effect): accepted; the broker logs them once when it
   starts;
-- [refused](#refused): the broker does not start, or the topic is not made.
+- [refused](#refused): the broker does not start, or the topic is not created.
 
-A name that is in none of them is unknown: the broker says so when it starts, with the nearest name
-that it knows, and goes on without it.
+A name that is in none of them is unknown. The broker ignores it and logs a warning when it starts,
+with the most similar name that it knows.
 
 This page is generated: `python -m odradek.config.reference docs/reference/settings.md`.
 """
@@ -51,33 +52,33 @@ def reference() -> str:
         _INTRODUCTION,
         "## Topics\n",
         (
-            "`Broker's default` names the broker settings that give a topic its default, "
-            "the first that is set winning.\n"
+            "`Broker default` names the broker settings that are the default of the topic setting. "
+            "If there are several, the first one that is set is used.\n"
         ),
         _topic_table(topics),
         "## Consumer groups\n",
-        "The broker's settings `group.consumer.*` give their defaults and their limits.\n",
+        "Their defaults and their limits are the broker settings `group.consumer.*`.\n",
         _group_table(GROUP_DECLARED.values()),
         "## Brokers\n",
         _broker_table(brokers),
         "## Brokers: defaults of topic settings\n",
         (
-            f"{_names(sorted(shared))} have the same name for topics and for brokers and stand "
-            "among those of topics; for brokers they change cluster-wide while running.\n"
+            f"{_names(sorted(shared))} have the same name for topics and for brokers and are in "
+            "the table of topics. For brokers they can be changed cluster-wide at run time.\n"
         ),
         _broker_table(setting for setting in defaults if setting.name not in shared),
         "## Known, without effect\n",
         (
-            "A file written for Kafka may set these, and nothing changes. A broker whose file sets "
-            "one of them to something else than Kafka's default says so in one line when it "
-            "starts; for a setting of a topic the line names the topic. `*` stands for every other "
-            "name that begins so.\n"
+            "A file that was written for Kafka may set these; they change nothing. If one of them "
+            "is set to another value than Kafka's default, the broker logs one line when it "
+            "starts; for a setting of a topic the line names the topic. `*` means every other "
+            "name with this prefix.\n"
         ),
         _idle_table(),
         "## Refused\n",
         (
-            "Kafka takes these. Here each of them would promise something that is not there, or "
-            "start a broker in the wrong cluster.\n"
+            "Kafka accepts these. Odradek refuses them because it lacks the feature, or because "
+            "the broker would start as a cluster of its own by mistake.\n"
         ),
         _refusal_table(),
     ]
@@ -138,13 +139,15 @@ def _topic_table(settings: Iterable[Setting[object]]) -> str:
             f"`{setting.name}`",
             setting.kind.name.lower(),
             _default(setting),
-            setting.takes,
+            setting.expected,
             _names(synonym.name for synonym in setting.synonyms) or "none",
             setting.doc,
         )
         for setting in settings
     ]
-    return _table(("Name", "Type", "Default", "Takes", "Broker's default", "Meaning"), rows)
+    return _table(
+        ("Name", "Type", "Default", "Valid values", "Broker default", "Description"), rows
+    )
 
 
 def _group_table(settings: Iterable[Setting[object]]) -> str:
@@ -152,23 +155,31 @@ def _group_table(settings: Iterable[Setting[object]]) -> str:
         (f"`{setting.name}`", setting.kind.name.lower(), _default(setting), setting.doc)
         for setting in settings
     ]
-    return _table(("Name", "Type", "Default", "Meaning"), rows)
+    return _table(("Name", "Type", "Default", "Description"), rows)
 
 
 def _broker_table(settings: Iterable[Setting[object]]) -> str:
     rows = [
         (
-            _names((setting.name, *setting.also)),
+            _names((setting.name, *setting.aliases)),
             setting.kind.name.lower(),
             _default(setting),
-            setting.takes,
-            "no" if setting.scope is Scope.READ_ONLY else setting.scope.value,
+            setting.expected,
+            setting.scope.value,
             setting.importance.value,
             setting.doc,
         )
         for setting in sorted(settings, key=lambda setting: setting.name)
     ]
-    head = ("Name", "Type", "Default", "Takes", "Changes while running", "Importance", "Meaning")
+    head = (
+        "Name",
+        "Type",
+        "Default",
+        "Valid values",
+        "Update mode",
+        "Importance",
+        "Description",
+    )
     return _table(head, rows)
 
 

@@ -26,7 +26,8 @@ MAX_LONG = 2**63 - 1
 
 
 class InvalidSetting(ValueError):
-    """A value that a setting does not accept; the message names the setting and what it takes."""
+    """A value that a setting does not accept; the message names the setting and the values
+    that it accepts."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         self.name = name
@@ -89,10 +90,11 @@ class Setting(Generic[T_co]):
 
     __slots__ = (
         "accept",
-        "also",
+        "aliases",
         "attribute",
         "default",
         "doc",
+        "expected",
         "importance",
         "kind",
         "name",
@@ -100,7 +102,6 @@ class Setting(Generic[T_co]):
         "read",
         "scope",
         "synonyms",
-        "takes",
         "write",
     )
 
@@ -112,13 +113,13 @@ class Setting(Generic[T_co]):
         doc: str,
         *,
         read: Callable[[str], T_co],
-        takes: str,
+        expected: str,
         accept: Callable[[object], T_co] | None = None,
         write: Callable[[object], str] | None = None,
         scope: Scope = Scope.READ_ONLY,
         importance: Importance = Importance.MEDIUM,
         synonyms: tuple[Synonym, ...] = (),
-        also: tuple[str, ...] = (),
+        aliases: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.kind = kind
@@ -126,12 +127,12 @@ class Setting(Generic[T_co]):
         self.doc = doc
         self.read = read
         self.accept = accept
-        self.takes = takes
+        self.expected = expected
         self.write = write or format_value
         self.scope = scope
         self.importance = importance
         self.synonyms = synonyms
-        self.also = also
+        self.aliases = aliases
         # Why the setting has no effect here; empty if it has. See `without_effect`.
         self.no_effect = ""
         self.attribute = ""
@@ -161,14 +162,14 @@ class Setting(Generic[T_co]):
         try:
             return self.read(text.strip())
         except ValueError as error:
-            # `read` may explain the error better than `takes`.
-            reason = str(error) if isinstance(error, InvalidValue) else f"it takes {self.takes}"
+            # `read` may explain the error better than `expected`.
+            reason = str(error) if isinstance(error, InvalidValue) else f"must be {self.expected}"
             raise InvalidSetting(self.name, self.shown(text), reason) from None
 
     def check(self, value: object) -> T_co:
         """Returns the value that a program gave, as the setting keeps it.
 
-        Raises `InvalidValue`. A setting without a rule for the values of programs takes text.
+        Raises `InvalidValue`. A setting without `accept` accepts text only.
         """
         try:
             if self.accept is not None:
@@ -178,7 +179,7 @@ class Setting(Generic[T_co]):
         except ValueError as error:
             if isinstance(error, InvalidValue):
                 raise
-        raise InvalidValue(f"must be {self.takes}")
+        raise InvalidValue(f"must be {self.expected}")
 
     def shown(self, value: object) -> object:
         """Returns the value as an error may show it: the value of a password is hidden."""

@@ -6,17 +6,17 @@ or adds a warning:
 
 1. `zookeeper.connect` chooses the ZooKeeper store, as it does in Kafka up to 3.9.
 2. `broker.id=-1`, and no id at all on ZooKeeper, ask for an id from the store
-   (`broker.id.generation.enable`); it is refused where ids are not given out.
+   (`broker.id.generation.enable`); it is refused where no ids are generated.
 3. Listeners named in `controller.listener.names` belong to KRaft controllers and are not opened.
 4. A broker that belongs to a KRaft quorum of other processes is refused, unless a metadata store
    was chosen: it would start as a cluster of its own.
 5. `log.dirs` wins over `log.dir`; if both are set and differ, a warning says so.
 6. A setting that is obeyed in part only gives a warning. As in Kafka, classic groups cannot be
    switched off.
-7. Protection that would be missing (access rules on ZooKeeper's nodes, TLS to ZooKeeper, secrets
+7. Protection that would be missing (ACLs on ZooKeeper's nodes, TLS to ZooKeeper, secrets
    from a provider) is refused.
 
-`REFUSALS` lists what is refused although Kafka takes it, for the reference of settings.
+`REFUSALS` lists what is refused although Kafka accepts it, for the reference of settings.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ GENERATED_ID: Final = -1
 
 _STORE: Final = "odradek.metadata.store"
 _REFUSED_IF_TRUE: Final = {
-    "zookeeper.set.acl": "nodes in ZooKeeper are written without access rules; set it to false"
+    "zookeeper.set.acl": "nodes in ZooKeeper are written without ACLs; set it to false"
     " and keep other clients away from the ensemble",
     "zookeeper.ssl.client.enable": "the connection to ZooKeeper is not encrypted; set it to false",
 }
@@ -103,7 +103,7 @@ def _warn_of_partly_obeyed(values: dict[str, object], warnings: list[str]) -> No
     threads = values["log_cleaner_threads"]
     assert isinstance(threads, int)
     if threads > 1:
-        warnings.append(f"log.cleaner.threads={threads}: one log at a time is compacted")
+        warnings.append(f"log.cleaner.threads={threads}: one log is compacted at a time")
     protocols = values["group_coordinator_rebalance_protocols"]
     assert isinstance(protocols, tuple)
     declared = GroupSettings.group_coordinator_rebalance_protocols
@@ -121,7 +121,9 @@ def _refuse_missing_protection(given: Mapping[str, str]) -> None:
             raise InvalidSetting(name, "true", reason)
     if providers := given.get("config.providers", "").strip():
         raise InvalidSetting(
-            "config.providers", providers, "values are not looked up; write them into the file"
+            "config.providers",
+            providers,
+            "values are not looked up in providers; write them into the file",
         )
 
 
@@ -150,7 +152,7 @@ def _choose_id(values: dict[str, object], given: Mapping[str, str]) -> None:
         )
     if not on_zookeeper:
         raise InvalidSetting(
-            "node.id", GENERATED_ID, "only brokers on ZooKeeper are given one; choose a number"
+            "node.id", GENERATED_ID, "only brokers on ZooKeeper get a generated id; choose a number"
         )
 
 
@@ -163,16 +165,16 @@ def _leave_out_controller_listeners(values: dict[str, object], given: Mapping[st
         if listeners is None:
             continue
         assert isinstance(listeners, tuple)
-        kept: tuple[Listener, ...] = tuple(
+        client_listeners: tuple[Listener, ...] = tuple(
             listener for listener in listeners if listener.name not in names
         )
-        if not kept and attribute == "listeners":
+        if not client_listeners and attribute == "listeners":
             raise InvalidSetting(
                 "controller.listener.names",
                 given["controller.listener.names"],
                 "no listener is left for clients; there are no separate controllers here",
             )
-        values[attribute] = kept or None
+        values[attribute] = client_listeners or None
 
 
 def _refuse_quorum(values: dict[str, object], given: Mapping[str, str]) -> None:

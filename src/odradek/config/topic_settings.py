@@ -38,7 +38,7 @@ _THROTTLED_REPLICAS = re.compile(r"\d+:\d+")
 def _check_throttled(value: tuple[str, ...]) -> str | None:
     if value == ("*",) or all(_THROTTLED_REPLICAS.fullmatch(part) for part in value):
         return None
-    return "it takes * or a list of partition:broker pairs, as in 0:1,1:2"
+    return "must be * or a list of partition:broker pairs, as in 0:1,1:2"
 
 
 def _synonym(name: str) -> tuple[Synonym, ...]:
@@ -51,31 +51,32 @@ class TopicSettings(Settings):
     cleanup_policy = names(
         "cleanup.policy",
         ("delete",),
-        "What happens to old segments: delete removes them by age and size, compact keeps the "
-        "newest record of each key; both together are possible.",
+        "What happens to old segments: delete (segments are deleted by retention.ms and "
+        "retention.bytes), compact (the last record of each key is kept), or both.",
         choices=("compact", "delete"),
         synonyms=_synonym("log.cleanup.policy"),
     )
     compression_type = string(
         "compression.type",
         "producer",
-        "The codec batches are stored with; producer keeps what the producer sent.",
+        "The compression codec of the batches on disk. producer: batches stay as the producer "
+        "compressed them.",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         synonyms=_synonym("compression.type"),
     )
     compression_gzip_level = integer(
         "compression.gzip.level",
         -1,
-        "How hard gzip works when the broker recompresses: 1 to 9, or -1 for its own choice.",
+        "The gzip level, 1 to 9, if the broker compresses batches. -1: the default of gzip.",
         at_least=1,
         at_most=9,
-        besides=-1,
+        extra_value=-1,
         synonyms=_synonym("compression.gzip.level"),
     )
     compression_lz4_level = integer(
         "compression.lz4.level",
         9,
-        "How hard lz4 works when the broker recompresses.",
+        "The lz4 level if the broker compresses batches.",
         at_least=1,
         at_most=17,
         synonyms=_synonym("compression.lz4.level"),
@@ -83,7 +84,7 @@ class TopicSettings(Settings):
     compression_zstd_level = integer(
         "compression.zstd.level",
         3,
-        "How hard zstd works when the broker recompresses.",
+        "The zstd level if the broker compresses batches.",
         at_least=-131072,
         at_most=22,
         synonyms=_synonym("compression.zstd.level"),
@@ -91,49 +92,54 @@ class TopicSettings(Settings):
     delete_retention_ms = long(
         "delete.retention.ms",
         _DAY_MS,
-        "How long a compacted topic keeps a tombstone, so that readers can see the deletion.",
+        "How long tombstones (records without a value) of a compacted topic are kept. A consumer "
+        "that reads the topic from its start must finish within this time to see all deletions.",
         at_least=0,
         synonyms=_synonym("log.cleaner.delete.retention.ms"),
     )
     file_delete_delay_ms = long(
         "file.delete.delay.ms",
         60_000,
-        "How long a removed segment stays on disk under a .deleted name.",
+        "How long the files of a deleted segment stay on disk, renamed to .deleted, before they "
+        "are removed.",
         at_least=0,
         synonyms=_synonym("log.segment.delete.delay.ms"),
     )
     flush_messages = long(
         "flush.messages",
         MAX_LONG,
-        "Sync to disk after this many records; 1 means every acknowledged record survives a "
-        "power cut.",
+        "The number of records after which the log is flushed to disk with fsync. With 1 every "
+        "acknowledged record survives a power failure.",
         at_least=1,
         synonyms=_synonym("log.flush.interval.messages"),
     )
     flush_ms = long(
         "flush.ms",
         MAX_LONG,
-        "Sync to disk when the oldest unsynced record is this old.",
+        "The maximum time that a record stays in the page cache before the log is flushed to disk "
+        "with fsync.",
         at_least=0,
         synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
     )
     follower_replication_throttled_replicas = names(
         "follower.replication.throttled.replicas",
         (),
-        "Replicas whose catching up is limited on the follower: partition:broker pairs, or *.",
+        "The replicas whose replication is throttled on the follower, as partition:broker pairs, "
+        "or * for all replicas of the topic. See follower.replication.throttled.rate.",
         check=_check_throttled,
     )
     index_interval_bytes = integer(
         "index.interval.bytes",
         4096,
-        "How many bytes of log lie between two entries of the offset index.",
+        "The number of bytes of the log between two entries of the offset index.",
         at_least=0,
         synonyms=_synonym("log.index.interval.bytes"),
     )
     leader_replication_throttled_replicas = names(
         "leader.replication.throttled.replicas",
         (),
-        "Replicas whose catching up is limited on the leader: partition:broker pairs, or *.",
+        "The replicas whose replication is throttled on the leader, as partition:broker pairs, or "
+        "* for all replicas of the topic. See leader.replication.throttled.rate.",
         check=_check_throttled,
     )
     local_retention_bytes = without_effect(
@@ -141,7 +147,8 @@ class TopicSettings(Settings):
         long(
             "local.retention.bytes",
             -2,
-            "Bytes kept locally under tiered storage; -2 means retention.bytes.",
+            "With tiered storage: the maximum size of the local part of a partition. -2: "
+            "retention.bytes.",
             at_least=-2,
             synonyms=_synonym("log.local.retention.bytes"),
         ),
@@ -151,7 +158,7 @@ class TopicSettings(Settings):
         long(
             "local.retention.ms",
             -2,
-            "Age kept locally under tiered storage; -2 means retention.ms.",
+            "With tiered storage: how long segments are kept locally. -2: retention.ms.",
             at_least=-2,
             synonyms=_synonym("log.local.retention.ms"),
         ),
@@ -159,42 +166,46 @@ class TopicSettings(Settings):
     max_compaction_lag_ms = long(
         "max.compaction.lag.ms",
         MAX_LONG,
-        "The longest a record of a compacted topic may wait for compaction.",
+        "The maximum time that a record of a compacted topic can stay uncompacted.",
         at_least=1,
         synonyms=_synonym("log.cleaner.max.compaction.lag.ms"),
     )
     max_message_bytes = integer(
         "max.message.bytes",
         1024 * 1024 + 12,
-        "The largest record batch the topic takes, after compression.",
+        "The largest record batch that the topic accepts, after compression.",
         at_least=0,
         synonyms=_synonym("message.max.bytes"),
     )
     message_timestamp_after_max_ms = long(
         "message.timestamp.after.max.ms",
         _HOUR_MS,
-        "How far a producer's timestamp may lie ahead of the broker's clock.",
+        "How much later than the clock of the broker the timestamp of a record may be. It applies "
+        "to CreateTime only.",
         at_least=0,
         synonyms=_synonym("log.message.timestamp.after.max.ms"),
     )
     message_timestamp_before_max_ms = long(
         "message.timestamp.before.max.ms",
         MAX_LONG,
-        "How far a producer's timestamp may lie behind the broker's clock.",
+        "How much earlier than the clock of the broker the timestamp of a record may be. It "
+        "applies to CreateTime only.",
         at_least=0,
         synonyms=_synonym("log.message.timestamp.before.max.ms"),
     )
     message_timestamp_type = string(
         "message.timestamp.type",
         "CreateTime",
-        "Whose time a record carries: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        "Which timestamp a record has: the time at which the producer created it (CreateTime) or "
+        "at which the broker appended it (LogAppendTime).",
         choices=("CreateTime", "LogAppendTime"),
         synonyms=_synonym("log.message.timestamp.type"),
     )
     min_cleanable_dirty_ratio = decimal(
         "min.cleanable.dirty.ratio",
         0.5,
-        "The share of a compacted log that must be uncompacted before it is worth a pass.",
+        "The minimum ratio of the uncompacted part of a log to the whole log before the log is "
+        "compacted.",
         at_least=0,
         at_most=1,
         synonyms=_synonym("log.cleaner.min.cleanable.ratio"),
@@ -202,14 +213,15 @@ class TopicSettings(Settings):
     min_compaction_lag_ms = long(
         "min.compaction.lag.ms",
         0,
-        "The shortest time a record stays uncompacted.",
+        "The minimum time that a record of a compacted topic stays uncompacted.",
         at_least=0,
         synonyms=_synonym("log.cleaner.min.compaction.lag.ms"),
     )
     min_insync_replicas = integer(
         "min.insync.replicas",
         1,
-        "With acks=all, a write needs at least this many replicas in sync.",
+        "The minimum number of in-sync replicas for a write with acks=all. With fewer in-sync "
+        "replicas the write fails.",
         at_least=1,
         importance=Importance.HIGH,
         synonyms=_synonym("min.insync.replicas"),
@@ -219,36 +231,42 @@ class TopicSettings(Settings):
         boolean(
             "preallocate",
             False,
-            "Reserve a segment's full size when it is created.",
+            "Allocate the full size of a segment file on disk when it is created.",
             synonyms=_synonym("log.preallocate"),
         ),
     )
     remote_log_copy_disable = without_effect(
         _NO_TIERS,
-        boolean("remote.log.copy.disable", False, "Tiered storage: stop copying segments away."),
+        boolean(
+            "remote.log.copy.disable",
+            False,
+            "With tiered storage: stop copying segments to the remote storage.",
+        ),
     )
     remote_log_delete_on_disable = without_effect(
         _NO_TIERS,
         boolean(
             "remote.log.delete.on.disable",
             False,
-            "Tiered storage: remove the remote copy when it is switched off.",
+            "With tiered storage: delete the remote segments when tiered storage is disabled.",
         ),
     )
     remote_storage_enable = boolean(
-        "remote.storage.enable", False, "Tiered storage, which is not there: true is refused."
+        "remote.storage.enable", False, "Enable tiered storage. Odradek has none: true is refused."
     )
     retention_bytes = long(
         "retention.bytes",
         -1,
-        "Remove the oldest segments of a partition that is larger than this; -1 means no limit.",
+        "The maximum size of a partition. If it is larger, its oldest segments are deleted "
+        "(cleanup.policy=delete). -1: no limit.",
         importance=Importance.HIGH,
         synonyms=_synonym("log.retention.bytes"),
     )
     retention_ms = long(
         "retention.ms",
         _WEEK_MS,
-        "Remove segments whose newest record is older than this; -1 means never.",
+        "How long records are kept. A segment is deleted when its newest record is older than "
+        "this (cleanup.policy=delete). -1: no limit.",
         at_least=-1,
         importance=Importance.HIGH,
         synonyms=(
@@ -260,7 +278,7 @@ class TopicSettings(Settings):
     segment_bytes = integer(
         "segment.bytes",
         1 << 30,
-        "The size at which a new segment begins.",
+        "The maximum size of a segment file. When it is reached, a new segment is rolled.",
         # The minimum of Kafka 4 is a megabyte; tests and old tools use smaller segments.
         at_least=14,
         importance=Importance.HIGH,
@@ -269,28 +287,31 @@ class TopicSettings(Settings):
     segment_index_bytes = integer(
         "segment.index.bytes",
         10 * 1024 * 1024,
-        "The size at which a segment's offset index is full and a new segment begins.",
+        "The maximum size of the offset index of a segment. When it is reached, a new segment is "
+        "rolled.",
         at_least=4,
         synonyms=_synonym("log.index.size.max.bytes"),
     )
     segment_jitter_ms = long(
         "segment.jitter.ms",
         0,
-        "A random part of segment.ms taken off, so that segments do not all roll at once.",
+        "The maximum random time that is subtracted from segment.ms, so that not all segments are "
+        "rolled at the same time.",
         at_least=0,
         synonyms=(Synonym("log.roll.jitter.ms"), hours("log.roll.jitter.hours", at_least=0)),
     )
     segment_ms = long(
         "segment.ms",
         _WEEK_MS,
-        "The age at which a new segment begins even if the old one is not full.",
+        "The age at which a new segment is rolled, also if the current segment is not full.",
         at_least=1,
         synonyms=(Synonym("log.roll.ms"), hours("log.roll.hours", at_least=1)),
     )
     unclean_leader_election_enable = boolean(
         "unclean.leader.election.enable",
         False,
-        "Let a replica that is not in sync become leader: the partition lives, records are lost.",
+        "Allow a replica that is not in the ISR to be elected leader if no in-sync replica is "
+        "alive. The partition becomes available again, but records can be lost.",
         importance=Importance.HIGH,
         synonyms=_synonym("unclean.leader.election.enable"),
     )
@@ -365,7 +386,7 @@ def check_topic_overrides(overrides: Mapping[str, str | None], defaults: TopicSe
     for name, text in overrides.items():
         setting = topic_setting(name, text)
         if text is None:
-            raise InvalidSetting(name, "null", f"it takes {setting.takes}")
+            raise InvalidSetting(name, "null", f"must be {setting.expected}")
         values[setting.attribute] = setting.parse(text)
     _check_together(TopicSettings(values))
 
@@ -410,7 +431,7 @@ def _broker_settings_of(setting: Setting[object]) -> dict[str, Setting[object]]:
                 default,
                 setting.doc if synonym.name == setting.name else f"{doc} {setting.doc}",
                 read=setting.read,
-                takes=setting.takes,
+                expected=setting.expected,
                 write=setting.write,
                 scope=scope,
                 importance=setting.importance,

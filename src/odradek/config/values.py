@@ -34,7 +34,7 @@ _MAX_SHOWN: Final = 100
 
 
 class InvalidValue(ValueError):
-    """A text or a value that a setting does not take; the message says what it takes."""
+    """A text or a value that a setting does not accept; the message says what is accepted."""
 
 
 def in_a_line(value: object) -> str:

@@ -2,7 +2,7 @@
 
 There are two kinds. A setting that is declared with `setting.without_effect` is described by
 DescribeConfigs like any other. The settings in this file have no declaration: they are accepted,
-so that a file written for Kafka works. `reason` answers for both kinds. `sentence` is the line that
+so that a file written for Kafka works. `reason` knows both kinds. `sentence` is the line that
 the broker logs once, at start, about settings with another value than their default.
 
 A setting that gets an effect is removed from here and gets a declaration of its own.
@@ -21,7 +21,7 @@ _REASONS: Final = {
         num.replica.alter.log.dirs.threads group.coordinator.threads=4
         group.coordinator.background.threads=2 group.coordinator.new.enable=true
         """,
-    "there is no KRaft quorum: odradek.metadata.store says where metadata are": """
+    "there is no KRaft quorum: see odradek.metadata.store": """
         process.roles controller.listener.names control.plane.listener.name
         early.start.listeners initial.broker.registration.timeout.ms=60000
         broker.heartbeat.interval.ms=2000 broker.session.timeout.ms=9000
@@ -41,7 +41,7 @@ _REASONS: Final = {
         kafka.metrics.reporters kafka.metrics.polling.interval.secs=10
         auto.include.jmx.reporter=true security.providers
         """,
-    "requests that wait are found without a purgatory": """
+    "there is no purgatory that must be purged": """
         fetch.purgatory.purge.interval.requests=1000
         producer.purgatory.purge.interval.requests=1000
         delete.records.purgatory.purge.interval.requests=1
@@ -58,13 +58,13 @@ _REASONS: Final = {
         alter.log.dirs.replication.quota.window.size.seconds=1
         """,
     "there is no tiered storage": "follower.fetch.last.tiered.offset.enable",
-    "metrics are not sampled by windows": """
+    "metrics have no sample windows": """
         metrics.num.samples=2 metrics.recording.level=INFO metrics.sample.window.ms=30000
         telemetry.max.bytes=1048576
         """,
-    # Refused if they ask for something (`stock_files.REFUSALS`).
-    "it takes true and false": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
-    "values are not looked up": "config.providers",
+    # Refused with other values (`stock_files.REFUSALS`).
+    "only false is accepted": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
+    "values are not looked up in providers": "config.providers",
     "every listener is PLAINTEXT": """
         connections.max.reauth.ms=0 connection.failed.authentication.delay.ms=100
         """,
@@ -74,10 +74,9 @@ _REASONS: Final = {
 }
 
 _PREFIXES: Final = {
-    "controller.quorum.": "there is no KRaft quorum: odradek.metadata.store says where metadata"
-    " are",
-    "metadata.": "there is no KRaft quorum: odradek.metadata.store says where metadata are",
-    "zookeeper.": "the broker's client of ZooKeeper cannot be set up in this way",
+    "controller.quorum.": "there is no KRaft quorum: see odradek.metadata.store",
+    "metadata.": "there is no KRaft quorum: see odradek.metadata.store",
+    "zookeeper.": "the broker's ZooKeeper client has no such setting",
     "remote.": "there is no tiered storage",
     "rsm.config.": "there is no tiered storage",
     "rlmm.config.": "there is no tiered storage",
@@ -89,9 +88,9 @@ _PREFIXES: Final = {
     "ssl.": "every listener is PLAINTEXT",
     "sasl.": "every listener is PLAINTEXT",
     "listener.name.": "every listener is PLAINTEXT",
-    "metrics.context.": "metrics are not sampled by windows",
-    "config.providers.": "config.providers itself is refused",
-    "confluent.": "it belongs to Confluent's server",
+    "metrics.context.": "metrics have no sample windows",
+    "config.providers.": "config.providers is refused",
+    "confluent.": "it is a setting of Confluent Server",
 }
 
 

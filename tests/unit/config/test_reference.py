@@ -37,7 +37,7 @@ def test_the_reference_page_is_current() -> None:
 def test_every_setting_stands_once() -> None:
     names = Counter(name for table in sections().values() for name in table)
     assert [name for name, times in names.items() if times > 1] == []
-    others = [other for setting in BrokerSettings.declared.values() for other in setting.also]
+    others = [other for setting in BrokerSettings.declared.values() for other in setting.aliases]
     known = {*BROKER_DECLARED, *others, *TopicSettings.declared, *GROUP_DECLARED, *UNDECLARED}
     known |= {f"{prefix}*" for prefix in PREFIXES} | {refusal.name for refusal in REFUSALS}
     assert set(names) == known

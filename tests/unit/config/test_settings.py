@@ -58,7 +58,7 @@ def test_every_default_is_a_value_the_setting_takes() -> None:
 def test_every_setting_says_what_it_is_for() -> None:
     for setting in [*BROKER_DECLARED.values(), *TopicSettings.declared.values()]:
         assert setting.doc.endswith("."), setting.name
-        assert setting.takes
+        assert setting.expected
 
 
 def test_settings_do_not_change_in_place() -> None:
@@ -75,40 +75,40 @@ def test_settings_do_not_change_in_place() -> None:
     [
         (
             {"num.partitions": "many"},
-            "Invalid value many for num.partitions: it takes a whole number of at least 1",
+            "Invalid value many for num.partitions: must be a whole number of at least 1",
         ),
         (
             {"num.partitions": "0"},
-            "Invalid value 0 for num.partitions: it takes a whole number of at least 1",
+            "Invalid value 0 for num.partitions: must be a whole number of at least 1",
         ),
         (
             {"num.partitions": "1_000"},
-            "Invalid value 1_000 for num.partitions: it takes a whole number of at least 1",
+            "Invalid value 1_000 for num.partitions: must be a whole number of at least 1",
         ),
         (
             {"num.partitions": "2147483648"},
-            "Invalid value 2147483648 for num.partitions: it takes a whole number of at least 1",
+            "Invalid value 2147483648 for num.partitions: must be a whole number of at least 1",
         ),
         (
             {"auto.create.topics.enable": "yes"},
-            "Invalid value yes for auto.create.topics.enable: it takes true or false",
+            "Invalid value yes for auto.create.topics.enable: must be true or false",
         ),
         (
             {"log.cleaner.min.cleanable.ratio": "nan"},
-            "Invalid value nan for log.cleaner.min.cleanable.ratio: it takes a number from 0 to 1",
+            "Invalid value nan for log.cleaner.min.cleanable.ratio: must be a number from 0 to 1",
         ),
         (
             {"log.message.timestamp.type": "createtime"},
             (
                 "Invalid value createtime for log.message.timestamp.type: "
-                "it takes one of CreateTime, LogAppendTime"
+                "must be one of CreateTime, LogAppendTime"
             ),
         ),
         (
             {"log.cleanup.policy": "delete,forget"},
             (
                 "Invalid value delete,forget for log.cleanup.policy: "
-                "it takes a list of compact, delete"
+                "must be a list of compact, delete"
             ),
         ),
         (
@@ -126,12 +126,12 @@ def test_settings_do_not_change_in_place() -> None:
             {"compression.gzip.level": "0"},
             (
                 "Invalid value 0 for compression.gzip.level: "
-                "it takes a whole number from 1 to 9, or -1"
+                "must be a whole number from 1 to 9, or -1"
             ),
         ),
         (
             {"log.roll.hours": "0"},
-            "Invalid value 0 for log.roll.hours: it takes a whole number of at least 1",
+            "Invalid value 0 for log.roll.hours: must be a whole number of at least 1",
         ),
         ({"log.dirs": "/a,/a"}, "Invalid value /a,/a for log.dirs: a directory appears twice"),
         ({"log.dirs": "/a,"}, "Invalid value (empty) for log.dirs: name at least one directory"),
@@ -211,7 +211,7 @@ def test_a_stored_override_that_cannot_be_used_is_reported_not_fatal() -> None:
     assert topic.segment_bytes == DEFAULTS.segment_bytes
     assert topic.retention_ms == 9
     assert topic.problems == (
-        "Invalid value tiny for segment.bytes: it takes a whole number of at least 14",
+        "Invalid value tiny for segment.bytes: must be a whole number of at least 14",
         "preallocate=true has no effect here: segments grow as they are written",
     )
 
@@ -260,7 +260,7 @@ def test_cleanup_policy_as_questions() -> None:
         ),
         (
             {"retention.ms": None},
-            "Invalid value null for retention.ms: it takes a whole number of at least -1",
+            "Invalid value null for retention.ms: must be a whole number of at least -1",
         ),
         (
             {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
@@ -277,7 +277,7 @@ def test_cleanup_policy_as_questions() -> None:
             {"leader.replication.throttled.replicas": "one"},
             (
                 "Invalid value one for leader.replication.throttled.replicas: "
-                "it takes * or a list of partition:broker pairs, as in 0:1,1:2"
+                "must be * or a list of partition:broker pairs, as in 0:1,1:2"
             ),
         ),
     ],
@@ -315,7 +315,7 @@ def test_a_stored_dynamic_value_that_cannot_be_used_is_a_warning() -> None:
     assert settings.max_connections == 10
     assert settings.warnings == (
         (
-            "Invalid value lots for max.connections: it takes a whole number of at least 0; "
+            "Invalid value lots for max.connections: must be a whole number of at least 0; "
             "the stored value is ignored"
         ),
     )
@@ -327,10 +327,10 @@ def test_a_stored_dynamic_value_that_cannot_be_used_is_a_warning() -> None:
         ({"num.partitions": "3"}, True, "it cannot change while the broker runs"),
         ({"broker.id": "3"}, True, "it cannot change while the broker runs"),
         ({"listeners": "PLAINTEXT://:1"}, True, "it cannot change while the broker runs"),
-        ({"max.connections": "x"}, False, "it takes a whole number"),
-        ({"max.connections": None}, False, "it takes a whole number"),
+        ({"max.connections": "x"}, False, "must be a whole number"),
+        ({"max.connections": None}, False, "must be a whole number"),
         ({"advertised.listeners": "OTHER://h:1"}, True, "it cannot change while the broker runs"),
-        ({"log.retention.ms": "0"}, True, "1 and more, or -1"),
+        ({"log.retention.ms": "0"}, True, "at least 1, or -1"),
         ({"log.roll.hours": "2"}, True, "it cannot change while the broker runs"),
     ],
 )

@@ -81,7 +81,9 @@ def test_no_setting_without_effect_is_read() -> None:
 
 
 def test_a_setting_has_one_declaration_or_one_line_in_the_list() -> None:
-    declared = {name for one in BrokerSettings.declared.values() for name in (one.name, *one.also)}
+    declared = {
+        name for one in BrokerSettings.declared.values() for name in (one.name, *one.aliases)
+    }
     assert declared & set(UNDECLARED) == set()
     assert all(not why.endswith(".") for why in PREFIXES.values())
     assert all(not why.endswith(".") for _, why in UNDECLARED.values())

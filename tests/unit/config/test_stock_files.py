@@ -145,7 +145,7 @@ def test_a_broker_without_an_id_gets_one_on_zookeeper_only() -> None:
     assert "broker.id.generation.enable is false" in refusal(
         {"broker.id": "-1", "broker.id.generation.enable": "false", "zookeeper.connect": "z"}
     )
-    assert "it takes a whole number" in refusal({"broker.id": "-2"})
+    assert "must be a whole number" in refusal({"broker.id": "-2"})
     given = settings(zookeeper_connect="z", broker_id="-1").with_id(1001)
     assert (given.node_id, given.odradek_metadata_store) == (1001, "zookeeper")
     (shown,) = describe_broker(given, ["node.id"])
@@ -173,12 +173,14 @@ def test_classes_of_kafka_are_known_by_name_and_others_are_refused() -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     assert settings(replica_selector_class=selector).replica_selector_class == selector
     assert settings(replica_selector_class="").replica_selector_class is None
-    assert "other classes are not loaded" in refusal({"replica.selector.class": "com.example.Mine"})
+    assert "other classes cannot be loaded" in refusal(
+        {"replica.selector.class": "com.example.Mine"}
+    )
 
 
 def test_a_setting_of_which_a_part_is_obeyed_is_warned_about() -> None:
     assert settings(log_cleaner_threads="4").warnings == (
-        "log.cleaner.threads=4: one log at a time is compacted",
+        "log.cleaner.threads=4: one log is compacted at a time",
     )
     name = "group.coordinator.rebalance.protocols"
     for kind in ("share", "streams"):

@@ -79,7 +79,7 @@ class ConsumerSettings(ClientSettings):
             None,
             "Turns bytes into a key: a function, or string, integer, long, double, json, bytes.",
             accept=_check_deserializer,
-            takes="a function, or the name of a deserializer",
+            expected="a function, or the name of a deserializer",
             kind=Kind.CLASS,
         )
     )
@@ -89,7 +89,7 @@ class ConsumerSettings(ClientSettings):
             None,
             "Turns bytes into a value: a function, or string, integer, long, double, json, bytes.",
             accept=_check_deserializer,
-            takes="a function, or the name of a deserializer",
+            expected="a function, or the name of a deserializer",
             kind=Kind.CLASS,
         )
     )
@@ -132,7 +132,7 @@ class ConsumerSettings(ClientSettings):
             "Where to start without a valid position: earliest, latest, none (raise), or"
             " by_duration:PT1H (that long ago).",
             accept=_check_offset_reset,
-            takes="earliest, latest, none or by_duration:PnDTnHnMnS",
+            expected="earliest, latest, none or by_duration:PnDTnHnMnS",
         )
     )
     isolation_level: str = option(
@@ -204,7 +204,7 @@ class ConsumerSettings(ClientSettings):
             "How partitions are shared: range, roundrobin, sticky, cooperative-sticky, or your"
             " own.",
             accept=_check_assignors,
-            takes="names of assignors",
+            expected="names of assignors",
             kind=Kind.LIST,
         )
     )

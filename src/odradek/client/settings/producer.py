@@ -48,7 +48,7 @@ class ProducerSettings(ClientSettings):
             None,
             "Turns a key into bytes: a function, or string, integer, long, double, json, bytes.",
             accept=_check_serializer,
-            takes="a function, or the name of a serializer",
+            expected="a function, or the name of a serializer",
             kind=Kind.CLASS,
         )
     )
@@ -58,7 +58,7 @@ class ProducerSettings(ClientSettings):
             None,
             "Turns a value into bytes: a function, or string, integer, long, double, json, bytes.",
             accept=_check_serializer,
-            takes="a function, or the name of a serializer",
+            expected="a function, or the name of a serializer",
             kind=Kind.CLASS,
         )
     )
@@ -99,7 +99,7 @@ class ProducerSettings(ClientSettings):
             "1 (fast) to 9 (small); -1 is the usual one.",
             at_least=1,
             at_most=9,
-            besides=-1,
+            extra_value=-1,
         )
     )
     compression_lz4_level: int = option(
@@ -171,7 +171,7 @@ class ProducerSettings(ClientSettings):
             "default",
             "Where records go: default (by key, else sticky), round_robin, or a function.",
             accept=_check_partitioner,
-            takes="default, round_robin, or a function",
+            expected="default, round_robin, or a function",
             kind=Kind.CLASS,
         )
     )

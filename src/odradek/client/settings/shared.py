@@ -59,7 +59,7 @@ class ClientSettings(ProgramSettings):
             ("localhost:9092",),
             "Brokers to learn the cluster from: host:port, several with commas or as a list.",
             accept=_check_bootstrap_servers,
-            takes="a list of host:port separated by commas",
+            expected="a list of host:port separated by commas",
             kind=Kind.LIST,
         )
     )
@@ -72,7 +72,7 @@ class ClientSettings(ProgramSettings):
             "PLAINTEXT",
             "How to talk to brokers; PLAINTEXT is what there is so far.",
             accept=_check_security_protocol,
-            takes="PLAINTEXT",
+            expected="PLAINTEXT",
         )
     )
     request_timeout_ms: int = option(
