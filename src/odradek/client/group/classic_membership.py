@@ -25,6 +25,7 @@ from odradek.client.errors import ClientError, is_retriable
 from odradek.client.group.assignment import Ownership
 from odradek.client.group.assignors import Assignor, Remembering
 from odradek.client.group.leader import GroupLeader, by_topic
+from odradek.client.group.member_fault import MemberFault
 from odradek.client.group.offsets import GroupMetadata
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
@@ -83,7 +84,6 @@ class ClassicMembership:
         ownership: Ownership,
         gate: PollGate,
     ) -> None:
-        self.fault: BaseException | None = None
         self._cluster = cluster
         self._settings = settings
         self._coordinator = coordinator
@@ -102,7 +102,7 @@ class ClassicMembership:
         self._rejoin = asyncio.Event()
         self._rejoin_reason = "the consumer is new"
         self._beating = asyncio.Event()
-        self._fault_seen = asyncio.Event()
+        self._fault = MemberFault(group_id, settings.group_instance_id)
         self._leader = GroupLeader(cluster, subscription)
 
     # Called by the group
@@ -140,20 +140,12 @@ class ClassicMembership:
             if generation == self._generation:
                 self.request_rejoin("the group is rebalancing")
         elif code == ErrorCode.FENCED_INSTANCE_ID:
-            self._fail(_fenced(self._group_id, self._settings.group_instance_id))
+            self._fail(error_for(code))
         elif code in _DROPPED and generation == self._generation:
             self._drop_out(_DROPPED[code])
 
     def take_fault(self) -> BaseException | None:
-        """Returns the error that poll() must raise, if there is one.
-
-        A fenced member stays fenced; after any other error the member joins again.
-        """
-        fault = self.fault
-        if fault is not None and not _is_final(fault):
-            self.fault = None
-            self._fault_seen.set()
-        return fault
+        return self._fault.take()
 
     # The task
 
@@ -192,7 +184,7 @@ class ClassicMembership:
                     await failures.wait()
                 else:
                     self._fail(error)
-                    await self._fault_seen.wait()
+                    await self._fault.wait_until_taken()
                 continue
             await self._complete(joined, assignment)
             return
@@ -385,9 +377,8 @@ class ClassicMembership:
 
     def _fail(self, error: BaseException) -> None:
         """Makes the next poll() raise the error."""
-        self.fault = error
-        self._fault_seen.clear()
-        if _is_final(error):
+        self._fault.record(error)
+        if self._fault.is_final:
             self._generation = -1
             self._is_stable = False
             self._beating.clear()
@@ -486,15 +477,3 @@ class ClassicMembership:
 
 _AT_ONCE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}
 _OF_MEMBERS = {*_DROPPED, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID}
-
-
-def _is_final(error: BaseException) -> bool:
-    return isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID
-
-
-def _fenced(group_id: str, instance_id: str | None) -> KafkaError:
-    return error_for(
-        ErrorCode.FENCED_INSTANCE_ID,
-        f"Another consumer of group {group_id} runs as group.instance.id={instance_id}:"
-        " give each its own, and close this one.",
-    )

@@ -22,6 +22,7 @@ from odradek.client.consumer.poll_gate import PollGate
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, UnsupportedVersion, is_retriable
 from odradek.client.group.assignment import Ownership
+from odradek.client.group.member_fault import MemberFault
 from odradek.client.group.offsets import GroupMetadata
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
@@ -91,8 +92,7 @@ class ConsumerMembership:
         self._ids: dict[str, TopicId] = {}
         self._target_changed = asyncio.Event()
         self._now = asyncio.Event()
-        self._fault: BaseException | None = None
-        self._fault_seen = asyncio.Event()
+        self._fault = MemberFault(group_id, settings.group_instance_id)
         self._out_because = ""
 
     # Called by the group
@@ -126,15 +126,7 @@ class ConsumerMembership:
             self._now.set()
 
     def take_fault(self) -> BaseException | None:
-        """Returns the error that poll() must raise, if there is one.
-
-        A fenced member stays fenced; after any other error the member joins again.
-        """
-        fault = self._fault
-        if fault is not None and not _is_final(fault):
-            self._fault = None
-            self._fault_seen.set()
-        return fault
+        return self._fault.take()
 
     # The task
 
@@ -153,8 +145,7 @@ class ConsumerMembership:
                 continue
             if self._epoch == _OUT:
                 await self._join_again()
-            if self._fault is not None:
-                await self._fault_seen.wait()
+            await self._fault.wait_until_taken()
             self._now.clear()
             try:
                 await self._beat_once()
@@ -376,15 +367,9 @@ class ConsumerMembership:
 
     def _fail(self, error: BaseException) -> None:
         """Makes the next poll() raise the error."""
-        if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
-            error = error_for(
-                error.code,
-                f"Another consumer of group {self._group_id} runs as group.instance.id="
-                f"{self._settings.group_instance_id}: give each its own, and close this one.",
-            )
+        self._fault.record(error)
+        if self._fault.is_final:
             self._epoch = _OUT
-        self._fault = error
-        self._fault_seen.clear()
         self._gate.wake()
 
     async def leave(self, reason: str) -> None:
@@ -409,7 +394,3 @@ class ConsumerMembership:
             )
         except (ClientError, KafkaError) as error:
             _log.info("group %s: the last heartbeat failed: %s", self._group_id, error)
-
-
-def _is_final(error: BaseException) -> bool:
-    return isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID
