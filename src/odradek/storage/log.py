@@ -443,7 +443,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
         elif offset < self._offsets.end:
             if self._local.truncate(offset):
-                self.directory.on_truncation(self)
+                self.directory.on_truncation.notify(self)
             else:
                 self.truncate_fully_and_start_at(start)
 
@@ -451,7 +451,7 @@ class Log:
         """Empties the log; the next record gets `offset`."""
         self.require_usable()
         self._local.truncate_fully_and_start_at(offset)
-        self.directory.on_truncation(self)
+        self.directory.on_truncation.notify(self)
         # An empty log has no record that a crash could lose.
         self.flusher.flushed.advance(offset)
 

@@ -47,10 +47,6 @@ class InDirectory(Protocol):
         ...
 
 
-def _ignore(*_: object) -> None:
-    """For a directory without a `LogManager`, as tests have them."""
-
-
 class LogDirectory:
     __slots__ = (
         "_deletions",
@@ -107,10 +103,11 @@ class LogDirectory:
         self.must_recover = False
         # Called when a single log went offline (`Log.fail`).
         self.on_log_failure: Subscribers[TopicPartition] = Subscribers()
-        self.on_failure: Callable[[LogDirectory], None] | None = None
-        self.on_full: Callable[[LogDirectory], None] | None = None
+        # Called when the directory went offline, and when it has become full.
+        self.on_failure: Subscribers[LogDirectory] = Subscribers()
+        self.on_full: Subscribers[LogDirectory] = Subscribers()
         # Called when a log was truncated: no checkpoint may claim more than is left of it.
-        self.on_truncation: Callable[[Log], None] = _ignore
+        self.on_truncation: Subscribers[Log] = Subscribers()
         self._deletions: list[tuple[float, int, Callable[[], None]]] = []
         self._tickets = count()
 
@@ -134,8 +131,7 @@ class LogDirectory:
         logs, self.logs = self.logs, {}
         for log in logs:
             log.go_offline(failure)
-        if self.on_failure is not None:
-            self.on_failure(self)
+        self.on_failure.notify(self)
         return failure
 
     @contextmanager
@@ -154,8 +150,7 @@ class LogDirectory:
                 self.reserve.release()
             for log in self.logs:
                 log.refuse_appends(self.full)
-            if self.on_full is not None:
-                self.on_full(self)
+            self.on_full.notify(self)
         return self.full
 
     def find_room(self) -> bool:

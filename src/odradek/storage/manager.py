@@ -107,10 +107,10 @@ class LogManager:
             for path in settings.data_directories
         ]
         for directory in self.directories:
-            directory.on_failure = self._directory_failed
+            directory.on_failure.add(self._directory_failed)
             directory.on_log_failure.add(self.on_log_failure.notify)
-            directory.on_full = self._directory_full
-            directory.on_truncation = self.checkpoints.truncated
+            directory.on_full.add(self._directory_full)
+            directory.on_truncation.add(self.checkpoints.truncated)
         self.cleaner = LogCleaner(self, world)
 
     # Starting
