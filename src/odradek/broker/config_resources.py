@@ -1,7 +1,7 @@
 """The resources of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: their types, the ACLs
 that protect them, and changes of their overrides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
@@ -54,6 +54,52 @@ class Resource(Protocol):
 
 
 AnyResource = TypeVar("AnyResource", bound=Resource)
+ResourceResponse_co = TypeVar("ResourceResponse_co", covariant=True)
+
+
+class ResponseType(Protocol[ResourceResponse_co]):
+    """The response struct of a resource, of AlterConfigs or of IncrementalAlterConfigs."""
+
+    def __call__(
+        self,
+        *,
+        error_code: int,
+        error_message: str | None,
+        resource_type: int,
+        resource_name: str,
+    ) -> ResourceResponse_co: ...
+
+
+async def alter_resources(
+    context: RequestContext,
+    resources: list[AnyResource],
+    alter: Callable[[AnyResource], Awaitable[None]],
+    response_type: ResponseType[ResourceResponse_co],
+) -> list[ResourceResponse_co]:
+    """Calls `alter` for each resource that the client may alter, and returns a response for every
+    resource. `alter` raises `ApiError` if it refuses; the other resources are altered all the same.
+    """
+    allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, resources)
+    outcomes: list[tuple[AnyResource, ErrorCode, str | None]] = []
+    for resource in allowed:
+        try:
+            await alter(resource)
+        except ApiError as error:
+            outcomes.append((resource, error.code, error.message))
+        else:
+            outcomes.append((resource, ErrorCode.NONE, None))
+    for resource in denied:
+        code = denial(resource)
+        outcomes.append((resource, code, code.message))
+    return [
+        response_type(
+            error_code=code,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, code, message in outcomes
+    ]
 
 
 async def change_overrides(
@@ -62,31 +108,11 @@ async def change_overrides(
     change: Callable[[Mapping[str, str]], Mapping[str, str]],
     *,
     validate_only: bool,
-) -> tuple[ErrorCode, str | None]:
-    """Replaces the overrides of a resource by `change(overrides)`. Returns the error code and its
-    message: NONE and None if there was no error. `change` is called again if another request has
-    changed the same resource in the meantime (`odradek.cluster.configs`)."""
-    try:
-        await _change(
-            services,
-            resource.resource_type,
-            resource.resource_name,
-            change,
-            validate_only=validate_only,
-        )
-    except ApiError as error:
-        return error.code, error.message
-    return ErrorCode.NONE, None
-
-
-async def _change(
-    services: Services,
-    resource_type: int,
-    name: str,
-    change: Callable[[Mapping[str, str]], Mapping[str, str]],
-    *,
-    validate_only: bool,
 ) -> None:
+    """Replaces the overrides of a resource by `change(overrides)`, or raises `ApiError`. `change`
+    is called again if another request has changed the same resource in the meantime
+    (`odradek.cluster.configs`)."""
+    resource_type, name = resource.resource_type, resource.resource_name
     if resource_type == ConfigResourceType.TOPIC:
         await services.configs.change_topic(name, change, validate_only=validate_only)
     elif resource_type == ConfigResourceType.BROKER:

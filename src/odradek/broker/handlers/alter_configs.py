@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from odradek.broker.config_resources import change_overrides, denial, split_authorized
+from odradek.broker.config_resources import alter_resources, change_overrides
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
-from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
@@ -28,31 +27,18 @@ from odradek.protocol.messages.alter_configs import (
 async def handle(
     services: Services, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    responses = []
-    allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
-    for resource in allowed:
-        code, message = await change_overrides(
+    async def alter(resource: AlterConfigsResource) -> None:
+        await change_overrides(
             services,
             resource,
             partial(_read_overrides, resource),
             validate_only=request.validate_only,
         )
-        responses.append(_result(resource, code, message))
-    for resource in denied:
-        error = denial(resource)
-        responses.append(_result(resource, error, error.message))
-    return AlterConfigsResponse(responses=responses)
 
-
-def _result(
-    resource: AlterConfigsResource, code: ErrorCode, message: str | None
-) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+    responses = await alter_resources(
+        context, request.resources, alter, AlterConfigsResourceResponse
     )
+    return AlterConfigsResponse(responses=responses)
 
 
 def _read_overrides(resource: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str]:

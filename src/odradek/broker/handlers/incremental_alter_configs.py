@@ -9,9 +9,8 @@ from typing import Final
 
 from odradek.broker.config_resources import (
     ConfigResourceType,
+    alter_resources,
     change_overrides,
-    denial,
-    split_authorized,
 )
 from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import alter_loggers
@@ -27,7 +26,6 @@ from odradek.config import (
     alter,
 )
 from odradek.config.consumer_group_settings import GROUP_DECLARED
-from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -42,46 +40,25 @@ from odradek.protocol.messages.incremental_alter_configs import (
 async def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    responses = []
-    allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
-    for resource in allowed:
+    validate_only = request.validate_only
+
+    async def alter(resource: AlterConfigsResource) -> None:
         if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
-            code, message = _alter_loggers(services, resource, validate_only=request.validate_only)
+            alter_loggers(
+                services, resource.resource_name, resource.configs, validate_only=validate_only
+            )
         else:
-            code, message = await change_overrides(
+            await change_overrides(
                 services,
                 resource,
                 partial(_alter_overrides, resource),
-                validate_only=request.validate_only,
+                validate_only=validate_only,
             )
-        responses.append(_result(resource, code, message))
-    for resource in denied:
-        error = denial(resource)
-        responses.append(_result(resource, error, error.message))
-    return IncrementalAlterConfigsResponse(responses=responses)
 
-
-def _result(
-    resource: AlterConfigsResource, code: ErrorCode, message: str | None
-) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+    responses = await alter_resources(
+        context, request.resources, alter, AlterConfigsResourceResponse
     )
-
-
-def _alter_loggers(
-    services: Services, resource: AlterConfigsResource, *, validate_only: bool
-) -> tuple[ErrorCode, str | None]:
-    try:
-        alter_loggers(
-            services, resource.resource_name, resource.configs, validate_only=validate_only
-        )
-    except ApiError as refusal:
-        return refusal.code, refusal.message
-    return ErrorCode.NONE, None
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _alter_overrides(resource: AlterConfigsResource, current: Mapping[str, str]) -> dict[str, str]:
