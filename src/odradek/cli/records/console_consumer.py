@@ -7,8 +7,12 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments
 from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
-from odradek.cli.records.json_output import refuse_with_json
-from odradek.tools.client_properties import client_properties, read_properties
+from odradek.cli.records.output_options import (
+    add_output_arguments,
+    make_formatter,
+    refuse_with_json,
+)
+from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import UsageError
 
 _EXAMPLES = """\
@@ -72,25 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    output = parser.add_argument_group("what to print")
+    output = add_output_arguments(parser)
     output.add_argument(
-        "--formatter-property",
-        metavar="KEY=VALUE",
-        type=key_and_value,
-        action="append",
-        default=[],
-        help="what to print of a record, see below; may be repeated; not with --json",
+        "--formatter-config", metavar="FILE", help="a file of formatter properties; not with --json"
     )
-    output.add_argument("--formatter-config", metavar="FILE", help="the same from a file")
-    output.add_argument("--key-deserializer", metavar="CLASS", help="how to read keys")
-    output.add_argument("--value-deserializer", metavar="CLASS", help="how to read values")
     output.add_argument(
         "--skip-message-on-error",
         action="store_true",
         help="leave out a record that cannot be printed instead of stopping",
-    )
-    output.add_argument(
-        "--json", action="store_true", help="print each record as a line of JSON, for programs"
     )
     output.add_argument(
         "--property",
@@ -115,16 +108,6 @@ def starting_offset(arguments: argparse.Namespace) -> int:
     if not arguments.offset.isdecimal():
         raise UsageError(f"--offset takes a number, earliest or latest, not {arguments.offset!r}")
     return int(arguments.offset)
-
-
-def formatter_properties(arguments: argparse.Namespace) -> dict[str, str]:
-    config = arguments.formatter_config
-    properties = read_properties(config) if config else {}
-    for kind in ("key", "value"):
-        name = getattr(arguments, f"{kind}_deserializer")
-        if name is not None:
-            properties[f"{kind}.deserializer"] = name
-    return properties | dict(arguments.formatter_property)
 
 
 def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
@@ -172,11 +155,5 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from odradek.cli.records.console_actions import print_records
-    from odradek.cli.records.record_formatter import JsonFormatter, RecordFormatter
 
-    formatter = RecordFormatter(formatter_properties(arguments))
-    return asyncio.run(
-        print_records(
-            arguments, JsonFormatter() if arguments.json else formatter, offset, properties
-        )
-    )
+    return asyncio.run(print_records(arguments, make_formatter(arguments), offset, properties))

@@ -4,8 +4,12 @@ command reads the partition."""
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments
-from odradek.cli.parser import key_and_value, positive_number, whole_number
-from odradek.cli.records.json_output import refuse_with_json
+from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.records.output_options import (
+    add_output_arguments,
+    make_formatter,
+    refuse_with_json,
+)
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import UsageError
 
@@ -67,24 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    output = parser.add_argument_group("what to print")
-    output.add_argument(
-        "--formatter-property",
-        metavar="KEY=VALUE",
-        type=key_and_value,
-        action="append",
-        default=[],
-        help="what to print of the record, see below; may be repeated; not with --json",
-    )
-    output.add_argument(
-        "--key-deserializer", metavar="CLASS", help="how to print the key; not with --json"
-    )
-    output.add_argument(
-        "--value-deserializer", metavar="CLASS", help="how to print the value; not with --json"
-    )
-    output.add_argument(
-        "--json", action="store_true", help="print the record as a line of JSON, for programs"
-    )
+    output = add_output_arguments(parser)
     output.add_argument(
         "--stats",
         action="store_true",
@@ -137,14 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
     key = key_bytes(arguments.key, arguments.key_serializer)
     properties = client_properties(arguments, client_id="odradek-get")
     properties["isolation.level"] = arguments.isolation_level
-    from odradek.cli.records.record_formatter import JsonFormatter, RecordFormatter
-
-    formatter_properties = dict(arguments.formatter_property)
-    for kind in ("key", "value"):
-        name = getattr(arguments, f"{kind}_deserializer")
-        if name is not None:
-            formatter_properties.setdefault(f"{kind}.deserializer", name)
-    formatter = JsonFormatter() if arguments.json else RecordFormatter(formatter_properties)
+    formatter = make_formatter(arguments)
     import asyncio
 
     from odradek.cli.records.get_actions import print_newest
