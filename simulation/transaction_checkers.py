@@ -10,13 +10,13 @@ have happened; one whose commit was never asked for must not.
     lost            a transaction whose commit was acknowledged is not visible at the end
     hidden          read_committed sees at the end what the log does not hold, or elsewhere
     zombie          a transaction was committed by a producer after its successor was ready
-    shut out        a producer that was not fenced was told that its id is unknown
+    shut out        a producer that nobody can have fenced was told that its id is unknown
     not once        a record of the input has no output, or more than one
     skipped, backwards, inconsistent, duplicate, moved, unordered: see `checkers`
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -58,6 +58,15 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A producer asks for its identity. Whether it is told, or dies first, is not known yet."""
+
+    transactional_id: str
+    producer: str
+    asked_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """A producer was told its identity. Every producer that was ready before is fenced."""
 
@@ -92,6 +101,7 @@ class TransactionHistory:
 
     log: History = field(default_factory=History)
     attempts: list[Attempt] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
     ready: list[Ready] = field(default_factory=list)
     reads: list[CommittedRead] = field(default_factory=list)
     shut_out: list[ShutOut] = field(default_factory=list)
@@ -102,6 +112,9 @@ class TransactionHistory:
         attempt = Attempt(transactional_id, producer, len(self.attempts), now_s)
         self.attempts.append(attempt)
         return attempt
+
+    def is_asking(self, transactional_id: str, producer: str, now_s: float) -> None:
+        self.asked.append(Asked(transactional_id, producer, now_s))
 
     def is_ready(self, transactional_id: str, producer: str, asked_s: float, now_s: float) -> None:
         self.ready.append(Ready(transactional_id, producer, asked_s, now_s))
@@ -196,19 +209,39 @@ def _zombies(history: TransactionHistory, visible: Visible) -> Iterable[Violatio
 
 
 def _shut_out(history: TransactionHistory) -> Iterable[Violation]:
-    """Only a producer that was fenced, or that exceeded its transaction timeout, may be shut
+    """Only a producer that may be fenced, or that exceeded its transaction timeout, may be shut
     out."""
+    ready = {one.producer: one for one in history.ready}
     for producer in history.shut_out:
-        ready = [r for r in history.ready if r.transactional_id == producer.transactional_id]
-        ready_s = max((r.at_s for r in ready if r.producer == producer.producer), default=inf)
-        is_fenced = any(r.asked_s > ready_s and r.asked_s <= producer.at_s for r in ready)
+        own = ready.get(producer.producer)
         if (
-            not is_fenced
-            and ready_s <= producer.at_s
+            own is not None
             and producer.at_s - producer.began_s < _NO_TIMEOUT_S
+            and not _may_be_fenced(own, producer.at_s, history.asked, ready)
         ):
             detail = f"{producer.producer} at {producer.at_s:.3f}, and nobody had taken its place"
             yield Violation("shut out", producer.transactional_id, detail)
+
+
+def _may_be_fenced(
+    own: Ready, until_s: float, asked: Iterable[Asked], ready: Mapping[str, Ready]
+) -> bool:
+    """Whether another producer can have taken the id after `own`, and before `until_s`.
+
+    A coordinator takes a request at any moment between the question and the answer. So it is not
+    only a producer that asked later that can have come later, but each one whose answer came after
+    `own` had asked: for instance one that was paused while it asked, and asks again when it
+    resumes. One that was never answered, because it was killed or gave up, can have come at any
+    time after it asked: its request may lie in the buffers of a broker that is stopped.
+    """
+    for other in asked:
+        if other.transactional_id != own.transactional_id or other.producer == own.producer:
+            continue
+        answer = ready.get(other.producer)
+        answered_s = inf if answer is None else answer.at_s
+        if other.asked_s <= until_s and answered_s >= own.asked_s:
+            return True
+    return False
 
 
 def fencing_times(ready: Iterable[Ready]) -> dict[str, float]:

@@ -59,6 +59,7 @@ class _Transactional:
             instance = f"{self.name}/{self._producers}"
             producer = Producer(ProducerSettings.from_options(self._options), world=world)
             asked_s = world.clock.monotonic_s()
+            self._history.is_asking(self._transactional_id, instance, asked_s)
             try:
                 await producer.init_transactions()
                 now_s = world.clock.monotonic_s()

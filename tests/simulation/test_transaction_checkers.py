@@ -6,6 +6,7 @@ import pytest
 
 from simulation.transaction_checkers import (
     Attempt,
+    ShutOut,
     TransactionHistory,
     commits_of,
     exactly_once,
@@ -126,6 +127,41 @@ def test_of_two_that_asked_at_once_nobody_is_surely_fenced() -> None:
     history.is_ready("id", "two", 1.0, 2.0)
     history.is_ready("id", "three", 4.0, 5.0)
     assert fencing_times(history.ready) == {"one": 5.0, "two": 5.0}
+
+
+def shut_out(
+    others: dict[str, tuple[float, float | None]], began_s: float = 20.0, at_s: float = 21.0
+) -> list[str]:
+    """The rules broken by a producer that asked at 10, was ready at 11, and is told at `at_s` that
+    its id is unknown. Others asked for the id and were answered (None: never) when they say."""
+    history = TransactionHistory()
+    for producer, (asked_s, ready_s) in {"own": (10.0, 11.0), **others}.items():
+        history.is_asking("id", producer, asked_s)
+        if ready_s is not None:
+            history.is_ready("id", producer, asked_s, ready_s)
+    history.is_asking("another id", "stranger", 12.0)
+    history.shut_out.append(ShutOut("id", "own", began_s, at_s))
+    return found(history)
+
+
+def test_a_producer_whose_place_nobody_took_is_not_shut_out() -> None:
+    assert shut_out({}) == ["shut out"]
+    assert shut_out({"before": (2.0, 9.0)}) == ["shut out"], "it was fenced by `own`"
+    assert shut_out({"later": (22.0, 23.0)}) == ["shut out"], "it asked when that was told"
+
+
+def test_a_successor_shuts_out() -> None:
+    assert shut_out({"later": (12.0, 13.0)}) == []
+    assert shut_out({"not answered yet": (12.0, 23.0)}) == []
+
+
+def test_who_asked_before_and_was_answered_after_may_have_come_later() -> None:
+    assert shut_out({"paused while it asked": (9.0, 15.0)}) == []
+    assert shut_out({"killed while it asked": (9.0, None)}) == []
+
+
+def test_a_transaction_that_may_have_timed_out_may_be_shut_out() -> None:
+    assert shut_out({}, began_s=18.0) == []
 
 
 def test_positions_of_aborted_transactions_were_never_committed() -> None:
