@@ -9,6 +9,7 @@ Not supported, and refused: word boundaries (`\\b`, `\\B`) and Unicode scripts o
 
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from odradek.wording import counted
@@ -32,6 +33,7 @@ def _set_of(characters: Iterable[str]) -> int:
     return bits
 
 
+@lru_cache(maxsize=64)
 def _category(prefix: str) -> int:
     return _set_of(
         character
@@ -44,6 +46,8 @@ _DIGITS: Final = _set_of("0123456789")
 _LOWER: Final = _category("Ll")
 _UPPER: Final = _category("Lu")
 _LETTERS: Final = _LOWER | _UPPER
+# The upper-case letters come in the same order this many bits above the lower-case ones.
+_CASE_SHIFT: Final = _NAME_CHARACTERS.index("A") - _NAME_CHARACTERS.index("a")
 _WORD: Final = _LETTERS | _DIGITS | BIT_OF["_"]
 _HEXADECIMAL: Final = _set_of("0123456789abcdefABCDEF")
 _PUNCTUATION: Final = _set_of("._-")
@@ -353,8 +357,6 @@ def _posix(name: str) -> int:
 
 
 def _both_cases(bits: int) -> int:
-    return bits | _set_of(
-        character.swapcase()
-        for character in _NAME_CHARACTERS
-        if bits & BIT_OF[character] and character.isalpha()
-    )
+    """Adds the other case of each letter of a set. It is called for each character of an expression
+    that ignores case."""
+    return bits | (bits & _LOWER) << _CASE_SHIFT | (bits & _UPPER) >> _CASE_SHIFT

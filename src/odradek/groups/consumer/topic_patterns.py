@@ -6,7 +6,9 @@ while names are matched. Matching reads a name once and never goes back: `(a+)+b
 `a+b`. A name has to match as a whole.
 
 An expression is refused if it is wrong (`topic_pattern_syntax`), too long, becomes too large, or
-takes too long to match. `docs/decisions/0023-topic-patterns.md` says why this is not `google-re2`.
+takes too long to compile or to match. What is counted is the work, not the result: an empty group
+that is repeated a million times adds nothing to the automaton, but each repetition is compiled.
+`docs/decisions/0023-topic-patterns.md` says why this is not `google-re2`.
 """
 
 from collections.abc import Iterable
@@ -30,10 +32,17 @@ __all__ = ["InvalidPattern", "TopicPattern", "topic_pattern"]
 
 _MAX_PATTERN_LENGTH: Final = 2_000
 _MAX_STEPS: Final = 4_000
-# States of the deterministic automaton that are kept. Beyond that it is built again.
-_MAX_STATES: Final = 2_000
-# How many steps all names together may cost: about a tenth of a second.
-_MAX_WORK: Final = 400_000
+# How many nodes may be compiled. A node that is repeated is compiled once for each repetition. The
+# options of an `Either` are nodes too, so this bounds the number of `following` of all steps.
+_MAX_COMPILED_NODES: Final = 10_000
+# What the states of the deterministic automaton that are kept may cost in memory: for each state
+# its steps and its moves. Beyond that the automaton is built again.
+_MAX_STATES_COST: Final = 50_000
+_MOVES_COST: Final = 25
+# How many steps all names of one call of `matching` may cost together, in addition to one look-up
+# for each character: about a tenth of a second.
+_MAX_WORK: Final = 1_000_000
+_MAX_CACHED_PATTERNS: Final = 64
 
 _MATCH: Final = -1
 
@@ -54,6 +63,7 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.steps: list[_Step] = []
+        self._compiled_nodes = 0
 
     def add(self, step: _Step) -> int:
         if len(self.steps) >= _MAX_STEPS:
@@ -62,6 +72,11 @@ class _Compiler:
         return len(self.steps) - 1
 
     def compile(self, node: Node, following: int) -> int:
+        """Adds the steps of a node before the step `following`. Returns the first one; this is
+        `following` itself if the node is empty."""
+        self._compiled_nodes += 1
+        if self._compiled_nodes > _MAX_COMPILED_NODES:
+            raise InvalidPattern("it is too large")
         if isinstance(node, Characters):
             return self.add(_Step(node.bits, (following,)))
         if isinstance(node, Begin):
@@ -116,51 +131,58 @@ class TopicPattern:
         first = compiler.compile(Parser(pattern).parse(), _MATCH)
         self._steps = compiler.steps
         self._states: dict[frozenset[int], _State] = {}
+        self._states_cost = 0
         self._work = 0
         self._start = self._state(self._closure((first,), "begin"))
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
         """Returns the names that match. Raises `InvalidPattern` if they cost too much together."""
         self._work = 0
-        return frozenset(name for name in names if self.matches(name))
+        return frozenset(name for name in names if self._matches(name))
 
-    def matches(self, name: str) -> bool:
+    def _matches(self, name: str) -> bool:
         state = self._start
         for character in name:
-            after = state.moves.get(character)
-            if after is None:
-                after = self._move(state, character)
-            if not after.steps:
+            next_state = state.moves.get(character)
+            if next_state is None:
+                if character not in BIT_OF:
+                    return False
+                next_state = self._move(state, character)
+            if not next_state.steps:
                 return False
-            state = after
+            state = next_state
         return state.accepts
 
     def _move(self, state: _State, character: str) -> _State:
-        bit = BIT_OF.get(character, 0)
+        self._add_work(len(state.steps))
+        bit = BIT_OF[character]
         following: list[int] = []
         for at in state.steps:
             if at != _MATCH and self._steps[at].bits & bit:
                 following += self._steps[at].following
-        after = self._state(self._closure(following, ""))
-        state.moves[character] = after
-        return after
+        next_state = self._state(self._closure(following, ""))
+        state.moves[character] = next_state
+        return next_state
 
     def _state(self, steps: frozenset[int]) -> _State:
-        known = self._states.get(steps)
-        if known is None:
-            if len(self._states) >= _MAX_STATES:
+        state = self._states.get(steps)
+        if state is None:
+            cost = _MOVES_COST + len(steps)
+            if self._states_cost + cost > _MAX_STATES_COST and self._states:
                 self._states.clear()
+                self._states_cost = 0
                 self._start.moves.clear()
-            known = _State(steps, accepts=_MATCH in self._closure(steps, "end"))
-            self._states[steps] = known
-        return known
+            state = _State(steps, accepts=_MATCH in self._closure(steps, "end"))
+            self._states[steps] = state
+            self._states_cost += cost
+        return state
 
     def _closure(self, first: Iterable[int], place: str) -> frozenset[int]:
         """Returns all steps that are reached without a character at this place of the name. Steps
         that wait for the end of the name are kept, to be tried there."""
         found: set[int] = set()
         open_steps = list(first)
-        self._work += len(open_steps)
+        self._add_work(len(open_steps))
         while open_steps:
             at = open_steps.pop()
             if at in found:
@@ -170,13 +192,17 @@ class TopicPattern:
                 continue
             if self._steps[at].when in ("always", place):
                 open_steps += self._steps[at].following
-        self._work += len(found)
-        if self._work > _MAX_WORK:
-            raise InvalidPattern("it takes too long to match")
+                self._work += len(self._steps[at].following)
+        self._add_work(len(found))
         return frozenset(found)
 
+    def _add_work(self, steps: int) -> None:
+        self._work += steps
+        if self._work > _MAX_WORK:
+            raise InvalidPattern("it takes too long to match")
 
-@lru_cache(maxsize=256)
+
+@lru_cache(_MAX_CACHED_PATTERNS)
 def topic_pattern(pattern: str) -> TopicPattern:
     """Raises `InvalidPattern`."""
     return TopicPattern(pattern)
