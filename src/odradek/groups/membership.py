@@ -386,8 +386,8 @@ def _remove(decision: ClassicDecision, leaving: LeavingMember) -> ErrorCode:
         member_id = group.static_members.get(leaving.group_instance_id or "", "")
     try:
         decision.remove(group.check_member(member_id, leaving.group_instance_id))
-    except ApiError as refusal:
-        return refusal.code
+    except ApiError as error:
+        return error.code
     return ErrorCode.NONE
 
 

@@ -17,7 +17,7 @@ The number of tries is bounded: `Contended` says that other changes came first e
 - `write` does steps 3 and the reading back of step 4 for changes of several nodes that are decided
   from the image; the caller decides again while the outcome is not `WRITTEN`, and counts its tries
   with `Tries`.
-- `attempt` is step 3 alone, for callers that handle a refusal in their own way (in-sync sets,
+- `attempt` is step 3 alone, for callers that handle an error in their own way (ISRs,
   registrations, the election of the controller).
 
 Nothing outside `odradek.metadata` calls `MetadataStore.multi` or `MetadataCache.write`; a test
@@ -144,9 +144,9 @@ async def write(
         return Outcome.WRITTEN
     except OutcomeUnknown:
         outcome = Outcome.UNKNOWN
-    except (BadVersion, NodeExists, NoNode, NotEmpty) as refusal:
-        if fence is not None and refusal.path == CONTROLLER_EPOCH:
-            raise Fenced from refusal
+    except (BadVersion, NodeExists, NoNode, NotEmpty) as error:
+        if fence is not None and error.path == CONTROLLER_EPOCH:
+            raise Fenced from error
     await cache.caught_up(*(operation.path for operation in (*checks, *operations)))
     return outcome
 
@@ -182,8 +182,8 @@ async def change_node(
             return before
         try:
             await attempt(cache, *checks, *await _replacement(cache, path, node, after, parents))
-        except (BadVersion, NodeExists, NoNode) as refusal:
-            if refusal.path in requires:
+        except (BadVersion, NodeExists, NoNode) as error:
+            if error.path in requires:
                 raise
             tries.lost_race()
         except OutcomeUnknown:

@@ -163,7 +163,7 @@ class MemorySession(LocalSession):
         try:
             versions = await self._backend.commit(session_id, operations)
         except OperationFailed:
-            # A refusal is ordered after the changes before it: the broker has seen them too.
+            # An error is ordered after the changes before it: the broker has seen them too.
             self._catch_up()
             raise
         if lost is LostReply.HAPPENED:

@@ -169,8 +169,8 @@ class SqliteMetadata:
                 versions = await overlay.plan_in_turns(
                     waiting.session_id, waiting.operations, self.tree.transaction + 1
                 )
-            except MetadataError as refusal:
-                _fail(waiting, refusal)
+            except MetadataError as metadata_error:
+                _fail(waiting, metadata_error)
                 continue
             self.tree.transaction += 1
             together.absorb(overlay)

@@ -42,7 +42,7 @@ EXPIRED: Final = "expired"
 _LENGTH_BYTES: Final = 4
 _MAX_BYTES: Final = 256 * 1024 * 1024
 
-_REFUSALS: Final[dict[str, type[OperationFailed]]] = {
+_ERROR_TYPES: Final[dict[str, type[OperationFailed]]] = {
     kind.__name__: kind for kind in (NodeExists, NoNode, BadVersion, NotEmpty, InvalidPath)
 }
 
@@ -157,9 +157,9 @@ def encode_error(request: int, error: MetadataError) -> list[Any]:
 
 
 def decode_error(kind: str, path: str, message: str) -> MetadataError:
-    refusal = _REFUSALS.get(kind)
-    if refusal is not None:
-        return refusal(path, message.removeprefix(f"{path}: {refusal.reason}"))
+    error_type = _ERROR_TYPES.get(kind)
+    if error_type is not None:
+        return error_type(path, message.removeprefix(f"{path}: {error_type.reason}"))
     if kind == OutcomeUnknown.__name__:
         return OutcomeUnknown()
     if kind == SessionExpired.__name__:

@@ -417,9 +417,9 @@ def _versions(operations: Iterable[Operation], results: list[Any]) -> list[int]:
     versions = []
     for operation, result in zip(operations, results, strict=True):
         if isinstance(result, Exception):
-            refusal = _refusal(operation, result)
-            if refusal is not None:
-                raise refusal
+            error = _operation_error(operation, result)
+            if error is not None:
+                raise error
         versions.append(
             0
             if isinstance(operation, Create)
@@ -430,7 +430,7 @@ def _versions(operations: Iterable[Operation], results: list[Any]) -> list[int]:
     return versions
 
 
-_REFUSALS: Final[dict[type[Exception], type[OperationFailed]]] = {
+_ERROR_TYPES: Final[dict[type[Exception], type[OperationFailed]]] = {
     kazoo.NodeExistsError: NodeExists,
     kazoo.NoNodeError: NoNode,
     kazoo.BadVersionError: BadVersion,
@@ -440,12 +440,14 @@ _REFUSALS: Final[dict[type[Exception], type[OperationFailed]]] = {
 }
 
 
-def _refusal(operation: Operation, error: Exception) -> OperationFailed | OutcomeUnknown | None:
+def _operation_error(
+    operation: Operation, error: Exception
+) -> OperationFailed | OutcomeUnknown | None:
     """Returns the error of one operation; None if it was only rolled back with another one."""
     path = operation.path
     if isinstance(error, kazoo.RolledBackError | kazoo.RuntimeInconsistency):
         return None
     if isinstance(error, kazoo.NoNodeError) and isinstance(operation, Create):
         return NoNode(parent_of(path), f", so {path} cannot be made")
-    refusal = _REFUSALS.get(type(error))
-    return OutcomeUnknown() if refusal is None else refusal(path)
+    error_type = _ERROR_TYPES.get(type(error))
+    return OutcomeUnknown() if error_type is None else error_type(path)

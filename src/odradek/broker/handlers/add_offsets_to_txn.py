@@ -56,8 +56,8 @@ async def _add(
             client_address=context.address,
         )
         answer = await services.transactions.ask(request.transactional_id, command)
-    except ApiError as refusal:
-        return refusal.code
+    except ApiError as error:
+        return error.code
     return answer.error
 
 

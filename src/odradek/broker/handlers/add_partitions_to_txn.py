@@ -99,13 +99,13 @@ async def _add(
     version = context.version
     # A transaction may have tens of thousands of partitions.
     timeslice = Timeslice.of_running_loop()
-    named: set[TopicPartition] = set()
+    requested: set[TopicPartition] = set()
     for topic in transaction.topics:
-        if len(named) > _PARTITIONS_PER_STEP and timeslice.is_over():
+        if len(requested) > _PARTITIONS_PER_STEP and timeslice.is_over():
             await timeslice.next_turn()
         async for indexes in timeslice.batches(topic.partitions, _PARTITIONS_PER_STEP):
-            named.update(TopicPartition(topic.name, index) for index in indexes)
-    partitions = frozenset(named)
+            requested.update(TopicPartition(topic.name, index) for index in indexes)
+    partitions = frozenset(requested)
     unknown = await _unknown(services, partitions, version)
     if unknown:
         return await _answer(
@@ -115,8 +115,10 @@ async def _add(
     if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     knows_abortable = version >= _FIRST_VERSION_WITH_ABORTABLE
-    refusal = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
-    return await _answer(transaction.topics, missing, refusal, error)
+    missing_error = (
+        ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
+    )
+    return await _answer(transaction.topics, missing, missing_error, error)
 
 
 async def _unknown(
@@ -161,8 +163,8 @@ async def _ask(
     )
     try:
         return await services.transactions.ask(transaction.transactional_id, command)
-    except ApiError as refusal:
-        return Added(refusal.code)
+    except ApiError as error:
+        return Added(error.code)
 
 
 async def _answer(

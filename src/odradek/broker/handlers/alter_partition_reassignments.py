@@ -33,27 +33,27 @@ async def handle(
     )
     for topic in request.topics:
         try:
-            refusals = await reassign(
+            errors = await reassign(
                 services.images.cache,
                 topic.name,
                 {partition.partition_index: partition.replicas for partition in topic.partitions},
                 may_change_factor=request.allow_replication_factor_change,
             )
-        except ApiError as refusal:
-            refusals = {partition.partition_index: refusal for partition in topic.partitions}
-        response.responses.append(_response(topic, refusals))
+        except ApiError as error:
+            errors = {partition.partition_index: error for partition in topic.partitions}
+        response.responses.append(_response(topic, errors))
     return response
 
 
-def _response(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> ReassignableTopicResponse:
+def _response(topic: ReassignableTopic, errors: dict[int, ApiError]) -> ReassignableTopicResponse:
     answers = []
     for partition in topic.partitions:
-        refusal = refusals.get(partition.partition_index)
+        error = errors.get(partition.partition_index)
         answers.append(
             ReassignablePartitionResponse(
                 partition_index=partition.partition_index,
-                error_code=ErrorCode.NONE if refusal is None else refusal.code,
-                error_message=None if refusal is None else refusal.message,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
             )
         )
     return ReassignableTopicResponse(name=topic.name, partitions=answers)

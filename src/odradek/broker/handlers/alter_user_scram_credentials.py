@@ -53,8 +53,8 @@ async def handle(
                     f"User {user} is changed {times[user]} times; once a request is allowed.",
                 )
             await _apply(services, change)
-        except ApiError as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
     return AlterUserScramCredentialsResponse(results=results)
 
 

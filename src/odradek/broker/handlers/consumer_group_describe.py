@@ -88,10 +88,8 @@ def _hide_topics(
 async def _describe(services: Services, group_id: str) -> DescribedGroup:
     try:
         found = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
-    except ApiError as refusal:
-        return DescribedGroup(
-            group_id=group_id, error_code=refusal.code, error_message=refusal.message
-        )
+    except ApiError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
     image = services.images.image
     return DescribedGroup(
         group_id=group_id,

@@ -3,11 +3,11 @@
 The response does not wait for other members: there is no barrier in this protocol. Members that
 join at the same time are added together (`broker.consumer_joins`). From version 1 a client makes
 its member id itself and may subscribe by a regular expression (RE2, whole names; no word
-boundaries), which stands for the topics that it may describe.
+boundaries). The expression matches only topics that the member may describe.
 
-A member whose record would be larger than `max.message.bytes` of the internal topic is refused with
-UNKNOWN_SERVER_ERROR, as by Kafka. It is refused before it is added together with other members, so
-that they are not refused with it.
+A member whose record would be larger than `max.message.bytes` of the internal topic gets
+UNKNOWN_SERVER_ERROR, as in Kafka. The size is checked before members are added together, so that
+one large member does not make the others fail.
 """
 
 from collections.abc import Callable
@@ -33,15 +33,15 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 
 _FIRST_VERSION_WITH_OWN_IDS: Final = 1
 # An upper bound for the other fields of a member's record: its address, its timeout and lengths.
-_REST_BYTES: Final = 500
+_MAX_OTHER_FIELDS_BYTES: Final = 500
 
 
 async def handle(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    error = _denial(context, request)
-    if error is not None:
-        return ConsumerGroupHeartbeatResponse(error_code=error)
+    denied = _authorization_error(context, request)
+    if denied is not None:
+        return ConsumerGroupHeartbeatResponse(error_code=denied)
     if "consumer" not in services.settings.broker.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
@@ -51,10 +51,8 @@ async def handle(
             reply = await services.consumer_joins.join(command)
         else:
             reply = await services.groups.ask(request.group_id, command)
-    except ApiError as refusal:
-        return ConsumerGroupHeartbeatResponse(
-            error_code=refusal.code, error_message=refusal.message
-        )
+    except ApiError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     assignment = None
     if reply.assignment is not None:
         assignment = Assignment(
@@ -71,7 +69,9 @@ async def handle(
     )
 
 
-def _denial(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ErrorCode | None:
+def _authorization_error(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ErrorCode | None:
     if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     topics = request.subscribed_topic_names or ()
@@ -93,12 +93,12 @@ def _check_size(
         context.client_id,
     )
     size = size_of_texts(request.subscribed_topic_names or ()) + size_of_texts(texts)
-    check_group_record(services, size + _REST_BYTES, ErrorCode.UNKNOWN_SERVER_ERROR)
+    check_group_record(services, size + _MAX_OTHER_FIELDS_BYTES, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _may_describe(services: Services, context: RequestContext) -> Callable[[str], bool] | None:
     """Returns the function that tells whether the member may describe a topic, or None if it may
-    describe all. A pattern stands for the topics that its member may describe (KIP-848)."""
+    describe all topics. A pattern matches only topics that the member may describe (KIP-848)."""
     if services.authorizer is None:
         return None
     return partial(context.authorize_quietly, Operation.DESCRIBE, ResourceType.TOPIC)
@@ -115,6 +115,7 @@ def _command(
         request.instance_id,
         request.rack_id,
         context.client_id or "",
+        # Kafka stores the host as Java prints an InetAddress without a host name: with a slash.
         f"/{context.connection.address}",
         request.rebalance_timeout_ms,
         None if topics is None else frozenset(topics),

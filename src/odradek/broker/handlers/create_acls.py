@@ -44,16 +44,16 @@ async def handle(
         try:
             services.require_authorizer()
             acl = _acl(creation)
-        except ApiError as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
         else:
             by_resource[acl.resource].append((acl.entry, result))
     for resource, entries in by_resource.items():
         try:
             await services.acls.add(resource, [entry for entry, _ in entries])
-        except ApiError as refusal:
+        except ApiError as error:
             for _, result in entries:
-                result.error_code, result.error_message = refusal.code, refusal.message
+                result.error_code, result.error_message = error.code, error.message
     return CreateAclsResponse(results=results)
 
 

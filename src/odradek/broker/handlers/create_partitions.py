@@ -40,8 +40,8 @@ async def handle(
                 None if assignment is None else [partition.broker_ids for partition in assignment],
                 validate_only=request.validate_only,
             )
-        except ApiError as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
     return CreatePartitionsResponse(results=results + [_denied_result(topic) for topic in denied])
 
 

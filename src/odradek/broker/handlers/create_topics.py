@@ -46,17 +46,16 @@ async def handle(
         result = CreatableTopicResult(name=name, error_message=None)
         results.append(result)
         if not len(results) % _AT_ONCE:
-            await asyncio.sleep(
-                0
-            )  # A refusal awaits nothing, so many of them would stall the event loop.
+            # A topic that fails awaits nothing, so many of them would stall the event loop.
+            await asyncio.sleep(0)
         try:
             if times > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
             created = await services.topics.create(
                 _new_topic(by_name[name]), validate_only=request.validate_only
             )
-        except ApiError as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
             continue
         _show(services, created, result, configs=context.version >= _FIRST_VERSION_WITH_CONFIGS)
     for result in results:

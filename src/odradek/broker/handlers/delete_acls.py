@@ -49,8 +49,8 @@ async def _delete(services: Services, request_filter: DeleteAclsFilter) -> Delet
                         permission_type=entry.permission,
                     )
                 )
-    except ApiError as refusal:
-        result.error_code, result.error_message = refusal.code, refusal.message
+    except ApiError as error:
+        result.error_code, result.error_message = error.code, error.message
     return result
 
 

@@ -30,8 +30,8 @@ async def handle(
         results.append(result)
         try:
             await services.groups.ask(group_id, DeleteGroup(group_id))
-        except ApiError as refusal:
-            result.error_code = refusal.code
+        except ApiError as error:
+            result.error_code = error.code
     results += [
         DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for group_id in denied

@@ -64,8 +64,8 @@ def handle(
                     else Offset(partition_request.offset)
                 )
                 deletions.append(_Deletion(answer, partition, partition.delete_records(upto)))
-            except ApiError as refusal:
-                answer.error_code = refusal.code
+            except ApiError as error:
+                answer.error_code = error.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     response = DeleteRecordsResponse(topics=topics + [_denied_result(topic) for topic in denied])
     return _when_done(services, request.timeout_ms, response, deletions) if deletions else response
@@ -108,8 +108,8 @@ async def _when_done(
                 if is_late:
                     raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
                 undone.append(deletion)
-            except ApiError as refusal:
-                deletion.answer.error_code = refusal.code
+            except ApiError as error:
+                deletion.answer.error_code = error.code
         if not undone:
             return response
         waiting = undone

@@ -73,8 +73,8 @@ async def _delete(services: Services, topic: DeleteTopicState) -> DeletableTopic
             result.topic_id = image.topics[topic.name].topic_id
         topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
         await services.topics.delete(str(result.name), topic_id)
-    except ApiError as refusal:
-        result.error_code, result.error_message = refusal.code, refusal.message
+    except ApiError as error:
+        result.error_code, result.error_message = error.code, error.message
     return result
 
 

@@ -28,8 +28,8 @@ async def handle(
     try:
         services.require_authorizer()
         found = await services.acls.find(read_filter(request))
-    except ApiError as refusal:
-        return DescribeAclsResponse(error_code=refusal.code, error_message=refusal.message)
+    except ApiError as error:
+        return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     return DescribeAclsResponse(
         error_message=None,
         resources=[

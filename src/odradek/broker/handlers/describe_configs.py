@@ -49,8 +49,8 @@ def handle(
         results.append(result)
         try:
             result.configs = _configs(services, resource, request)
-        except ApiError as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
     return DescribeConfigsResponse(
         results=results + [_denied_result(resource) for resource in denied]
     )

@@ -49,12 +49,12 @@ def _denied_result(group_id: str) -> DescribedGroup:
 async def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
     try:
         found = await services.groups.ask(group_id, DescribeGroup(group_id))
-    except ApiError as refusal:
-        if refusal.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            return DescribedGroup(group_id=group_id, error_code=refusal.code)
+    except ApiError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            return DescribedGroup(group_id=group_id, error_code=error.code)
         missing = DescribedGroup(group_id=group_id, group_state="Dead")
         if context.version >= _FIRST_VERSION_WITH_MESSAGE:
-            missing.error_code, missing.error_message = refusal.code, refusal.message
+            missing.error_code, missing.error_message = error.code, error.message
         return missing
     return DescribedGroup(
         group_id=group_id,

@@ -57,8 +57,8 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     response = PartitionResponse(partition_index=index)
     try:
         log = services.replicas.leader(topic, index).log
-    except ApiError as refusal:
-        response.error_code, response.error_message = refusal.code, refusal.message
+    except ApiError as error:
+        response.error_code, response.error_message = error.code, error.message
         return response
     response.active_producers = [
         ProducerState(

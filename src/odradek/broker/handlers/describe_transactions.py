@@ -53,8 +53,8 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
     try:
         describe = DescribeTransaction(transactional_id)
         found = await services.transactions.ask(transactional_id, describe)
-    except ApiError as refusal:
-        state.error_code = refusal.code
+    except ApiError as error:
+        state.error_code = error.code
         return state
     if found is None:
         state.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

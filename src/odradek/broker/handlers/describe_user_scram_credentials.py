@@ -29,9 +29,9 @@ async def handle(
 ) -> DescribeUserScramCredentialsResponse:
     try:
         kept = await services.configs.users()
-    except ApiError as refusal:
+    except ApiError as error:
         return DescribeUserScramCredentialsResponse(
-            error_code=refusal.code, error_message=refusal.message
+            error_code=error.code, error_message=error.message
         )
     known = {user: found for user, settings in kept.items() if (found := _credentials(settings))}
     # A request that names no user asks for all.

@@ -49,15 +49,15 @@ async def handle(
             results = await elect_preferred(services.images.cache, partitions)
         else:
             results = await elect_any(services.images.cache, partitions, services.longest_log)
-    except ApiError as refusal:
-        return ElectLeadersResponse(error_code=refusal.code)
+    except ApiError as error:
+        return ElectLeadersResponse(error_code=error.code)
     return ElectLeadersResponse(replica_election_results=_results(results, asks_for_all))
 
 
 def _results(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult]:
     topics: dict[str, ReplicaElectionResult] = {}
-    for topic_partition, refusal in results.items():
-        if refusal is not None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
+    for topic_partition, error in results.items():
+        if error is not None and error.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
             continue
         topic = topics.setdefault(
             topic_partition.topic, ReplicaElectionResult(topic=topic_partition.topic)
@@ -65,8 +65,8 @@ def _results(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult
         topic.partition_result.append(
             PartitionResult(
                 partition_id=topic_partition.partition,
-                error_code=ErrorCode.NONE if refusal is None else refusal.code,
-                error_message=None if refusal is None else refusal.message,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
             )
         )
     return list(topics.values())

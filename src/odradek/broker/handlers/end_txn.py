@@ -55,8 +55,8 @@ async def _end(services: Services, context: RequestContext, request: EndTxnReque
             client_address=context.address,
         )
         return await services.transactions.ask(request.transactional_id, command)
-    except ApiError as refusal:
-        return Identity(refusal.code)
+    except ApiError as error:
+        return Identity(error.code)
 
 
 HANDLER: Final = Handler(API, handle, permission=CheckedByHandler("WRITE on the transactional id"))

@@ -76,8 +76,8 @@ async def _find(
                 coordinator.host, coordinator.port = listener.host, listener.port
                 return coordinator
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    except ApiError as refusal:
-        coordinator.error_code, coordinator.error_message = refusal.code, refusal.message
+    except ApiError as error:
+        coordinator.error_code, coordinator.error_message = error.code, error.message
     return coordinator
 
 

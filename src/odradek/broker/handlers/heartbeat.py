@@ -22,12 +22,12 @@ async def handle(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     try:
-        error = await services.groups.ask(request.group_id, command)
-    except ApiError as refusal:
-        error = refusal.code
-    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        error = ErrorCode.NONE
-    return HeartbeatResponse(error_code=error)
+        error_code = await services.groups.ask(request.group_id, command)
+    except ApiError as error:
+        error_code = error.code
+    if error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error_code = ErrorCode.NONE
+    return HeartbeatResponse(error_code=error_code)
 
 
 def _error_response(request: HeartbeatRequest, error: ErrorCode) -> HeartbeatResponse:

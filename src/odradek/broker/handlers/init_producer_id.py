@@ -89,8 +89,8 @@ async def _init(
             if identity.error is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 break
             await asyncio.sleep(pause_s)
-    except ApiError as refusal:
-        return Identity(refusal.code)
+    except ApiError as error:
+        return Identity(error.code)
     return identity
 
 

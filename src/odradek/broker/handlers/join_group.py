@@ -44,9 +44,9 @@ async def handle(
     try:
         _check_size(services, request)
         reply = await services.groups.ask(request.group_id, _command(context, request))
-    except ApiError as refusal:
+    except ApiError as error:
         return JoinGroupResponse(
-            error_code=refusal.code, member_id=request.member_id, protocol_name=no_protocol
+            error_code=error.code, member_id=request.member_id, protocol_name=no_protocol
         )
     return JoinGroupResponse(
         error_code=reply.error,

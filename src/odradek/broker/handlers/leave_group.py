@@ -34,8 +34,8 @@ async def handle(
     command = LeaveGroup(request.group_id, leaving)
     try:
         errors = await services.groups.ask(request.group_id, command)
-    except ApiError as refusal:
-        return LeaveGroupResponse(error_code=refusal.code)
+    except ApiError as error:
+        return LeaveGroupResponse(error_code=error.code)
     if context.version < _FIRST_VERSION_WITH_MEMBERS:
         return LeaveGroupResponse(error_code=errors[0])
     return LeaveGroupResponse(
@@ -43,9 +43,9 @@ async def handle(
             MemberResponse(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
-                error_code=error,
+                error_code=error_code,
             )
-            for member, error in zip(members, errors, strict=True)
+            for member, error_code in zip(members, errors, strict=True)
         ]
     )
 
@@ -58,7 +58,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=required_on_group(Operation.READ, _error_response),
-    # The first piece starts a rebalance. It ends when the last of the members have left, or when
-    # the rebalance times out.
+    # A request with more members is split into several commands. The first one starts a rebalance,
+    # which waits until the members of the other commands have left too, or until it times out.
     splitting=[Splitting("members", "members", max_elements=500)],
 )

@@ -28,8 +28,8 @@ def handle(
     groups = []
     try:
         machines = services.groups.machines()
-    except ApiError as refusal:
-        return ListGroupsResponse(error_code=refusal.code)
+    except ApiError as error:
+        return ListGroupsResponse(error_code=error.code)
     for machine in machines:
         groups += machine.listings(request.states_filter, request.types_filter)
     sees_all = context.authorize_cluster_quietly(Operation.DESCRIBE)

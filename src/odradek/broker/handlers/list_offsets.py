@@ -86,8 +86,8 @@ def handle(
                         and not partition.has_reached_epoch_start
                     ):
                         raise ApiError(not_available)
-            except ApiError as refusal:
-                answer.error_code = refusal.code
+            except ApiError as error:
+                answer.error_code = error.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics + [_denied_result(topic) for topic in denied])
 

@@ -39,8 +39,8 @@ def handle(
         found = [
             transaction for transaction in _all(services) if _matches(transaction, request, now_ms)
         ]
-    except ApiError as refusal:
-        return ListTransactionsResponse(error_code=refusal.code)
+    except ApiError as error:
+        return ListTransactionsResponse(error_code=error.code)
     if request.transactional_id_pattern:
         try:
             pattern = topic_pattern(request.transactional_id_pattern)

@@ -72,9 +72,9 @@ async def handle(
                     room=room,
                     committed_only=committed_only,
                 )
-            except ApiError as refusal:
+            except ApiError as error:
                 answer.results = []
-                answer.error_code, answer.error_message = refusal.code, refusal.message
+                answer.error_code, answer.error_message = error.code, error.message
             answers.append(answer)
         topics.append(LookUpTopicResult(name=topic.name, partitions=answers))
     return LookUpResponse(topics=topics + [_denied_result(topic) for topic in denied])

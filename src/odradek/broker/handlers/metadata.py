@@ -249,9 +249,9 @@ async def _answer(
         if not (create and services.settings.broker.auto_create_topics_enable):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await services.topics.create(NewTopic(name))
-    except ApiError as refusal:
-        if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            return MetadataResponseTopic(error_code=refusal.code, name=name)
+    except ApiError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            return MetadataResponseTopic(error_code=error.code, name=name)
     image = services.images.image
     topic = image.topics.get(name)
     if topic is None:

@@ -40,9 +40,9 @@ def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
-        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        denial = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return OffsetCommitResponse(
-            topics=[_denied_result(topic, error) for topic in request.topics]
+            topics=[_denied_result(topic, denial) for topic in request.topics]
         )
     allowed, denied = context.split_authorized(
         Operation.READ,
@@ -96,8 +96,8 @@ def handle(
     )
     try:
         errors = services.groups.begin(command.group_id, command)
-    except ApiError as refusal:
-        return _answer(response, answers, [refusal.code] * len(answers))
+    except ApiError as error:
+        return _answer(response, answers, [error.code] * len(answers))
     if errors.done() and errors.exception() is None:
         return _answer(response, answers, errors.result())
     return _answer_later(response, answers, errors)
@@ -133,8 +133,8 @@ async def _answer_later(
 ) -> OffsetCommitResponse:
     try:
         errors = await commit
-    except ApiError as refusal:
-        errors = [refusal.code] * len(answers)
+    except ApiError as error:
+        errors = [error.code] * len(answers)
     return _answer(response, answers, errors)
 
 
@@ -142,8 +142,8 @@ async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCo
     """Asks the coordinator; returns the error of each offset. If it refuses, all have the same."""
     try:
         return await services.groups.ask(command.group_id, command)
-    except ApiError as refusal:
-        return [refusal.code] * len(command.offsets)
+    except ApiError as error:
+        return [error.code] * len(command.offsets)
 
 
 def _topic(

@@ -32,9 +32,9 @@ async def handle(
     allowed, denied = context.split_authorized(
         Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
-    refused = [_denied_result(topic) for topic in denied]
-    if refused and not allowed:
-        return OffsetDeleteResponse(topics=refused)
+    denied_results = [_denied_result(topic) for topic in denied]
+    if denied_results and not allowed:
+        return OffsetDeleteResponse(topics=denied_results)
     image = services.images.image
     topics = []
     partitions: list[TopicPartition] = []
@@ -54,11 +54,11 @@ async def handle(
     command = DeleteOffsets(request.group_id, tuple(partitions))
     try:
         errors = await services.groups.ask(request.group_id, command)
-    except ApiError as refusal:
-        return OffsetDeleteResponse(error_code=refusal.code, topics=refused)
-    for answer, error in zip(answers, errors, strict=True):
-        answer.error_code = error
-    return OffsetDeleteResponse(topics=topics + refused)
+    except ApiError as error:
+        return OffsetDeleteResponse(error_code=error.code, topics=denied_results)
+    for answer, error_code in zip(answers, errors, strict=True):
+        answer.error_code = error_code
+    return OffsetDeleteResponse(topics=topics + denied_results)
 
 
 def _denied_result(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

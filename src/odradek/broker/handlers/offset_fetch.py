@@ -172,8 +172,8 @@ async def _group(
                     topics[-1].partitions += answer.partitions
                 else:
                     topics.append(answer)
-    except ApiError as refusal:
-        return OffsetFetchResponseGroup(group_id=group_request.group_id, error_code=refusal.code)
+    except ApiError as error:
+        return OffsetFetchResponseGroup(group_id=group_request.group_id, error_code=error.code)
     return OffsetFetchResponseGroup(group_id=group_request.group_id, topics=[*topics, *unknown])
 
 

@@ -41,8 +41,8 @@ def handle(
             try:
                 partition = services.replicas.leader(topic.topic, partition_request.partition)
                 partition.check_epoch(partition_request.current_leader_epoch)
-            except ApiError as refusal:
-                answer.error_code = refusal.code
+            except ApiError as error:
+                answer.error_code = error.code
                 continue
             found = partition.end_of_epoch(LeaderEpoch(partition_request.leader_epoch))
             answer.leader_epoch, answer.end_offset = found

@@ -104,8 +104,8 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
                     else services.replicas.leader(topic.name, data.index)
                 )
                 appended = _append(partition, data, acks, verification, must_wait=room <= 0)
-            except ApiError as refusal:
-                _refuse(answer, refusal)
+            except ApiError as error:
+                _set_error(answer, error)
                 is_refused = True
                 continue
             except TransactionNotOpen:
@@ -234,12 +234,12 @@ async def _append_when_ready(
     return await pending.partition.append_when_ready(pending.validated, append)
 
 
-def _refuse(answer: PartitionProduceResponse, refusal: ApiError) -> None:
-    answer.error_code = refusal.code
-    answer.error_message = refusal.message
+def _set_error(answer: PartitionProduceResponse, error: ApiError) -> None:
+    answer.error_code = error.code
+    answer.error_message = error.message
     answer.record_errors = [
         BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-        for index, message in refusal.record_errors
+        for index, message in error.record_errors
     ]
     answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
@@ -269,8 +269,8 @@ async def _append_slow_batches(
             appended = await _append_when_ready(
                 services, context, pending._replace(validated=validated), request.acks, verification
             )
-        except ApiError as refusal:
-            _refuse(pending.answer, refusal)
+        except ApiError as error:
+            _set_error(pending.answer, error)
         except TransactionNotOpen:
             unopened.append(pending._replace(validated=validated))
         else:
@@ -290,11 +290,11 @@ def _find_again(services: Services, context: RequestContext, partition: Partitio
     topic_partition, topic_id = partition.topic_partition, partition.topic_id
     try:
         return services.replicas.leader_by_id(topic_id, topic_partition.partition)
-    except ApiError as refusal:
+    except ApiError as error:
         knows_ids = context.version >= _FIRST_VERSION_WITH_IDS
-        if refusal.code is not ErrorCode.UNKNOWN_TOPIC_ID or knows_ids:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_ID or knows_ids:
             raise
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from refusal
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from error
 
 
 def _accept(
@@ -364,9 +364,9 @@ async def _join(
                     last_markers=last_markers,
                 )
             )
-        except ApiError as refusal:
+        except ApiError as error:
             for pending in batches:
-                _refuse(pending.answer, as_produce_error(refusal))
+                _set_error(pending.answer, as_produce_error(error))
             return []
     appended = []
     for pending, last_marker in zip(batches, last_markers(), strict=True):
@@ -391,8 +391,8 @@ async def _join(
                     request.acks,
                     verification,
                 )
-        except ApiError as refusal:
-            _refuse(pending.answer, refusal)
+        except ApiError as error:
+            _set_error(pending.answer, error)
         else:
             appended.append((pending.answer, found))
     return appended
@@ -419,9 +419,9 @@ async def _wait_for_acknowledgements(
             async with asyncio.timeout_at(deadline):
                 await appended.acknowledged()
         except TimeoutError:
-            _refuse(answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
-        except ApiError as refusal:
-            _refuse(answer, refusal)
+            _set_error(answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+        except ApiError as error:
+            _set_error(answer, error)
     return _finish(services, context, request, response)
 
 

@@ -41,8 +41,8 @@ async def handle(
     )
     try:
         reply = await services.groups.ask(request.group_id, command)
-    except ApiError as refusal:
-        return SyncGroupResponse(error_code=refusal.code)
+    except ApiError as error:
+        return SyncGroupResponse(error_code=error.code)
     return SyncGroupResponse(
         error_code=reply.error,
         protocol_type=reply.protocol_type,

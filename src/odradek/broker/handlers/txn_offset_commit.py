@@ -114,9 +114,9 @@ async def _commit(
         await services.verifier.join_offsets(
             request.transactional_id, producer, TopicPartition(GROUPS, index), adds=adds
         )
-    except ApiError as refusal:
-        busy = refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds
-        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if busy else refusal.code
+    except ApiError as error:
+        busy = error.code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if busy else error.code
         return [code] * len(offsets)
     command = CommitOffsets(
         request.group_id,

@@ -207,8 +207,8 @@ def _leave(decision: ConsumerDecision, command: LeaveGroup) -> list[ErrorCode]:
             member = _leaving_member(decision.group, leaving)
             if member.member_id in leaving_members:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        except ApiError as refusal:
-            errors.append(refusal.code)
+        except ApiError as error:
+            errors.append(error.code)
         else:
             errors.append(ErrorCode.NONE)
             leaving_members[member.member_id] = member

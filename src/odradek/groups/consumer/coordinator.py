@@ -157,7 +157,7 @@ class ConsumerGroups:
     ) -> GroupOutcome:
         """Adds all members, computes one target assignment, then answers each member."""
         decision: ConsumerDecision | None = None
-        refusals: list[Reply[JoinResult]] = []
+        error_replies: list[Reply[JoinResult]] = []
         joined: list[tuple[ConsumerHeartbeat, Caller[JoinResult], ConsumerMember]] = []
         is_any_changed = False
         for heartbeat, member_caller in command.joins:
@@ -165,19 +165,19 @@ class ConsumerGroups:
                 check_heartbeat(heartbeat, known_assignors(self._settings))
                 decision = decision or self._find(groups, heartbeat, now)
                 before, is_changed = self._update_member(decision, heartbeat)
-            except ApiError as refusal:
-                refusals.append(Reply(member_caller, refusal))
+            except ApiError as error:
+                error_replies.append(Reply(member_caller, error))
             else:
                 joined.append((heartbeat, member_caller, before))
                 is_any_changed |= is_changed
         if decision is None:
-            return Outcome(replies=refusals, subjects=(members_of(command.group_id),))
+            return Outcome(replies=error_replies, subjects=(members_of(command.group_id),))
         if is_any_changed:
             decision.bump_epoch()
         decision.assign_if_due()
         for heartbeat, member_caller, before in joined:
             decision.answer(member_caller, self._reply(decision, heartbeat, before))
-        decision.replies += refusals
+        decision.replies += error_replies
         return decision.outcome_for(caller, None)
 
     def _update_member(
