@@ -25,7 +25,7 @@ from odradek.client import (
     Producer,
     TopicPartition,
 )
-from odradek.client.connection import ApiVersions
+from odradek.client.api_versions import ApiVersions
 from odradek.client.leader_requests import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Self, TypeVar, cast
 
 from odradek import __version__
+from odradek.client.api_versions import ApiVersions, choose_version
 from odradek.client.errors import (
     BadResponse,
     ClientError,
@@ -39,9 +40,6 @@ from odradek.protocol.types import Buffer
 from odradek.world.sockets import set_buffers
 
 R = TypeVar("R", bound=Response)
-
-ApiVersions = Mapping[int, tuple[int, int]]
-"""The lowest and highest version that a broker speaks, by API key."""
 
 _API_VERSIONS_KEY: Final = ApiVersionsRequest.api_key
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -222,21 +220,9 @@ class Connection:
         """Returns the newest version that both sides know, or raises `UnsupportedVersion`."""
         version = self._versions.get(request_class)
         if version is None:
-            version = self._versions[request_class] = self._choose_version(request_class)
+            version = choose_version(request_class, self._api_versions, self.address)
+            self._versions[request_class] = version
         return version if max_version is None else min(version, max_version)
-
-    def _choose_version(self, request_class: type[Request]) -> int:
-        ours, theirs = request_class.versions, self._api_versions.get(request_class.api_key)
-        name = request_class.__name__.removesuffix("Request")
-        if theirs is None:
-            raise UnsupportedVersion(f"{self.address} does not offer {name}")
-        version = min(ours.last, theirs[1])
-        if version < max(ours.first, theirs[0]):
-            raise UnsupportedVersion(
-                f"{self.address} speaks {name} versions {theirs[0]} to {theirs[1]},"
-                f" this client {ours.first} to {ours.last}"
-            )
-        return version
 
     @property
     def address(self) -> str:

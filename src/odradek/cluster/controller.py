@@ -17,11 +17,12 @@ from typing import Final, NamedTuple
 
 from odradek.cluster.elections import (
     after_loss,
-    needs_unclean,
+    has_no_clean_leader,
     out_of_balance,
     partitions_of,
     preferred,
     unclean,
+    unclean_candidates,
 )
 from odradek.cluster.reassignment import finish_reassignments
 from odradek.cluster.state_changes import Decision, change_states
@@ -252,8 +253,13 @@ class Controller:
     async def _elect_unclean(self, topics: Collection[str]) -> None:
         image = self._cache.image
         for topic_partition, partition in partitions_of(image, topics):
-            candidates = needs_unclean(partition, image.brokers)
-            if candidates and self._is_unclean_allowed(image, topic_partition.topic):
+            if not has_no_clean_leader(partition, image.brokers):
+                continue  # Almost always: the settings of the topic need not be read.
+            settings = self._settings.topic(image.topic_overrides(topic_partition.topic))
+            candidates = unclean_candidates(
+                partition, image.brokers, is_enabled=settings.unclean_leader_election_enable
+            )
+            if candidates:
                 elected = await elect_unclean(
                     self._cache,
                     topic_partition,
@@ -263,10 +269,6 @@ class Controller:
                 )
                 if not elected:
                     self._changed = None  # No candidate answered: ask again soon.
-
-    def _is_unclean_allowed(self, image: ClusterImage, topic: str) -> bool:
-        settings = self._settings.topic(image.topic_overrides(topic))
-        return settings.unclean_leader_election_enable
 
     async def _balance(self) -> None:
         settings = self._settings.broker

@@ -1,7 +1,7 @@
 """Decides which replica leads a partition: every such decision is a function here.
 
-Whether an unclean election is allowed, and which of the candidates has the longest log, is found
-out by `controller.elect_unclean`, which then calls `unclean`.
+`unclean_candidates` decides whether an unclean election is allowed, and among which replicas.
+`controller.elect_unclean` asks the candidates how long their logs are, and then calls `unclean`.
 
 Each function takes a partition's state from the image and the live brokers, and returns the state
 to write, or None if nothing is to change. `state_changes` writes it by compare-and-set on the
@@ -154,28 +154,38 @@ def unclean(
 ) -> PartitionState | None:
     """A replica that is not in sync leads; records that only the others have are lost."""
     if (
-        partition.version < 0
-        or partition.leader in live
-        or chosen not in live
+        chosen not in live
         or chosen not in partition.replicas
-        or _first_electable(partition, live) is not None
+        or not has_no_clean_leader(partition, live)
     ):
         return None
     led = _led_by(chosen, partition, (chosen,), controller_epoch)
     return led._replace(is_recovering=True, eligible=())
 
 
-def needs_unclean(
-    partition: PartitionImage, live: Collection[int], *, is_asked_for: bool = False
+def has_no_clean_leader(partition: PartitionImage, live: Container[int]) -> bool:
+    """Returns whether the partition has no leader, and no live replica that is in sync or
+    eligible."""
+    return (
+        partition.version >= 0
+        and partition.leader not in live
+        and _first_electable(partition, live) is None
+    )
+
+
+def unclean_candidates(
+    partition: PartitionImage,
+    live: Container[int],
+    *,
+    is_enabled: bool,
+    is_asked_for: bool = False,
 ) -> list[BrokerId]:
-    """Returns the replicas that could lead a partition of which no replica in sync is live. One
-    that has lost its log is not among them unless an operator asks for the election: the others may
-    be back soon."""
-    if (
-        partition.version < 0
-        or partition.leader in live
-        or _first_electable(partition, live) is not None
-    ):
+    """Returns the replicas that may lead after an unclean election; none if it is not allowed.
+
+    It is allowed if no other replica can lead, and either the topic has
+    `unclean.leader.election.enable` (`is_enabled`) or an operator asks for the election. A replica
+    that has lost its log is a candidate only if an operator asks: the others may be back soon."""
+    if not has_no_clean_leader(partition, live) or not (is_enabled or is_asked_for):
         return []
     empty = () if is_asked_for else partition.last_known
     return [

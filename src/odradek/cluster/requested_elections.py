@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from odradek.cluster.controller import LongestLog, elect_unclean
-from odradek.cluster.elections import needs_unclean, preferred
+from odradek.cluster.elections import preferred, unclean_candidates
 from odradek.cluster.state_changes import change_states
 from odradek.cluster.store_errors import as_api_errors
 from odradek.metadata import ClusterImage, MetadataCache, PartitionImage
@@ -63,7 +63,9 @@ async def elect_any(
         elif partition.leader in image.brokers:
             results[topic_partition] = ApiError(ErrorCode.ELECTION_NOT_NEEDED)
         else:
-            candidates = needs_unclean(partition, image.brokers, is_asked_for=True)
+            candidates = unclean_candidates(
+                partition, image.brokers, is_enabled=False, is_asked_for=True
+            )
             with as_api_errors():
                 elected = bool(candidates) and await elect_unclean(
                     cache, topic_partition, candidates, longest_log

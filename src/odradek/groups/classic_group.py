@@ -225,7 +225,9 @@ class ClassicGroup:
         )
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
-        """Returns the member that sent a request; raises `ApiError` if it may not."""
+        """Returns the member that sent a request. Raises `ApiError` if there is no such member, or
+        if it is a static member that another client with its instance id has replaced: it is
+        fenced."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:

@@ -100,10 +100,12 @@ def test_a_broker_that_lost_its_log_never_leads_others_with_an_empty_one() -> No
             assert after.leader_epoch == one.leader_epoch + 1
             offline = one._replace(**after._asdict())
             assert elections.after_loss(offline, BROKERS, 9) is None
-            waiting = elections.needs_unclean(offline, BROKERS)
+            waiting = elections.unclean_candidates(offline, BROKERS, is_enabled=True)
             assert ME not in waiting
             assert set(waiting) == set(one.replicas) - {ME}
-            asked = elections.needs_unclean(offline, BROKERS, is_asked_for=True)
+            asked = elections.unclean_candidates(
+                offline, BROKERS, is_enabled=False, is_asked_for=True
+            )
             assert set(asked) == set(one.replicas)
             back = elections.restored(offline, ME, 9)
             assert back is not None
@@ -113,7 +115,7 @@ def test_a_broker_that_lost_its_log_never_leads_others_with_an_empty_one() -> No
 
 def test_broker_0_is_somebody() -> None:
     nobody_is_missing = partition((0, 1), NO_LEADER, (0,))
-    assert elections.needs_unclean(nobody_is_missing, (0, 1)) == []
+    assert elections.unclean_candidates(nobody_is_missing, (0, 1), is_enabled=True) == []
     assert elections.after_loss(nobody_is_missing, (0, 1), 9) is not None
 
 
@@ -159,7 +161,8 @@ def test_the_preferred_leader_leads_if_it_is_live_and_in_sync() -> None:
 
 def test_an_unclean_leader_is_taken_only_when_nobody_in_sync_is_there() -> None:
     for one, live in every_case():
-        candidates = elections.needs_unclean(one, live)
+        assert elections.unclean_candidates(one, live, is_enabled=False) == []
+        candidates = elections.unclean_candidates(one, live, is_enabled=True)
         clean = [replica for replica in one.isr if replica in live]
         assert candidates == (
             []
@@ -269,7 +272,7 @@ def test_the_last_one_in_sync_stays_so_if_it_was_merely_killed() -> None:
 
 def test_an_eligible_replica_leads_when_nobody_in_sync_is_there() -> None:
     alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2,))
-    assert elections.needs_unclean(alone, (2, 3)) == []
+    assert elections.unclean_candidates(alone, (2, 3), is_enabled=True) == []
     after = elections.after_loss(alone, (2, 3), 9)
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (2, (2,), (1,))

@@ -73,7 +73,7 @@ async def handle(
         [topic.name or "" for topic in requested_topics] if requested_topics else None,
     )
     topics = [
-        await _answer(services, topic, create=request.allow_auto_topic_creation)
+        await _answer(services, request, topic)
         if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS or _has_only_a_name(topic)
         else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
         for topic in requested_topics
@@ -113,16 +113,17 @@ def _may_look(
         return True  # The id is unknown; the answer says so.
     if not context.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return False
-    would_create = (
-        request.allow_auto_topic_creation
-        and services.settings.broker.auto_create_topics_enable
-        and name not in services.images.image.topics
-    )
     return (
-        not would_create
+        name in services.images.image.topics
+        or not _is_creation_allowed(services, request)
         or context.authorize_cluster_quietly(Operation.CREATE)
         or context.authorize(Operation.CREATE, ResourceType.TOPIC, name)
     )
+
+
+def _is_creation_allowed(services: Services, request: MetadataRequest) -> bool:
+    """Returns whether topics that do not exist are created: the client and the broker allow it."""
+    return request.allow_auto_topic_creation and services.settings.broker.auto_create_topics_enable
 
 
 def _denied_result(context: RequestContext, topic: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -230,7 +231,7 @@ def _has_only_a_name(topic_request: MetadataRequestTopic) -> bool:
 
 
 async def _answer(
-    services: Services, topic_request: MetadataRequestTopic, *, create: bool
+    services: Services, request: MetadataRequest, topic_request: MetadataRequestTopic
 ) -> MetadataResponseTopic:
     image = services.images.image
     if topic_request.topic_id != NO_TOPIC_ID:
@@ -246,7 +247,7 @@ async def _answer(
         return await _topic(image, topic)
     try:
         check_topic_name(name)
-        if not (create and services.settings.broker.auto_create_topics_enable):
+        if not _is_creation_allowed(services, request):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await services.topics.create(NewTopic(name))
     except ApiError as error:

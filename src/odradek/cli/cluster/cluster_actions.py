@@ -2,7 +2,7 @@
 
 import argparse
 
-from odradek.client.connection import ApiVersions
+from odradek.client.api_versions import ApiVersions
 from odradek.client.errors import ClientError
 from odradek.protocol.apis import find_api
 from odradek.tools.admin_session import open_admin

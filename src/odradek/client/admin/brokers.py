@@ -7,8 +7,8 @@ from odradek.client.admin.types import (
     ClusterDescription,
     LogDirectory,
 )
+from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Broker
-from odradek.client.connection import ApiVersions
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import raise_for
 from odradek.protocol.messages.describe_cluster import (

@@ -1,4 +1,4 @@
-"""Fetches records ahead of `poll`, so that it finds them in memory.
+"""Decides what to fetch and when, and fetches ahead of `poll`, which finds the records in memory.
 
 One task (`Fetcher.run`) decides what to fetch; each request runs in a task of its own. There is at
 most one request under way to each broker, in the fetch session with that broker. A partition is
@@ -29,7 +29,6 @@ from odradek.client.errors import (
     ClientError,
     CorruptRecords,
     DeserializationFailed,
-    OffsetOutOfRange,
     is_retriable,
 )
 from odradek.client.retry import may_fetch_again
@@ -216,11 +215,6 @@ class Fetcher:
             state.failures += 1
             state.not_before_s = now_s + backoff.delay_s(state.failures)
 
-    def _delay(self, state: PartitionState) -> None:
-        """Delays the next fetch by `retry.backoff.ms` without counting a failure."""
-        delay_s = self._cluster.retry.request_backoff.delay_s(1)
-        state.not_before_s = self._loop.time() + delay_s
-
     def _set_error(self, states: list[PartitionState], error: BaseException) -> None:
         for state in states:
             state.fault = error
@@ -280,7 +274,7 @@ class Fetcher:
         if next_offset <= state.fetch_offset:
             # The batches end at or before the fetch offset. The same request would get the same
             # response at once.
-            self._delay(state)
+            self._positions.delay_fetch(state)
             return
         fetched = FetchedBatches(
             state.partition,
@@ -309,39 +303,15 @@ class Fetcher:
                 state.partition, hint.leader_id, hint.leader_epoch, endpoints
             )
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._handle_out_of_range(state, requested.offset)
+            self._positions.handle_out_of_range(state, requested.offset)
+            if state.fault is not None:
+                self._notify()
         elif may_fetch_again(error):
             state.preferred_replica = NO_BROKER
             self._back_off([state])
             self._cluster.refresh_soon()
         else:
             self._set_error([state], error)
-
-    def _handle_out_of_range(self, state: PartitionState, offset: int) -> None:
-        if state.preferred_replica != NO_BROKER:
-            # A follower may lag behind, so the leader is asked.
-            state.preferred_replica = NO_BROKER
-            return
-        if state.buffered:
-            # Buffered records are returned first. The next fetch gets the same error, which is
-            # handled then.
-            self._delay(state)
-            return
-        _log.warning(
-            "%s has no offset %d; auto.offset.reset=%s",
-            state.partition,
-            offset,
-            self._settings.auto_offset_reset,
-        )
-        if self._settings.auto_offset_reset == "none":
-            fault = OffsetOutOfRange(
-                f"{state.partition} has no offset {offset} and auto.offset.reset=none:"
-                " call seek() with a valid offset",
-                [state.partition],
-            )
-            self._set_error([state], fault)
-        else:
-            self._positions.reset(state)
 
     # Returning buffered records
 

@@ -1,4 +1,7 @@
-"""The positions of a consumer in its partitions, and how they are looked up and validated.
+"""The positions of a consumer in its partitions: where it starts, and when a position is reset.
+
+Positions are looked up by `auto.offset.reset` (`Positions.reset`), reset when the broker does not
+have the offset (`handle_out_of_range`), and compared with a new leader's log (`_compare`).
 
 A partition's state:
 
@@ -25,7 +28,14 @@ from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.consumer.fetched_batches import FetchedBatches
-from odradek.client.errors import ClientError, LogTruncated, NoOffset, is_retriable
+from odradek.client.errors import (
+    ClientError,
+    LogTruncated,
+    NoOffset,
+    OffsetError,
+    OffsetOutOfRange,
+    is_retriable,
+)
 from odradek.client.leader_requests import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.consumer import BY_DURATION
@@ -183,14 +193,53 @@ class Positions:
 
     def reset(self, state: PartitionState) -> None:
         """Requests a look-up by `auto.offset.reset`, or makes poll() raise if that is none."""
-        policy = self._settings.auto_offset_reset
-        if policy == "none":
-            state.fault = NoOffset(
+        self._reset_or_fail(
+            state,
+            NoOffset(
                 f"{state.partition} has no position and auto.offset.reset=none: call seek()",
                 [state.partition],
-            )
+            ),
+        )
+
+    def handle_out_of_range(self, state: PartitionState, offset: int) -> None:
+        """Decides what follows when a broker's log does not have the offset that was fetched:
+        another fetch, a reset by `auto.offset.reset`, or an error for poll() to raise."""
+        if state.preferred_replica != NO_BROKER:
+            # A follower may lag behind, so the leader is asked.
+            state.preferred_replica = NO_BROKER
             return
-        if policy.startswith(BY_DURATION):
+        if state.buffered:
+            # Buffered records are returned first. The next fetch gets the same error, which is
+            # handled then.
+            self.delay_fetch(state)
+            return
+        policy = self._settings.auto_offset_reset
+        _log.warning("%s has no offset %d; auto.offset.reset=%s", state.partition, offset, policy)
+        self._reset_or_fail(
+            state,
+            OffsetOutOfRange(
+                f"{state.partition} has no offset {offset} and auto.offset.reset=none:"
+                " call seek() with a valid offset",
+                [state.partition],
+            ),
+        )
+
+    def delay_fetch(self, state: PartitionState) -> None:
+        """Delays the next fetch by `retry.backoff.ms` without counting a failure."""
+        delay_s = self._cluster.retry.request_backoff.delay_s(1)
+        state.not_before_s = asyncio.get_running_loop().time() + delay_s
+
+    def _reset_or_fail(
+        self, state: PartitionState, fault: OffsetError, end: EpochEndOffset | None = None
+    ) -> None:
+        """Moves the position to `end` if that is known, or else as `auto.offset.reset` says. If the
+        policy is none, the position stays and poll() raises `fault`."""
+        policy = self._settings.auto_offset_reset
+        if policy == "none":
+            state.fault = fault
+        elif end is not None:
+            state.seek(end.end_offset, end.leader_epoch)
+        elif policy.startswith(BY_DURATION):
             ago_ms = parse_iso_duration_ms(policy.removeprefix(BY_DURATION))
             state.request_reset(max(0, self._clock.now_ms() - ago_ms))
         else:
@@ -365,16 +414,15 @@ class Positions:
         known = end.leader_epoch >= 0 and end.end_offset >= 0
         extent = f"from offset {end.end_offset} on" if known else "somewhere before"
         _log.warning("%s was truncated %s; it was read up to %d", state.partition, extent, position)
-        if self._settings.auto_offset_reset == "none":
-            state.fault = LogTruncated(
+        self._reset_or_fail(
+            state,
+            LogTruncated(
                 f"{state.partition} was truncated {extent} and auto.offset.reset=none:"
                 " call seek() with a valid offset",
                 [state.partition],
-            )
-        elif known:
-            state.seek(end.end_offset, end.leader_epoch)
-        else:
-            self.reset(state)
+            ),
+            end if known else None,
+        )
 
 
 def _needs_lookup(state: PartitionState) -> bool:

@@ -1,8 +1,8 @@
 """Decides what happens to a batch after an attempt to send it, or without one.
 
-A batch is acknowledged, queued again for a retry (within `retries` and `delivery.timeout.ms`),
-split because it is too large for the broker, or failed: refused, expired, or abandoned with its
-producer.
+A batch is acknowledged, queued again for a retry (`_may_retry`), split because it is too large for
+the broker, or failed: refused, expired, or abandoned with its producer. `BatchTimers.take_expired`
+finds the batches for which `delivery.timeout.ms` is over, whether they were sent or not.
 `Sender` calls this object with each outcome. It keeps the sequence numbers (`Idempotence`) and the
 transaction informed, and completes the futures of the records.
 
@@ -128,6 +128,8 @@ class BatchOutcomes:
             self._fail(batch, error, record_errors)
 
     def _may_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
+        """Returns whether a refused batch is sent again: it has attempts left (`retries`), and the
+        error may pass. An idempotent producer also retries errors of sequence numbers."""
         if not self._has_attempts_left(batch):
             return False
         if self._idempotence is None:

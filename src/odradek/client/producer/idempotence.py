@@ -167,18 +167,19 @@ class Idempotence:
         self._unresolved[batch.queue] = None
 
     def may_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
-        """Returns whether a batch that the broker refused is sent again."""
+        """Returns whether a batch that the broker refused may be sent again, and requests another
+        epoch if the broker would refuse its sequence numbers again."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset != -1 and not batch.was_renumbered:
                 self._request_bump(batch.queue)
             return True
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._judge_gap(batch)
+            self._bump_if_gap_is_real(batch)
             return True
         return isinstance(error_for(code), _Retriable)
 
-    def _judge_gap(self, batch: ProducerBatch) -> None:
-        """Returns whether a gap is real: no batch that is still in flight can fill it."""
+    def _bump_if_gap_is_real(self, batch: ProducerBatch) -> None:
+        """Requests another epoch if no batch that is still in flight can fill the gap."""
         state = batch.queue.sequences
         if state.in_flight[:1] == [batch] and (
             state.unresolved_sequence is not None or not batch.was_renumbered

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.client import Admin
-from odradek.client import connection as connections
+from odradek.client.api_versions import ApiVersions
 from odradek.client.connection import Connection
 from odradek.client.errors import (
     MustAbort,
@@ -31,7 +31,7 @@ def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == 1:
         negotiate = Connection._negotiate
 
-        async def without_features(self: Connection) -> connections.ApiVersions:
+        async def without_features(self: Connection) -> ApiVersions:
             found = await negotiate(self)
             self.features = {}
             return found
