@@ -159,10 +159,10 @@ def offset_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> b
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytes:
     """Returns header and payload as one batch, with length and checksum computed."""
-    return b"".join((assemble_head(header, payload), payload))
+    return b"".join((encode_header(header, payload), payload))
 
 
-def assemble_head(header: BatchHeader, payload: Buffer) -> bytes:
+def encode_header(header: BatchHeader, payload: Buffer) -> bytes:
     """Returns the header for a payload, with length and checksum computed."""
     after = _AFTER_CHECKSUM.pack(*header[5:])
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)

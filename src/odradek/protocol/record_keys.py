@@ -14,7 +14,7 @@ from odradek.protocol.compression import (
 )
 from odradek.protocol.record_parser import MalformedRecords, Record, parse_records
 from odradek.protocol.record_walkers import Offsets, Walk
-from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer, TooLargeInside
+from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer, DecompressedBatchTooLarge
 
 _KEYS: Final = Walk(
     "keys with offsets",
@@ -22,19 +22,19 @@ _KEYS: Final = Walk(
     keeps=frozenset({"key"}),
     offsets=Offsets.RISING,
     before=("keys = []", "add = keys.append"),
-    each=("if key is not None: add((delta >> 1, key))",),
+    each=("if key is not None: add((offset_delta >> 1, key))",),
     result="keys",
 )
 _RECORD_AT: Final = Walk(
     "record at an offset",
-    through="delta",
+    through="offset_delta",
     offsets=Offsets.RISING,
     parameters=("data", "count", "target"),
-    each=("if delta >= target: return (start, end) if delta == target else None",),
+    each=("if offset_delta >= target: return (start, end) if offset_delta == target else None",),
 )
 
 
-def open_payload(
+def decompress_payload(
     batch: Buffer, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> bytes:
     """Returns the records of a whole batch, decompressed."""
@@ -44,7 +44,7 @@ def open_payload(
     try:
         return decompress(header.codec, stored, max_bytes)
     except DecompressedTooLarge as error:
-        raise TooLargeInside(str(error)) from error
+        raise DecompressedBatchTooLarge(str(error)) from error
     except MalformedCompression as error:
         raise MalformedRecords(str(error)) from error
 
@@ -61,9 +61,9 @@ def newest_of_key(
     if payload.find(key) < 0:
         return None
     newest = -1
-    for delta, found in parse_keys(payload, header.record_count):
-        if found == key and first_offset <= header.base_offset + delta < end_offset:
-            newest = header.base_offset + delta
+    for offset_delta, record_key in parse_keys(payload, header.record_count):
+        if record_key == key and first_offset <= header.base_offset + offset_delta < end_offset:
+            newest = header.base_offset + offset_delta
     return None if newest < 0 else record_at(payload, header, newest)
 
 

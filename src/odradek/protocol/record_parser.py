@@ -1,11 +1,11 @@
-"""The records of a batch, decompressed: all of them, their times, or only whether they are whole.
+"""Parses the decompressed records of a batch: whole records, timestamps, or only their validity.
 
-`records` owns the batch around them, and `record_walkers` writes the loops and says what they
-check. Every fault is a `MalformedRecords`.
+`records` calls this module for the records of a batch. `record_walkers` generates the loops and
+says what they check. Every fault is a `MalformedRecords`.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from odradek.protocol.record_walkers import (
     MAX_TIMESTAMP,
@@ -21,18 +21,20 @@ __all__ = [
     "MIN_RECORD_BYTES",
     "MalformedRecords",
     "Record",
+    "RecordSummary",
     "check_record",
-    "parse_offset",
-    "parse_outlines",
+    "parse_offset_delta",
     "parse_records",
-    "parse_times",
+    "parse_summaries",
+    "parse_timestamp_deltas",
 ]
 
-_TIME: Final = "(elapsed >> 1) ^ -(elapsed & 1)"
+# The decoded zigzag value of the field.
+_TIMESTAMP_DELTA: Final = "(timestamp_delta >> 1) ^ -(timestamp_delta & 1)"
 
 
 class Record(NamedTuple):
-    """One record. A tuple, because a tuple is the cheapest object Python can make."""
+    """One record. A tuple, because tuples are the cheapest objects to create in Python."""
 
     offset: int
     timestamp_ms: int
@@ -41,7 +43,11 @@ class Record(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-# This walk is the consumer's speed: a record is made without going through its constructor.
+# The timestamp delta of a record, and whether the record has a key.
+RecordSummary: TypeAlias = tuple[int, bool]
+
+
+# This walk limits the speed of consumers, so it makes records without calling their constructor.
 _RECORDS: Final = Walk(
     "records",
     through="headers",
@@ -51,23 +57,25 @@ _RECORDS: Final = Walk(
     before=("records = []", "add = records.append"),
     each=(
         "if append_time_ms is None:",
-        f"    timestamp_ms = base_timestamp_ms + ({_TIME})",
+        f"    timestamp_ms = base_timestamp_ms + ({_TIMESTAMP_DELTA})",
         "else:",
         "    timestamp_ms = append_time_ms",
-        "add(new(Record, (base_offset + (delta >> 1), timestamp_ms, key, value, headers)))",
+        "add(new(Record, (base_offset + (offset_delta >> 1), timestamp_ms, key, value, headers)))",
     ),
     result="records",
     names=(("new", tuple.__new__), ("Record", Record)),
 )
-_TIMES: Final = Walk("times", through="elapsed", each=(f"yield {_TIME}, position",))
-_OUTLINES: Final = Walk(
-    "outlines",
+_TIMESTAMP_DELTAS: Final = Walk(
+    "timestamp deltas", through="timestamp_delta", each=(f"yield {_TIMESTAMP_DELTA}, position",)
+)
+_SUMMARIES: Final = Walk(
+    "summaries",
     through="headers",
     offsets=Offsets.CONSECUTIVE,
     parameters=("data", "count", "first", "position"),
-    before=("outlines = []", "add = outlines.append"),
-    each=(f"add(({_TIME}, not key_length & 1))",),
-    result="outlines, position",
+    before=("summaries = []", "add = summaries.append"),
+    each=(f"add(({_TIMESTAMP_DELTA}, not key_length & 1))",),
+    result="summaries, position",
     ends_with_batch=False,
 )
 _WHOLE_RECORD: Final = Walk(
@@ -97,40 +105,40 @@ def parse_records(
     )
 
 
-def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
-    """Yields each record's timestamp delta, and the position at which its offset delta lies.
+def parse_timestamp_deltas(data: bytes, count: int) -> Iterator[tuple[int, int]]:
+    """Yields the timestamp delta of each record, and the position of its offset delta.
 
-    It passes over the rest of a record, so it takes a third of the time that `parse_records` takes.
+    The rest of each record is skipped, so this takes a third of the time of `parse_records`.
     """
-    return cast("Iterator[tuple[int, int]]", _TIMES.function(data, count))
+    return cast("Iterator[tuple[int, int]]", _TIMESTAMP_DELTAS.function(data, count))
 
 
-def parse_offset(data: bytes, position: int) -> int:
-    """Returns the offset delta that `parse_times` has passed over."""
+def parse_offset_delta(data: bytes, position: int) -> int:
+    """Returns the offset delta at a position that `parse_timestamp_deltas` yielded."""
     try:
         offset_delta, _ = read_zigzag(data, position)
     except (IndexError, OverflowError):
         raise MalformedRecords("a record's offset is out of range") from None
     if offset_delta & 1:
-        raise MalformedRecords("a record's offset lies before its batch")
+        raise MalformedRecords("the offset of a record is less than the base offset of its batch")
     return offset_delta >> 1
 
 
-def parse_outlines(
+def parse_summaries(
     data: bytes, count: int, first: int = 0, position: int = 0
-) -> tuple[list[tuple[int, bool]], int]:
-    """Returns each record's timestamp delta and whether it has a key, and the position behind them.
+) -> tuple[list[RecordSummary], int]:
+    """Returns a summary of each record, and the position after the last of them.
 
-    Record `first` lies at `position`, so a caller can take some records at a time. All fields are
-    checked, and the offsets must be consecutive, as in a batch that a producer makes.
+    Record `first` begins at `position`, so a caller can parse some records at a time. All fields
+    are checked, and the offsets must be consecutive, as in a batch of a producer.
     """
     return cast(
-        "tuple[list[tuple[int, bool]], int]", _OUTLINES.function(data, count, first, position)
+        "tuple[list[RecordSummary], int]", _SUMMARIES.function(data, count, first, position)
     )
 
 
 def check_record(
     data: bytes | bytearray | memoryview, position: int, size: int, offset_delta: int
 ) -> int:
-    """Returns where the record at `position` ends; it must be whole and have this offset delta."""
+    """Checks that the record at `position` is valid and has this offset delta; returns its end."""
     return cast("int", _WHOLE_RECORD.function(data, position, size, offset_delta << 1))

@@ -1,7 +1,8 @@
-"""Looks at the records of a batch without making objects of them: for compaction.
+"""Scans the records of a batch for compaction, without decoding values and headers.
 
-Compaction asks for keys, for what is a tombstone, and where a record begins and ends: survivors
-are copied as bytes. `record_walkers` writes the loops and says what they check.
+Compaction needs the keys, which records are tombstones, and where each record begins and ends,
+because it copies the records that it retains as bytes. `record_walkers` generates the loops and
+says what they check.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from odradek.protocol.varint import encode_varint
 
 
 class ScannedRecord(NamedTuple):
-    """Where a record lies in its batch's payload, its length in front of it included."""
+    """The position of a record in the payload of its batch, with its length field, and its key."""
 
     start: int
     end: int
@@ -39,9 +40,12 @@ _SCANNED: Final = Walk(
     offsets=Offsets.RISING,
     before=("records = []", "add = records.append"),
     each=(
-        "elapsed = (elapsed >> 1) ^ -(elapsed & 1)",
+        "timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)",
         "is_tombstone = data[position] == 1",
-        "add(new(ScannedRecord, (start, end, delta >> 1, elapsed, key, is_tombstone)))",
+        (
+            "add(new(ScannedRecord, "
+            "(start, end, offset_delta >> 1, timestamp_delta, key, is_tombstone)))"
+        ),
     ),
     result="records",
     names=(("new", tuple.__new__), ("ScannedRecord", ScannedRecord)),
@@ -54,23 +58,24 @@ _BOUNDS: Final = Walk(
     result="bounds",
     ends_with_batch=False,
 )
-_TIME: Final = Walk(
-    "time of a record",
-    through="elapsed",
+_TIMESTAMP: Final = Walk(
+    "timestamp of a record",
+    through="timestamp_delta",
     parameters=("data", "position"),
-    result="end - (length >> 1), (elapsed >> 1) ^ -(elapsed & 1), position",
+    result="end - (length >> 1), (timestamp_delta >> 1) ^ -(timestamp_delta & 1), position",
     ends_with_batch=False,
     single_record=True,
 )
 
 
 def scan_keys(data: bytes, count: int) -> tuple[list[bytes | None], list[int]]:
-    """Returns the keys of a batch in which no offset is missing, and which are tombstones."""
+    """Returns the keys of a batch without gaps in its offsets, and the indexes of the
+    tombstones."""
     return cast("tuple[list[bytes | None], list[int]]", _KEYS.function(data, count))
 
 
 def scan_records(data: bytes, count: int) -> list[ScannedRecord]:
-    """Returns every record of a batch in which offsets may be missing."""
+    """Returns every record of a batch, whose offsets may have gaps."""
     return cast("list[ScannedRecord]", _SCANNED.function(data, count))
 
 
@@ -84,19 +89,21 @@ def record_bounds(data: bytes, count: int) -> list[int]:
 
 def timestamp_delta_at(data: bytes, start: int) -> int:
     """Returns the timestamp delta of the record that begins at `start`."""
-    return cast("tuple[int, int, int]", _TIME.function(data, start))[1]
+    return cast("tuple[int, int, int]", _TIMESTAMP.function(data, start))[1]
 
 
 def shift_timestamps(records: Sequence[bytes], by_ms: int) -> list[bytes]:
-    """Returns the same records for a batch whose base timestamp is later by so much."""
+    """Returns the same records for a batch whose base timestamp is later by `by_ms`."""
     shifted = []
     for record in records:
-        attributes, delta_ms, behind = cast("tuple[int, int, int]", _TIME.function(record, 0))
+        attributes, delta_ms, end_of_delta = cast(
+            "tuple[int, int, int]", _TIMESTAMP.function(record, 0)
+        )
         body = b"".join(
             (
                 record[attributes : attributes + 1],
                 encode_varint(delta_ms - by_ms),
-                record[behind:],
+                record[end_of_delta:],
             )
         )
         shifted.append(encode_varint(len(body)) + body)

@@ -2,21 +2,21 @@
 
 Consumers, compaction, the key index and the checks on append each need other fields of each
 record, and a call per field would halve their speed. So each of them declares a `Walk`: the last
-field that it reads, what it keeps, and what it does with each record. From this and from `_FIELDS`
-follows straight-line Python, as `decoder` writes it for messages; `docs/decisions/` says how fast
-it is. A walk is compiled when it is first used, because most processes need one or two of them.
+field that it reads, what it keeps, and what it does with each record. From the walk and `_FIELDS`,
+`_WalkSource` generates straight-line Python, as `decoder` does for messages; decision 22 has the
+measurements. A walk is compiled at its first use, because most processes need one or two of them.
 
-Strictness. All walks check the fields that they read in the same way, and no walk looks behind the
-last field that it reads, except for the record's end:
+Strictness. All walks check the fields that they read in the same way. A walk ignores the fields
+after the last one that it reads, except that it checks where the record ends:
 
 - an integer fits its width (32 bits, 64 for the timestamp delta, which is at most `MAX_TIMESTAMP`);
-- a record ends inside the batch, and nothing is read behind its end;
+- a record ends inside the batch, and nothing is read after its end;
 - a key or value is null (length -1) or has a length that is not negative;
 - offset deltas rise, or are consecutive where the walk says so;
 - the last field ends exactly where the record ends, and the last record where the batch ends.
 
-So a batch that one walk accepts is accepted by each walk that reads fewer fields and asks no more
-of the offsets, and both find the same in it. Bytes are untrusted: every fault is a
+So a batch that one walk accepts is accepted by each walk that reads fewer fields and does not ask
+more of the offsets, and both read the same values. Bytes are untrusted: every fault is a
 `MalformedRecords`, and nothing is allocated that the bytes at hand could not fill.
 """
 
@@ -37,7 +37,7 @@ MIN_RECORD_BYTES: Final = 7
 
 
 class MalformedRecords(MalformedMessage):
-    """The bytes are not a whole, consistent record batch."""
+    """The bytes are not a complete and consistent record batch."""
 
 
 class Kind(Enum):
@@ -61,8 +61,8 @@ class Field(NamedTuple):
 _FIELDS: Final = (
     Field("length", Kind.LENGTH, inline_bytes=2),
     Field("attributes", Kind.BYTE),
-    Field("elapsed", Kind.TIMESTAMP_DELTA, inline_bytes=2),
-    Field("delta", Kind.OFFSET_DELTA, inline_bytes=2),
+    Field("timestamp_delta", Kind.TIMESTAMP_DELTA, inline_bytes=2),
+    Field("offset_delta", Kind.OFFSET_DELTA, inline_bytes=2),
     Field("key", Kind.BYTES),
     Field("value", Kind.BYTES, inline_bytes=2),
     Field("headers", Kind.HEADERS),
@@ -83,12 +83,12 @@ class Offsets(Enum):
 class Walk:
     """A loop over records. The statements are Python source.
 
-    In `each` these names are set for the record at hand: `elapsed`, `delta`, `key_length` and
-    `value_length`, still zigzagged; `key`, `value` and `headers` if `keeps` names them; `start`,
-    its length included, and `end`; `position`, behind the last field that was read. The parameters
-    always have `data`, and `count` unless the walk is of a `single_record`; `position`, `size`,
-    `first` (the index of the first record) and `expected` (an offset delta, doubled) may be among
-    them.
+    In `each` these names are set for the record at hand: `timestamp_delta`, `offset_delta`,
+    `key_length` and `value_length`, still zigzag-encoded; `key`, `value` and `headers` if `keeps`
+    names them; `start`, its length included, and `end`; `position`, after the last field that was
+    read. The parameters always have `data`, and `count` unless the walk is of a `single_record`;
+    `position`, `size`, `first` (the index of the first record) and `expected` (an offset delta,
+    doubled) may be among them.
     """
 
     name: str
@@ -236,7 +236,7 @@ class _WalkSource:
                 self._line(f"{field.name} = data[begin:position]")
         if self._walk.through == field.name:
             with self._block("if position >= end:"):
-                self._refuse(f"a record's {field.name} ends behind the record")
+                self._refuse(f"a record's {field.name} ends after the record")
 
     def _headers(self, field: Field) -> None:
         is_kept = field.name in self._walk.keeps
@@ -289,7 +289,7 @@ class _WalkSource:
 def parse_headers(
     data: bytes, position: int, end: int, headers: list[tuple[str, bytes | None]]
 ) -> int:
-    """Reads headers of a record that ends at `end`; returns the position behind them."""
+    """Reads headers of a record that ends at `end`; returns the position after them."""
     count, position = _header_count(data, position, end)
     for _ in range(count):
         length, position = read_zigzag(data, position)
@@ -327,7 +327,7 @@ def skip_headers(data: bytes | bytearray | memoryview, position: int, end: int) 
 
 def _header_count(data: bytes | bytearray | memoryview, position: int, end: int) -> tuple[int, int]:
     if position >= end:
-        raise MalformedRecords("a record's key or value ends behind the record")
+        raise MalformedRecords("a record's key or value ends after the record")
     count, position = read_zigzag(data, position)
     if count & 1 or count >> 1 > end - position:
         raise MalformedRecords("a record declares more headers than it can hold")

@@ -1,6 +1,6 @@
 """Record batches, format 2: how they are decoded, changed and built.
 
-Records are sent and stored in batches. The broker treats a batch as opaque bytes behind its header
+Records are sent and stored in batches. The broker treats a batch as opaque bytes after the header
 (`batch_header`). Only clients, tools and a few features of the broker (timestamps, recompression,
 control records) decode records.
 
@@ -32,8 +32,8 @@ from odradek.protocol.batch_header import (
     Buffer,
     UnsupportedRecordFormat,
     assemble,
-    assemble_head,
     crc_is_valid,
+    encode_header,
     offset_prefix,
     read_header,
     split_batches,
@@ -57,10 +57,11 @@ from odradek.protocol.record_parser import (
     MAX_TIMESTAMP,
     MalformedRecords,
     Record,
-    parse_offset,
-    parse_outlines,
+    RecordSummary,
+    parse_offset_delta,
     parse_records,
-    parse_times,
+    parse_summaries,
+    parse_timestamp_deltas,
 )
 from odradek.protocol.varint import SMALL_COUNT, SMALL_VARINTS, encode_varint
 
@@ -72,32 +73,32 @@ __all__ = [
     "HEADER_SIZE",
     "LENGTH_OVERHEAD",
     "LOG_APPEND_TIME_FLAG",
+    "MAX_DECOMPRESSED_BYTES",
     "NO_TIMESTAMP",
-    "OPENED_BYTES",
     "PREFIX_SIZE",
     "TRANSACTIONAL_FLAG",
     "BatchBuilder",
     "BatchHeader",
     "Buffer",
     "ControlType",
+    "DecompressedBatch",
+    "DecompressedBatchTooLarge",
     "EndTransactionMarker",
     "Headers",
     "MalformedRecords",
-    "OpenedBatch",
     "Record",
-    "TooLargeInside",
     "UnsupportedRecordFormat",
     "assemble",
     "crc_is_valid",
     "decode_control_type",
     "decode_end_transaction_marker",
     "decode_records",
+    "decompress_batch",
     "encode_end_transaction_marker",
+    "encode_log_append_time_header",
     "find_max_timestamp",
     "find_timestamp",
-    "log_append_time_head",
     "offset_prefix",
-    "open_batch",
     "read_header",
     "recompress",
     "set_log_append_time",
@@ -106,15 +107,21 @@ __all__ = [
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-# The largest batch, decompressed, that a broker opens: it takes fifty milliseconds at worst.
-# Producers make batches of a megabyte, and of thousands of records.
-OPENED_BYTES = 16 << 20
-OPENED_RECORDS = 100_000
+# Limits for decompressing a batch in the broker. Decompressing and parsing the largest batch takes
+# up to 50 ms. Usual batches (1 MB, some thousand records) are far below both limits.
+MAX_DECOMPRESSED_BYTES = 16 << 20
+MAX_DECOMPRESSED_RECORDS = 100_000
 
 _MAX_INT64 = (1 << 63) - 1
 
+# Fields of a record that `BatchBuilder` writes without a call.
+_NO_ATTRIBUTES = b"\x00"
+_NO_HEADERS = b"\x00"
+# The length -1 as a zigzag varint: the key or value is null.
+_NULL_LENGTH = b"\x01"
 
-class TooLargeInside(MalformedRecords):
+
+class DecompressedBatchTooLarge(MalformedRecords):
     """The records of a batch take more bytes, decompressed, than the reader allows."""
 
 
@@ -130,7 +137,9 @@ def decode_records(
         data, header.record_count, header.base_offset, header.base_timestamp, append_time_ms
     )
     if records and records[-1].offset > header.last_offset:
-        raise MalformedRecords("a record's offset lies behind its batch")
+        raise MalformedRecords(
+            "the offset of a record is greater than the last offset of its batch"
+        )
     return records
 
 
@@ -151,37 +160,43 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
     try:
         return decompress(header.codec, stored, max_bytes)
     except DecompressedTooLarge as error:
-        raise TooLargeInside(str(error)) from error
+        raise DecompressedBatchTooLarge(str(error)) from error
     except MalformedCompression as error:
         raise MalformedRecords(str(error)) from error
 
 
-class OpenedBatch(NamedTuple):
+class DecompressedBatch(NamedTuple):
     """The decompressed records of a batch, as bytes."""
 
     base_timestamp: int
     record_count: int
     data: bytes
 
-    def outlines(self, at_once: int = OPENED_RECORDS) -> Iterator[list[tuple[int, bool]]]:
-        """Yields the timestamp delta of each record and whether it has a key, which a broker checks
-        before it appends a batch.
+    def summaries(self, max_count: int = MAX_DECOMPRESSED_RECORDS) -> Iterator[list[RecordSummary]]:
+        """Yields lists of summaries, which a broker checks before it appends a batch.
 
-        There are `at_once` of them in each list, so that other tasks can run in between.
+        A list has at most `max_count` summaries, so that other tasks can run between two lists.
         """
         position = 0
-        for first in range(0, self.record_count, at_once):
-            count = min(at_once, self.record_count - first)
-            outlines, position = parse_outlines(self.data, count, first, position)
-            yield outlines
+        for first in range(0, self.record_count, max_count):
+            count = min(max_count, self.record_count - first)
+            summaries, position = parse_summaries(self.data, count, first, position)
+            yield summaries
         if position != len(self.data):
             raise MalformedRecords(f"{len(self.data) - position} bytes follow the last record")
 
 
-def open_batch(
-    batch: Buffer, *, max_bytes: int = OPENED_BYTES, max_records: int = OPENED_RECORDS
-) -> OpenedBatch:
-    """Decompresses a batch for a broker; a batch that is too large for that is malformed."""
+def decompress_batch(
+    batch: Buffer,
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    max_records: int = MAX_DECOMPRESSED_RECORDS,
+) -> DecompressedBatch:
+    """Decompresses a batch for a broker.
+
+    Raises `MalformedRecords` if the batch is damaged or has more than `max_records` records, and
+    `DecompressedBatchTooLarge` if its records take more than `max_bytes`.
+    """
     header = read_header(batch)
     if header.record_count > max_records:
         raise MalformedRecords(
@@ -189,66 +204,72 @@ def open_batch(
         )
     data = _payload(batch, 0, header, max_bytes)
     _check_ranges(header)
-    return OpenedBatch(header.base_timestamp, header.record_count, data)
+    return DecompressedBatch(header.base_timestamp, header.record_count, data)
 
 
 def find_timestamp(
-    batch: Buffer, target_ms: int, *, min_offset: int = 0, max_bytes: int = OPENED_BYTES
+    batch: Buffer, target_ms: int, *, min_offset: int = 0, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> tuple[int, int] | None:
     """Returns timestamp and offset of the first record that is not older than `target_ms`.
 
-    Records before `min_offset` are left out. A batch that is damaged, or too large to be searched
-    while other requests wait, counts as one record: a reader that starts there misses no record.
+    Records before `min_offset` are left out. If the batch is damaged or over the limits, the result
+    is its maximum timestamp and its base offset (or `min_offset`). A consumer that starts there
+    reads some older records and misses none.
     """
     header = read_header(batch)
     if header.max_timestamp < target_ms or header.last_offset < min_offset:
         return None
     if not header.record_count:
         return None
-    whole = header.max_timestamp, max(header.base_offset, min_offset)
-    if header.is_log_append_time or header.record_count > OPENED_RECORDS:
-        return whole
+    whole_batch = header.max_timestamp, max(header.base_offset, min_offset)
+    if header.is_log_append_time or header.record_count > MAX_DECOMPRESSED_RECORDS:
+        return whole_batch
     try:
         data = _payload(batch, 0, header, max_bytes)
         _check_ranges(header)
-        min_elapsed = target_ms - header.base_timestamp
-        for elapsed, position in parse_times(data, header.record_count):
-            if elapsed >= min_elapsed:
-                found = _time_and_offset(header, data, elapsed, position)
-                if found[1] >= min_offset:
-                    return found
+        min_delta = target_ms - header.base_timestamp
+        for timestamp_delta, position in parse_timestamp_deltas(data, header.record_count):
+            if timestamp_delta >= min_delta:
+                timestamp, offset = _timestamp_and_offset(header, data, timestamp_delta, position)
+                if offset >= min_offset:
+                    return timestamp, offset
     except MalformedRecords:
-        return whole
+        return whole_batch
     return None
 
 
-def find_max_timestamp(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> tuple[int, int] | None:
+def find_max_timestamp(
+    batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> tuple[int, int] | None:
     """Returns timestamp and offset of the first record with the highest timestamp of the batch.
 
-    A batch that cannot be searched counts as one record, as in `find_timestamp`.
+    If the batch is damaged or over the limits, the result is its maximum timestamp and its base
+    offset, as in `find_timestamp`.
     """
     header = read_header(batch)
     if not header.record_count:
         return None
-    if header.is_log_append_time or header.record_count > OPENED_RECORDS:
+    if header.is_log_append_time or header.record_count > MAX_DECOMPRESSED_RECORDS:
         return header.max_timestamp, header.base_offset
     try:
         data = _payload(batch, 0, header, max_bytes)
         _check_ranges(header)
-        times = parse_times(data, header.record_count)
-        elapsed, position = max(times, key=itemgetter(0))
-        return _time_and_offset(header, data, elapsed, position)
+        timestamp_deltas = parse_timestamp_deltas(data, header.record_count)
+        max_delta, position = max(timestamp_deltas, key=itemgetter(0))
+        return _timestamp_and_offset(header, data, max_delta, position)
     except MalformedRecords:
         return header.max_timestamp, header.base_offset
 
 
-def _time_and_offset(
-    header: BatchHeader, data: bytes, elapsed: int, position: int
+def _timestamp_and_offset(
+    header: BatchHeader, data: bytes, timestamp_delta: int, position: int
 ) -> tuple[int, int]:
-    offset_delta = parse_offset(data, position)
+    offset_delta = parse_offset_delta(data, position)
     if offset_delta > header.last_offset_delta:
-        raise MalformedRecords("a record's offset lies behind its batch")
-    return header.base_timestamp + elapsed, header.base_offset + offset_delta
+        raise MalformedRecords(
+            "the offset of a record is greater than the last offset of its batch"
+        )
+    return header.base_timestamp + timestamp_delta, header.base_offset + offset_delta
 
 
 # Changing batches
@@ -257,24 +278,28 @@ def _time_and_offset(
 def set_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     """Returns the batch with the broker's time in place of the producer's."""
     payload = memoryview(batch)[HEADER_SIZE : read_header(batch).size_bytes]
-    return b"".join((log_append_time_head(batch, timestamp_ms), payload))
+    return b"".join((encode_log_append_time_header(batch, timestamp_ms), payload))
 
 
-def log_append_time_head(batch: Buffer, timestamp_ms: int) -> bytes:
+def encode_log_append_time_header(batch: Buffer, timestamp_ms: int) -> bytes:
     """Returns the header of a batch with the broker's time; the records do not change."""
     header = read_header(batch)
     header = header._replace(
         attributes=header.attributes | LOG_APPEND_TIME_FLAG, max_timestamp=timestamp_ms
     )
-    return assemble_head(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
+    return encode_header(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
 
 
 def recompress(
-    batch: Buffer, codec: Codec, level: int | None = None, *, max_bytes: int = OPENED_BYTES
+    batch: Buffer,
+    codec: Codec,
+    level: int | None = None,
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytes:
-    """Returns the same records under another codec.
+    """Returns a batch with the same records, compressed with another codec.
 
-    A batch that is larger than `max_bytes` when decompressed is malformed.
+    Raises `DecompressedBatchTooLarge` if the records take more than `max_bytes` decompressed.
     """
     header = read_header(batch)
     payload = compress(codec, _payload(batch, 0, header, max_bytes), level)
@@ -288,8 +313,8 @@ def recompress(
 class BatchBuilder:
     """Collects records and makes one batch of them.
 
-    `size_bytes` is what the batch takes uncompressed. After `build` the builder may be asked
-    to build again (a retry with another producer epoch), but not to take more records.
+    `size_bytes` is the size of the batch without compression. `build` may be called again (a retry
+    with another producer epoch), but `append` raises `ValueError` after the first `build`.
     """
 
     __slots__ = (
@@ -321,34 +346,36 @@ class BatchBuilder:
         timestamp_ms: int = NO_TIMESTAMP,
     ) -> int:
         """Adds a record and returns its index in the batch."""
+        if self._payload is not None:
+            raise ValueError("a batch that was built takes no more records")
         index = self.record_count
         if not index:
             self._base_timestamp = self._max_timestamp = timestamp_ms
         elif timestamp_ms > self._max_timestamp:
             self._max_timestamp = timestamp_ms
-        elapsed_ms = timestamp_ms - self._base_timestamp
+        delta_ms = timestamp_ms - self._base_timestamp
         # Look-ups in a table in place of calls: this method limits the speed of the producer.
         small = SMALL_VARINTS
         if key is None:
-            key_length, key = b"\x01", b""
+            key_length, key = _NULL_LENGTH, b""
         else:
             size = len(key)
             key_length = small[size] if size < SMALL_COUNT else encode_varint(size)
         if value is None:
-            value_length, value = b"\x01", b""
+            value_length, value = _NULL_LENGTH, b""
         else:
             size = len(value)
             value_length = small[size] if size < SMALL_COUNT else encode_varint(size)
         body = b"".join(
             (
-                b"\x00",
-                small[elapsed_ms] if 0 <= elapsed_ms < SMALL_COUNT else encode_varint(elapsed_ms),
+                _NO_ATTRIBUTES,
+                small[delta_ms] if 0 <= delta_ms < SMALL_COUNT else encode_varint(delta_ms),
                 small[index] if index < SMALL_COUNT else encode_varint(index),
                 key_length,
                 key,
                 value_length,
                 value,
-                _encode_headers(headers) if headers else b"\x00",
+                _encode_headers(headers) if headers else _NO_HEADERS,
             )
         )
         size = len(body)
@@ -372,8 +399,6 @@ class BatchBuilder:
         if self._payload is None:
             self._payload = compress(self._codec, b"".join(self._parts), self._level)
             self._parts.clear()
-        elif self._parts:
-            raise ValueError("a batch that was built takes no more records")
         attributes = (
             self._codec
             | (TRANSACTIONAL_FLAG if is_transactional else 0)
@@ -403,7 +428,7 @@ def _encode_headers(headers: Headers) -> bytes:
         encoded = name.encode()
         parts += (encode_varint(len(encoded)), encoded)
         if value is None:
-            parts.append(b"\x01")
+            parts.append(_NULL_LENGTH)
         else:
             parts += (encode_varint(len(value)), value)
     return b"".join(parts)

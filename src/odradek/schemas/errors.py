@@ -1,9 +1,9 @@
-"""The errors of this room.
+"""The exceptions of `odradek.schemas`.
 
 SchemaError                the message is one line for the user
-├── BadSchema              a schema is invalid, or cannot be a column
-├── BadPayload             bytes do not match their schema, or a value does not
-└── RegistryFailed         the registry refused or could not be reached
+├── BadSchema              a schema is invalid, or has no equivalent Spark or Arrow type
+├── BadPayload             bytes cannot be decoded, or a value cannot be encoded, with the schema
+└── RegistryFailed         the schema registry rejected a request or could not be reached
 """
 
 

@@ -1,15 +1,15 @@
-"""The exceptions of this room.
+"""The exceptions of `odradek.storage`.
 
 StorageError
-├── AppendRejected         the batch is wrong; the log is as before; carries Kafka's error code
-├── OffsetOutOfRange       the log does not hold this offset
-├── TooLargeToOpen         a batch is too large when decompressed
-├── CorruptLog             the bytes in a segment are not valid batches
-├── LogClosed              the log was deleted, closed, or truncated below an awaited offset
-├── ResourceShortage       no descriptor or memory left; nothing was changed, a retry may succeed
-├── LogFailed              an invariant of the log or its replica was violated; it is offline
-├── LogDirectoryFull       no space on the disk; nothing was written, reads go on
-└── LogDirectoryFailed     a disk error; every log of that directory is offline from now on
+├── AppendRejected             the batch is wrong; the log is as before; carries Kafka's error code
+├── OffsetOutOfRange           the log does not hold this offset
+├── BatchTooLargeToDecompress  a batch is too large when decompressed
+├── CorruptLog                 the bytes in a segment are not valid batches
+├── LogClosed                  the log was deleted, closed, or truncated below an awaited offset
+├── ResourceShortage           no descriptor or memory left; nothing changed, a retry may succeed
+├── LogFailed                  an invariant of the log or its replica was violated; it is offline
+├── LogDirectoryFull           no space on the disk; nothing was written, reads go on
+└── LogDirectoryFailed         a disk error; every log of that directory is offline from now on
 """
 
 from odradek.protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 
 
 class StorageError(Exception):
-    """Every error that this room raises on purpose."""
+    """The base class of the exceptions that `odradek.storage` raises on purpose."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -53,7 +53,7 @@ class OffsetOutOfRange(StorageError):
         self.log_end_offset = log_end_offset
 
 
-class TooLargeToOpen(StorageError):
+class BatchTooLargeToDecompress(StorageError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
     def __init__(self, base_offset: int, max_bytes: int) -> None:

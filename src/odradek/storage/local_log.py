@@ -223,7 +223,7 @@ class LocalLog:
             self.entries.change()
         segment.write((run,))
         for header in headers:
-            segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
+            segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp, interval)
         self.offsets.advance_end(headers[-1].next_offset)
 
     def not_behind(self, base_offset: int) -> InvariantViolation:

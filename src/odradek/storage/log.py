@@ -271,7 +271,7 @@ class Log:
         self.require_usable()
         now_ms = self._clock.now_ms()
         return await self.rules.validate_in_steps(
-            records, now_ms, self.workers, self.directory.opening
+            records, now_ms, self.workers, self.directory.decompression_lock
         )
 
     def append(
@@ -327,7 +327,7 @@ class Log:
             view = records if isinstance(records, memoryview) else memoryview(records)
             prefix = offset_prefix(header, base_offset, leader_epoch)
             segment.write((prefix, view[PREFIX_SIZE:]), is_staged=is_staged)
-            segment.note(size, last_offset, max_timestamp, rules.index_interval_bytes)
+            segment.add_batch(size, last_offset, max_timestamp, rules.index_interval_bytes)
         except OSError as error:
             raise self.directory.fail(error) from error
         if leader_epoch > self.leader_epochs.latest:

@@ -1,4 +1,4 @@
-"""What the parts of one log share: the place of its files, and the objects that note changes."""
+"""The directory of one log, and the objects that the parts of the log share."""
 
 from typing import NamedTuple
 
@@ -10,13 +10,16 @@ from odradek.world.disk import Disk
 
 
 class LogContext(NamedTuple):
-    # The directory of the partition, and the one of the `log.dirs` that holds it.
-    path: str
-    directory: LogDirectory
+    # The directory of the partition.
+    partition_path: str
+    # The directory in `log.dirs` that contains it.
+    log_directory: LogDirectory
     world: World
-    entries: DirectoryEntries
+    # Which changes of file names in the partition's directory are durable.
+    directory_entries: DirectoryEntries
+    # The last events of the log, for the message of an `InvariantViolation`.
     history: LogHistory
 
     @property
     def disk(self) -> Disk:
-        return self.directory.disk
+        return self.log_directory.disk

@@ -51,6 +51,7 @@ class LogDirectory:
     __slots__ = (
         "_deletions",
         "_tickets",
+        "decompression_lock",
         "directory_id",
         "disk",
         "failure",
@@ -63,7 +64,6 @@ class LogDirectory:
         "on_full",
         "on_log_failure",
         "on_truncation",
-        "opening",
         "path",
         "reserve",
         "shortened",
@@ -95,8 +95,8 @@ class LogDirectory:
         self.synced_version = 0
         # Logs whose start DeleteRecords, or the leader, has moved since it was last checkpointed.
         self.moved_starts: dict[Log, None] = {}
-        # Held while a batch is decompressed that is very large inside.
-        self.opening = asyncio.Lock()
+        # Held while a very large batch is decompressed (`validation.validate_in_steps`).
+        self.decompression_lock = asyncio.Lock()
         # Logs with segments below their start offset that are still to be deleted.
         self.shortened: dict[Log, None] = {}
         # Whether a log could not be closed cleanly: then the next start must recover.

@@ -101,7 +101,7 @@ class ProducerHistory:
             try:
                 recalled = recall_batches(self.states, header, self._segments.all)
             except OSError as error:
-                raise self._context.directory.fail(error) from error
+                raise self._context.log_directory.fail(error) from error
             if not recalled:
                 raise
         return self.states.check(header)
@@ -122,13 +122,13 @@ class ProducerHistory:
             if self._incomplete_indexes:
                 self._complete_indexes()
             else:
-                append_entry(self._context.disk, self._context.path, segment_base, entry)
-            self._context.entries.change()
+                append_entry(self._context.disk, self._context.partition_path, segment_base, entry)
+            self._context.directory_entries.change()
         except OSError as error:
             if answer_to(error) is not Answer.REFUSE:
                 # If the disk is full, no records are taken until there is room.
-                reason = self._context.directory.fail(error)
-                if not self._context.directory.is_online:
+                reason = self._context.log_directory.fail(error)
+                if not self._context.log_directory.is_online:
                     raise reason from error
             # The marker cannot be taken back. Its entry is written before the file is relied on.
             self._incomplete_indexes |= {segment_base}
@@ -139,7 +139,7 @@ class ProducerHistory:
         for base_offset in sorted(self._incomplete_indexes):
             end_offset = self._segments.end_behind(base_offset)
             content = self.aborted.encode(base_offset, end_offset)
-            rewrite(self._context.disk, self._context.path, base_offset, content)
+            rewrite(self._context.disk, self._context.partition_path, base_offset, content)
             self._incomplete_indexes -= {base_offset}
 
     # Files
@@ -149,14 +149,14 @@ class ProducerHistory:
         there is a producer snapshot for `end_offset`, so that recovery need not read what lies
         before it. The states must be those of `end_offset`."""
         self._complete_indexes()
-        write_snapshot(self._context.disk, self._context.path, self.states, end_offset)
+        write_snapshot(self._context.disk, self._context.partition_path, self.states, end_offset)
 
     def close(self, end_offset: int) -> bool:
         """The broker stops cleanly. Returns whether a snapshot had to be written."""
         self._complete_indexes()
         if end_offset <= self.states.snapshot_offset:
             return False
-        write_snapshot(self._context.disk, self._context.path, self.states, end_offset)
+        write_snapshot(self._context.disk, self._context.partition_path, self.states, end_offset)
         return True
 
     # Truncation, retention and compaction
@@ -165,12 +165,14 @@ class ProducerHistory:
         """The log ends at `end_offset` now: producers are rebuilt from the newest snapshot and the
         batches behind it, and transactions whose marker is gone are forgotten."""
         disk, active = self._context.disk, self._segments.active
-        if drop_snapshots(disk, self._context.path, above=end_offset):
-            self._context.entries.change()
-        self.states = rebuild_producers(disk, self._context.path, self._segments.all, end_offset)
+        if drop_snapshots(disk, self._context.partition_path, above=end_offset):
+            self._context.directory_entries.change()
+        self.states = rebuild_producers(
+            disk, self._context.partition_path, self._segments.all, end_offset
+        )
         if self.aborted.drop_from(end_offset):
             kept = self.aborted.encode(active.base_offset, end_offset)
-            rewrite(disk, self._context.path, active.base_offset, kept)
+            rewrite(disk, self._context.partition_path, active.base_offset, kept)
         self._incomplete_indexes = frozenset(
             base for base in self._incomplete_indexes if base < end_offset
         )
@@ -178,8 +180,8 @@ class ProducerHistory:
     def drop_snapshots(self) -> None:
         """The log was emptied. A snapshot that a power cut brought back would tell of producers
         that are not in the log, so their removal is made durable at once."""
-        drop_snapshots(self._context.disk, self._context.path)
-        self._context.disk.sync_directory(self._context.path)
+        drop_snapshots(self._context.disk, self._context.partition_path)
+        self._context.disk.sync_directory(self._context.partition_path)
 
     def clear(self, end_offset: int) -> None:
         self.states.clear(end_offset)

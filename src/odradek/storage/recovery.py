@@ -244,7 +244,7 @@ class LogLoader:
             return self._recover(segments, snapshots, segments[damaged].base_offset)
         active = segments[-1]
         try:
-            active.load_tail(active.find_next_offset())
+            active.set_end(active.find_next_offset())
         except CorruptLog:
             return self._recover(segments, snapshots, active.base_offset)
         active.file.close()
@@ -280,31 +280,34 @@ class LogLoader:
         first = self._first_to_read(segments, recovery_point)
         first_base = segments[first].base_offset
         producers = self._producers(segments[:first], snapshots, first_base)
-        # A snapshot above was taken of records that may have been truncated since.
+        # A snapshot of a higher offset may contain records that have been truncated since.
         drop_snapshots(self._disk, self._path, above=first_base)
-        # So were leader epochs. For offsets below, the file was durable before the records were.
+        # The same is true of leader epochs with a higher start offset. The epochs below are
+        # durable: their file is synced before the records.
         self._epochs.truncate_from_end(first_base)
         state = RecoveredState(
             self._epochs,
             producers,
             self._aborted,
-            checked_from=None if self._pages_survived else recovery_point,
+            epochs_checked_from=None if self._pages_survived else recovery_point,
         )
         for number in range(first, len(segments)):
             segment = segments[number]
-            if number > first and self._is_behind_a_gap(segment, segments[number - 1]):
+            if number > first and self._follows_a_gap(segment, segments[number - 1]):
                 self._end_before(
                     segments, number, f"records are missing before offset {segment.base_offset}"
                 )
                 break
-            limit = self._limit(segments, number, recovery_point)
-            is_whole = recover_segment(segment, state, self._settings, limit=limit)
-            found = self._aborted.encode(segment.base_offset, segment.next_offset)
-            rewrite(self._disk, self._path, segment.base_offset, found)
+            end_offset = self._max_end_offset(segments, number, recovery_point)
+            is_whole = recover_segment(segment, state, self._settings, end_offset=end_offset)
+            index = self._aborted.encode(segment.base_offset, segment.next_offset)
+            rewrite(self._disk, self._path, segment.base_offset, index)
             self._recovered.append(segment)
             if not is_whole or self._lacks_records(segments, number, recovery_point):
                 segment.indexes.write()
-                self._end_before(segments, number + 1, "what lay behind was not whole")
+                self._end_before(
+                    segments, number + 1, "the records after it were damaged or incomplete"
+                )
                 break
             if number + 1 < len(segments):
                 write_snapshot(self._disk, self._path, producers, segments[number + 1].base_offset)
@@ -320,7 +323,7 @@ class LogLoader:
         return producers
 
     def _first_to_read(self, segments: list[Segment], recovery_point: int) -> int:
-        """The number of the first segment that may not be durable and complete."""
+        """The number of the first segment that is possibly not durable or not complete."""
         bases = [segment.base_offset for segment in segments]
         first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
         for number, segment in enumerate(segments[:first]):
@@ -341,12 +344,14 @@ class LogLoader:
         self._remove_segments(segments[number:])
         del segments[number:]
 
-    def _limit(self, segments: list[Segment], number: int, recovery_point: int) -> int | None:
+    def _max_end_offset(
+        self, segments: list[Segment], number: int, recovery_point: int
+    ) -> int | None:
         """The offset at which a segment must end because the next one begins there.
 
         Two segments overlap when a power cut undid a truncation: the truncated end, or a removed
-        segment, is there again. Nothing from there on was flushed, because a flush makes the
-        truncation durable first. So the log may end there, whichever of the two is outdated.
+        segment, exists again. No record after that offset was flushed, because a flush makes the
+        truncation durable first. So the log may end there, whichever segment is outdated.
         """
         if self._pages_survived or number + 1 == len(segments):
             return None
@@ -364,7 +369,7 @@ class LogLoader:
         next_base = segments[number + 1].base_offset
         return next_base > max(segments[number].next_offset, recovery_point)
 
-    def _is_behind_a_gap(self, segment: Segment, before: Segment) -> bool:
+    def _follows_a_gap(self, segment: Segment, before: Segment) -> bool:
         """Returns whether records are missing between two segments.
 
         A power cut can remove the end of a segment, or all of it, and leave the next one. A log
@@ -388,8 +393,8 @@ class LogLoader:
                 self._disk.remove(path)
 
     def _remove_leftovers(self) -> None:
-        """Finishes what a crash interrupted: deletions, and replacements of segments by compacted
-        ones."""
+        """Completes deletions, and replacements of segments by compacted ones, that a crash
+        interrupted."""
         swaps: list[str] = []
         cleaned: list[str] = []
         for name in sorted(self._names):

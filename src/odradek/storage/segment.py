@@ -108,16 +108,17 @@ class Segment:
         that were closed by this process."""
         return self.tail_offsets[-1]
 
-    def start_empty(self) -> None:
-        """The segment was just made, or is about to be recovered."""
-        self.indexes.start_empty()
+    def reset(self) -> None:
+        """Empties the segment in memory, because it is new or is about to be recovered."""
+        self.indexes.reset()
         self.size = 0
+        self.set_end(self.base_offset)
         self.is_dirty = True
 
     # Appending
 
     def write(self, buffers: Sequence[Buffer], *, is_staged: bool = False) -> None:
-        """Writes batches at the end; the caller calls `note` for each of them afterwards. Of a
+        """Writes batches at the end; the caller calls `add_batch` for each of them afterwards. Of a
         batch that `is_staged` only the first buffer is written: the rest is in the file already."""
         handle = self._write_handle
         if handle is None:
@@ -162,8 +163,10 @@ class Segment:
             stage.handle.truncate(self.size)
         return stage.handle
 
-    def note(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """Takes account of one batch that was written at the end."""
+    def add_batch(
+        self, size: int, last_offset: int, max_timestamp: int, index_interval: int
+    ) -> None:
+        """Updates the end, timestamps and indexes by one batch that was written at the end."""
         position = self.size
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -384,7 +387,7 @@ class Segment:
         self.file.pin(create=True)
         self.file.unpin()
 
-    def load_tail(self, next_offset: int) -> None:
+    def set_end(self, next_offset: int) -> None:
         """Sets the end of a segment whose last batch is known."""
         self.tail_offsets = [next_offset]
         self.tail_positions = [self.size]
@@ -407,7 +410,7 @@ class Segment:
         self._resume = None
         index.truncate_to(offset, position)
         time_index.truncate_to(offset)
-        self.load_tail(self.find_next_offset())
+        self.set_end(self.find_next_offset())
         self.bytes_since_index = 0
         self.indexes.is_full = False
         self._reload_max_timestamp()

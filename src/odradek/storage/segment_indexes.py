@@ -65,7 +65,8 @@ class SegmentIndexes:
         self.max_bytes = MAX_RELATIVE_OFFSET
         self.is_full = False
 
-    def start_empty(self) -> None:
+    def reset(self) -> None:
+        """Replaces both indexes by empty ones."""
         self._offset_index = OffsetIndex(self._base_offset)
         self._time_index = TimeIndex(self._base_offset)
 

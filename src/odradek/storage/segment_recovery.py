@@ -1,6 +1,7 @@
-"""Reads one segment batch by batch after a crash and rebuilds what follows from its batches.
+"""Reads one segment batch by batch after a crash and rebuilds the state derived from its batches.
 
-`recovery.LogLoader` calls `recover_segment` for every segment that may not be durable as a whole.
+`recovery.LogLoader` calls `recover_segment` for every segment of which some bytes possibly did not
+reach the disk.
 
 Index entries, leader epochs, producers and aborted transactions are rebuilt from the batches alone.
 The checkpoint files may be older than the last truncation or the last change of leader, so they are
@@ -34,11 +35,12 @@ class RecoveredState:
     """The state that recovery has rebuilt from the batches that it has read so far.
 
     `epochs` begins with the entries of the checkpoint file below the first segment that is read.
-    From the offset `checked_from` on, a batch with an older leader epoch than the batch before it
-    ends the log. It is None if the process was only killed: then nothing can be missing.
+    `epochs_checked_from` is the offset from which leader epochs must not decrease: recovery
+    truncates the log at the first batch where they do. It is None after a process crash without a
+    power cut: the page cache survived, so no write is missing.
     """
 
-    __slots__ = ("aborted", "checked_from", "epochs", "last_epoch", "producers")
+    __slots__ = ("aborted", "epochs", "epochs_checked_from", "last_epoch", "producers")
 
     def __init__(
         self,
@@ -46,59 +48,64 @@ class RecoveredState:
         producers: ProducerStates,
         aborted: AbortedTransactions,
         *,
-        checked_from: int | None,
+        epochs_checked_from: int | None,
     ) -> None:
         self.epochs = epochs
         self.producers = producers
         self.aborted = aborted
-        self.checked_from = checked_from
+        self.epochs_checked_from = epochs_checked_from
         # The leader epoch of the last batch that was read.
         self.last_epoch = UNKNOWN_EPOCH
 
     def is_outdated(self, header: BatchHeader) -> bool:
-        """Returns whether a batch was truncated once, and the truncation was undone by a power cut.
+        """Returns whether this batch is a leftover: it was truncated, but a power cut lost the
+        truncation.
 
-        Leader epochs never fall from one batch of a log to the next. If they do, batches of a later
-        leader had replaced this one, and only some of their pages reached the disk.
+        Leader epochs never decrease from one batch of a log to the next. If they do, batches of a
+        later leader had replaced this one, and only some of their pages reached the disk.
         """
         return (
-            self.checked_from is not None
-            and header.base_offset >= self.checked_from
+            self.epochs_checked_from is not None
+            and header.base_offset >= self.epochs_checked_from
             and 0 <= header.leader_epoch < self.last_epoch
         )
 
-    def note(self, header: BatchHeader, batch: Buffer) -> None:
-        """Takes account of a batch that stays."""
+    def add_batch(self, header: BatchHeader, batch: Buffer) -> None:
+        """Updates the state by a valid batch."""
         if header.leader_epoch >= 0 and header.leader_epoch != self.last_epoch:
             self.last_epoch = header.leader_epoch
             if header.leader_epoch != self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
         if header.next_offset > self.producers.end_offset:
-            ended = apply_to_producers(self.producers, header, batch)
-            if ended is not None and ended.is_aborted:
-                self.aborted.add(self.producers.transaction_index_entry(ended))
+            transaction = apply_to_producers(self.producers, header, batch)
+            if transaction is not None and transaction.is_aborted:
+                self.aborted.add(self.producers.transaction_index_entry(transaction))
 
 
 def recover_segment(
-    segment: Segment, state: RecoveredState, settings: TopicSettings, *, limit: int | None = None
+    segment: Segment,
+    state: RecoveredState,
+    settings: TopicSettings,
+    *,
+    end_offset: int | None = None,
 ) -> bool:
-    """Keeps the valid batches from the start on and rebuilds the state that follows from them.
+    """Truncates the segment at its first invalid batch, and adds the valid batches to `state`.
 
-    None of them reaches beyond `limit`. Returns False if the segment had to be truncated.
+    Batches that end after `end_offset` are dropped too. Returns False if the segment had to be
+    truncated.
     """
     size, interval = segment.size, settings.index_interval_bytes
     segment.is_active = True
-    segment.start_empty()
-    segment.load_tail(segment.base_offset)
+    segment.reset()
     handle = segment.file.pin()
     try:
         for header, batch in valid_batches(handle, segment.base_offset, size):
-            if limit is not None and header.next_offset > limit:
+            if end_offset is not None and header.next_offset > end_offset:
                 break
             if state.is_outdated(header):
                 break
-            segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
-            state.note(header, batch)
+            segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp, interval)
+            state.add_batch(header, batch)
         if segment.size < size:
             handle.truncate(segment.size)
             return False
@@ -110,8 +117,8 @@ def recover_segment(
 def valid_batches(
     handle: File, base_offset: int, size: int
 ) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """Yields every batch up to the first invalid one. Batches above a megabyte come without their
-    bytes."""
+    """Yields header and bytes of every batch up to the first invalid one. For batches above a
+    megabyte the bytes are empty."""
     position, expected = 0, base_offset
     start, buffer = 0, b""
     while position < size:
@@ -138,7 +145,8 @@ def valid_batches(
 
 
 def _checksum(handle: File, position: int, end: int) -> int:
-    """The checksum of a range of bytes, read in chunks: a damaged length may be very large."""
+    """Returns the checksum of a range of bytes. They are read in chunks, because the length in a
+    damaged header may be very large."""
     checksum = 0
     while position < end:
         data = handle.read_at(position, min(_CHUNK_BYTES, end - position))

@@ -95,7 +95,9 @@ class Segments:
             )
         context, rules = self._context, self.rules
         created_ms = context.world.clock.now_ms()
-        segment = empty_segment(context.path, base_offset, context.directory, created_ms)
+        segment = empty_segment(
+            context.partition_path, base_offset, context.log_directory, created_ms
+        )
         segment.indexes.max_bytes = rules.index_bytes
         if rules.segment_jitter_ms:
             segment.roll_early_ms = context.world.randomness.below(rules.segment_jitter_ms)
@@ -105,7 +107,7 @@ class Segments:
         self._all.append(segment)
         self._bases.append(base_offset)
         self.active = segment
-        self._context.entries.change()
+        self._context.directory_entries.change()
         return segment
 
     # Reading
@@ -190,7 +192,7 @@ class Segments:
             removed = self._all[-count:]
             self._set(self._all[:-count])
             self._delete_files(reversed(removed))
-            self._context.entries.change()
+            self._context.directory_entries.change()
 
     def remove_empty(self, segment: Segment) -> None:
         """Deletes a segment without batches, behind which another one has begun."""
@@ -210,7 +212,7 @@ class Segments:
         context, delay_ms = self._context, self.rules.settings.file_delete_delay_ms
         due_s = context.world.clock.monotonic_s() + delay_ms / 1000
         for path in renamed:
-            context.directory.delete_later(due_s, partial(context.disk.remove, path))
+            context.log_directory.delete_later(due_s, partial(context.disk.remove, path))
 
     def replace(self, old: Sequence[Segment], new: Segment, renamed: Sequence[str]) -> None:
         """Puts a compacted segment in the place of neighbours, of which the first begins where it
@@ -228,7 +230,7 @@ class Segments:
                 f"fit the place of {[segment.base_offset for segment in old]} in {self._bases}"
             )
         self._set([*self._all[:first], new, *self._all[behind:]])
-        self._context.entries.change()
+        self._context.directory_entries.change()
         self._delete_later(renamed)
 
     def _set(self, segments: list[Segment]) -> None:
@@ -265,7 +267,7 @@ class Segments:
 def empty_segment(path: str, base_offset: int, directory: LogDirectory, created_ms: int) -> Segment:
     """A new segment of the partition in `path`. Its files are made with the first append."""
     segment = Segment(path, base_offset, directory.stores, created_ms=created_ms)
-    segment.start_empty()
+    segment.reset()
     return segment
 
 

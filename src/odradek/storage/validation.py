@@ -27,16 +27,16 @@ from odradek.protocol.records import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_FLAG,
-    OPENED_BYTES,
+    MAX_DECOMPRESSED_BYTES,
     BatchHeader,
     Buffer,
+    DecompressedBatch,
+    DecompressedBatchTooLarge,
     MalformedRecords,
-    OpenedBatch,
-    TooLargeInside,
     UnsupportedRecordFormat,
     crc_is_valid,
-    log_append_time_head,
-    open_batch,
+    decompress_batch,
+    encode_log_append_time_header,
     read_header,
     recompress,
     set_log_append_time,
@@ -50,14 +50,14 @@ from odradek.world.timeslice import Timeslice
 MAX_LONG = (1 << 63) - 1
 _FORBIDDEN = LOG_APPEND_TIME_FLAG | CONTROL_FLAG
 
-# The largest batch, decompressed, that is opened at all; one at a time. Apache Kafka has no limit:
-# there a client that may write can make a broker allocate gigabytes with a few kilobytes (decision
-# 18).
-MAX_OPENED_BYTES: Final = 32 << 20
+# Batches with more bytes, decompressed, are rejected. Batches between `MAX_DECOMPRESSED_BYTES` and
+# this are decompressed one at a time. Apache Kafka has no limit: there a client that may write can
+# make a broker allocate gigabytes with a few kilobytes (decision 18).
+MAX_LOCKED_DECOMPRESSED_BYTES: Final = 32 << 20
 _MAX_RECORDS: Final = 10_000_000
-# What is opened on the event loop: it takes a few milliseconds.
-_BYTES_AT_ONCE: Final = 256 << 10
-_RECORDS_AT_ONCE: Final = 5_000
+# Batches up to these limits are decompressed and checked on the event loop, in a few milliseconds.
+_MAX_BYTES_ON_EVENT_LOOP: Final = 256 << 10
+_MAX_RECORDS_ON_EVENT_LOOP: Final = 5_000
 # A batch may have a hundred thousand invalid records; the answer lists only the first ones.
 _MAX_RECORD_ERRORS: Final = 100
 _NEEDS_KEY: Final = "a compacted topic needs a key in every record"
@@ -137,39 +137,44 @@ class AppendRules:
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
         if self._looks_inside or (attributes & CODEC_MASK and _is_doubtful(header)):
-            if header.record_count > _RECORDS_AT_ONCE:
+            if header.record_count > _MAX_RECORDS_ON_EVENT_LOOP:
                 raise CannotAppendAtOnce
-            max_bytes = _BYTES_AT_ONCE if attributes & CODEC_MASK else OPENED_BYTES
-            for _ in self._inspection(_opened(records, max_bytes), now_ms):
+            max_bytes = (
+                _MAX_BYTES_ON_EVENT_LOOP if attributes & CODEC_MASK else MAX_DECOMPRESSED_BYTES
+            )
+            for _ in self._inspection(_decompress(records, max_bytes), now_ms):
                 pass
         if self._codec is not None and attributes & CODEC_MASK != self._codec:
-            records, header = self._recompressed(records, self._codec, _BYTES_AT_ONCE)
+            records, header = self._recompressed(records, self._codec, _MAX_BYTES_ON_EVENT_LOOP)
         if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
             raise self._larger_than_a_segment(header)
         return records, header
 
     async def validate_in_steps(
-        self, records: Buffer, now_ms: int, workers: Workers, opening: asyncio.Lock
+        self, records: Buffer, now_ms: int, workers: Workers, decompression_lock: asyncio.Lock
     ) -> ValidatedBatch:
         """Does the same as `validate`, and yields to other tasks meanwhile. Compression runs in a
         worker thread, because it releases the interpreter lock.
 
-        A batch that has more than `OPENED_BYTES` when decompressed waits for the lock `opening`, so
-        that only one of them is in memory, however many are sent at once.
+        A batch that has more than `MAX_DECOMPRESSED_BYTES` when decompressed waits for
+        `decompression_lock`, so that only one such batch is in memory, however many are sent at
+        once.
         """
         if len(records) > STAGING_SIZES.large_bytes:
             records, header = await self._check_large(records, now_ms, workers)
         else:
             records, header = self._check_header(records, now_ms)
         try:
-            return await self._validate_opened(records, header, now_ms, workers, OPENED_BYTES)
+            return await self._validate_records(
+                records, header, now_ms, workers, MAX_DECOMPRESSED_BYTES
+            )
         except CannotAppendAtOnce:
-            async with opening:
-                return await self._validate_opened(
-                    records, header, now_ms, workers, MAX_OPENED_BYTES
+            async with decompression_lock:
+                return await self._validate_records(
+                    records, header, now_ms, workers, MAX_LOCKED_DECOMPRESSED_BYTES
                 )
 
-    async def _validate_opened(
+    async def _validate_records(
         self,
         records: Buffer,
         header: BatchHeader,
@@ -178,12 +183,12 @@ class AppendRules:
         max_bytes: int,
     ) -> ValidatedBatch:
         if self._looks_inside or _is_doubtful(header):
-            opened = await workers.compute(partial(_opened, records, max_bytes))
+            batch = await workers.compute(partial(_decompress, records, max_bytes))
             timeslice = Timeslice.of_running_loop()
-            for _ in self._inspection(opened, now_ms):
+            for _ in self._inspection(batch, now_ms):
                 if timeslice.is_over():
                     await timeslice.next_turn()
-            del opened
+            del batch
         if self._codec is not None and header.attributes & CODEC_MASK != self._codec:
             records, header = await workers.compute(
                 partial(self._recompressed, records, self._codec, max_bytes)
@@ -204,7 +209,7 @@ class AppendRules:
             if header.max_timestamp - now_ms > self._after_max_ms:
                 raise self._too_far_ahead(header)
             return records, header
-        head = await workers.run_blocking(partial(log_append_time_head, records, now_ms))
+        head = await workers.run_blocking(partial(encode_log_append_time_header, records, now_ms))
         return await _with_head(head, records), read_header(head)
 
     def _check_header(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
@@ -271,7 +276,7 @@ class AppendRules:
             f"the batch has {header.size_bytes} bytes, more than a segment ({self.segment_bytes})",
         )
 
-    def _inspection(self, batch: OpenedBatch, now_ms: int) -> Iterator[None]:
+    def _inspection(self, batch: DecompressedBatch, now_ms: int) -> Iterator[None]:
         """Checks the records, and yields after every few thousand. Raises `AppendRejected` if some
         are invalid."""
         oldest_ms = now_ms - self._before_max_ms
@@ -280,20 +285,20 @@ class AppendRules:
         too_old: list[tuple[int, str]] = []
         first = 0
         try:
-            for outlines in batch.outlines(_RECORDS_AT_ONCE):
+            for summaries in batch.summaries(_MAX_RECORDS_ON_EVENT_LOOP):
                 if self._is_compacted:
                     without_key += (
                         (number, _NEEDS_KEY)
-                        for number, (_, has_key) in enumerate(outlines, first)
+                        for number, (_, has_key) in enumerate(summaries, first)
                         if not has_key
                     )
                 if self._limits_age:
                     too_old += (
-                        (number, f"timestamp {base_ms + elapsed} is older than the topic allows")
-                        for number, (elapsed, _) in enumerate(outlines, first)
-                        if -1 < base_ms + elapsed < oldest_ms
+                        (number, f"timestamp {base_ms + delta_ms} is older than the topic allows")
+                        for number, (delta_ms, _) in enumerate(summaries, first)
+                        if -1 < base_ms + delta_ms < oldest_ms
                     )
-                first += len(outlines)
+                first += len(summaries)
                 if len(without_key) >= _MAX_RECORD_ERRORS or len(too_old) >= _MAX_RECORD_ERRORS:
                     break
                 yield
@@ -311,8 +316,8 @@ class AppendRules:
     ) -> tuple[Buffer, BatchHeader]:
         try:
             records = recompress(records, codec, self._level, max_bytes=max_bytes)
-        except TooLargeInside as error:
-            raise _too_large_inside(error, max_bytes, ErrorCode.CORRUPT_MESSAGE) from None
+        except DecompressedBatchTooLarge as error:
+            raise _decompressed_too_large(error, max_bytes, ErrorCode.CORRUPT_MESSAGE) from None
         except MalformedRecords as error:
             raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         size = len(records)
@@ -345,19 +350,24 @@ def _is_doubtful(header: BatchHeader) -> bool:
     return bool(header.attributes & CODEC_MASK) and header.record_count > header.batch_length
 
 
-def _opened(records: Buffer, max_bytes: int) -> OpenedBatch:
+def _decompress(records: Buffer, max_bytes: int) -> DecompressedBatch:
     try:
-        return open_batch(records, max_bytes=max_bytes, max_records=_MAX_RECORDS)
-    except TooLargeInside as error:
-        raise _too_large_inside(error, max_bytes, ErrorCode.INVALID_RECORD) from None
+        return decompress_batch(records, max_bytes=max_bytes, max_records=_MAX_RECORDS)
+    except DecompressedBatchTooLarge as error:
+        raise _decompressed_too_large(error, max_bytes, ErrorCode.INVALID_RECORD) from None
     except MalformedRecords as error:
         raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
 
 
-def _too_large_inside(error: TooLargeInside, max_bytes: int, code: ErrorCode) -> Exception:
-    """A batch that is too large for the event loop takes long; above the limit it is refused."""
+def _decompressed_too_large(
+    error: DecompressedBatchTooLarge, max_bytes: int, code: ErrorCode
+) -> Exception:
+    """Returns the error for a batch that has more than `max_bytes`. Below the final limit the batch
+    can still be appended, but not on the event loop."""
     return (
-        CannotAppendAtOnce() if max_bytes < MAX_OPENED_BYTES else AppendRejected(code, str(error))
+        CannotAppendAtOnce()
+        if max_bytes < MAX_LOCKED_DECOMPRESSED_BYTES
+        else AppendRejected(code, str(error))
     )
 
 

@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 
 from odradek.client.settings import ProducerSettings
-
-_MAX_IN_ORDER = 5
+from odradek.client.settings.producer import MAX_IN_FLIGHT_WITH_IDEMPOTENCE
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    """Like Kafka's clients, turns idempotence off if other settings exclude it and the user did not
-    ask for it."""
+    """Returns the settings. If `enable.idempotence` is not set and another setting excludes
+    idempotence, it is disabled, as in Kafka's clients."""
     if "enable.idempotence" not in properties and (
-        properties.get("acks", "all") not in {"all", "-1"}
-        or properties.get("retries") == "0"
-        or _number(properties.get("max.in.flight.requests.per.connection")) > _MAX_IN_ORDER
+        properties.get("acks", "all").strip() not in {"all", "-1"}
+        or properties.get("retries", "").strip() == "0"
+        or _number(properties.get("max.in.flight.requests.per.connection", ""))
+        > MAX_IN_FLIGHT_WITH_IDEMPOTENCE
     ):
         properties = {**properties, "enable.idempotence": "false"}
     return ProducerSettings.from_properties(properties)
 
 
-def _number(text: str | None) -> int:
-    """Reads a number. Invalid text gives None; the check of the settings reports it by name."""
-    return int(text) if text is not None and text.strip().isdecimal() else 0
+def _number(text: str) -> int:
+    """Returns 0 if the text is not a number: `ProducerSettings.from_properties` reports that."""
+    return int(text) if text.strip().isdecimal() else 0

@@ -1,19 +1,21 @@
-"""Topic names as flags give them: a name, or a regular expression for several."""
+"""Reads topic names from command-line options: a name, or a regular expression that matches several
+topics."""
 
 import re
 
 from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import CommandFailed, UsageError
 
-_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 def is_internal(topic: str) -> bool:
-    return topic in _INTERNAL
+    return topic in _INTERNAL_TOPICS
 
 
 def topic_pattern(text: str) -> "re.Pattern[str]":
-    """Compiles a topic name or regular expression. As in Kafka, a comma separates alternatives."""
+    """Compiles a topic name or regular expression. As in Kafka's tools, a comma separates
+    alternatives, and spaces and surrounding quotes are removed."""
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         return re.compile(pattern)

@@ -1,4 +1,4 @@
-"""Long loops yield to other tasks, by time and not by count.
+"""Long loops yield to other tasks after a time slice, not after a number of steps.
 
 A broker is one event loop: while one coroutine computes, every connection waits. A loop over
 partitions, members, segments or records therefore asks before each step whether the long loops have
@@ -12,13 +12,13 @@ used their time slice in this turn (iteration) of the event loop, and if so yiel
 
 All long loops of one event loop share one `Timeslice`. If each of fifty loops had five milliseconds
 of its own in every turn, the other connections would wait for 250. Loops that wait for their next
-turn are resumed in order, and the first of them uses most of the turn. So they finish one after the
-other, in the order in which they began.
+turn are resumed in order. The first loop that is resumed in a turn uses up the slice; the others
+find it used up and wait for the next turn, in the same order. So they finish one after the other.
 
 A step that is longer than the slice by itself still stalls the event loop: it has to be split, or
 to run in a thread (`world.workers`). The time is read from `time.perf_counter`, because uvloop's
-own clock stands still during a turn. The simulation replaces it by a counter that is drawn from the
-seed.
+own clock stands still during a turn. The simulation replaces this clock by a pseudo-random counter
+(`measured_by`), so that a run with the same seed always yields at the same steps.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-# Short compared with most network round trips, long compared with the cost of a turn (10 µs).
+# Other tasks wait at most this long for the long loops. A turn costs about 10 µs, 0.2 % of it.
 SLICE_S: Final = 0.005
 
 
 class Timeslice:
     """Measures how long the long loops of one event loop have run in its current turn.
 
-    Invariant: `_turn` counts the turns in which a long loop was resumed. The loop that is resumed
-    first in a turn restarts the measurement, and no other does.
+    Invariant: `_turn` counts the turns in which a long loop was resumed. The first
+    long loop that is resumed in a turn of the event loop restarts the measurement.
     """
 
     __slots__ = ("_began_s", "_turn")
@@ -51,16 +51,17 @@ class Timeslice:
     def of_running_loop() -> "Timeslice":
         """Returns the object that all long loops of the running event loop share."""
         loop = asyncio.get_running_loop()
-        timeslice = _of_loops.get(loop)
+        timeslice = _timeslices_by_loop.get(loop)
         if timeslice is None:
-            timeslice = _of_loops[loop] = Timeslice()
+            timeslice = _timeslices_by_loop[loop] = Timeslice()
         return timeslice
 
     def is_over(self) -> bool:
         """Returns whether the caller must await `next_turn()` before its next step.
 
-        After a pause in which no long loop ran, the answer is yes once: the event loop has had
-        many turns since the last measurement, and the caller cannot tell whether this one is new.
+        If no long loop ran for a while, the first call returns True although the slice is unused,
+        because the old start time is still set. The caller then yields once, which restarts the
+        measurement.
         """
         return _stopwatch() - self._began_s >= SLICE_S
 
@@ -101,13 +102,13 @@ def read_stopwatch() -> float:
 
 
 _stopwatch: Callable[[], float] = time.perf_counter
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Timeslice] = WeakKeyDictionary()
+_timeslices_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Timeslice] = WeakKeyDictionary()
 
 
 @contextmanager
 def measured_by(stopwatch: Callable[[], float]) -> Iterator[None]:
     """Measures turns by another stopwatch, for the simulation, whose runs must be repeatable."""
-    global _stopwatch  # noqa: PLW0603 - one event loop runs at a time where this is used
+    global _stopwatch  # noqa: PLW0603 - only the simulation and tests use it, with one event loop
     previous = _stopwatch
     _stopwatch = stopwatch
     try:

@@ -121,11 +121,15 @@ def test_versions_as_kafka_prints_them() -> None:
         ({}, True),
         ({"acks": "-1"}, True),
         ({"acks": "1"}, False),
+        ({"acks": " all "}, True),
         ({"retries": "0"}, False),
+        ({"retries": " 0 "}, False),
         ({"max.in.flight.requests.per.connection": "6"}, False),
     ],
 )
-def test_idempotence_gives_way(properties: dict[str, str], idempotent: bool) -> None:
+def test_idempotence_is_disabled_by_settings_that_exclude_it(
+    properties: dict[str, str], idempotent: bool
+) -> None:
     assert producer_settings(properties).enable_idempotence is idempotent
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.protocol.record_parser import MalformedRecords
 from odradek.protocol.record_sample import check_sample
-from odradek.protocol.records import HEADER_SIZE, BatchBuilder, decode_records, open_batch
+from odradek.protocol.records import HEADER_SIZE, BatchBuilder, decode_records, decompress_batch
 
 NOW_MS = 1_700_000_000_000
 
@@ -79,7 +79,7 @@ def test_what_passes_with_one_or_two_records_can_be_read(data: bytes, count: int
         return
     if count <= 2:
         assert len(decode_records(batch)) == count
-        assert sum(map(len, open_batch(batch).outlines())) == count
+        assert sum(map(len, decompress_batch(batch).summaries())) == count
 
 
 def test_a_key_that_ends_behind_its_record_is_refused() -> None:
@@ -88,7 +88,7 @@ def test_a_key_that_ends_behind_its_record_is_refused() -> None:
     with pytest.raises(MalformedRecords):
         check_sample(batch, HEADER_SIZE, 1)
     with pytest.raises(MalformedRecords):
-        list(open_batch(bytes(batch)).outlines())
+        list(decompress_batch(bytes(batch)).summaries())
 
 
 def test_a_header_without_a_name_is_refused() -> None:

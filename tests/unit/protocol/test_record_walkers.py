@@ -12,10 +12,10 @@ from odradek.protocol.record_keys import parse_keys, record_at
 from odradek.protocol.record_parser import (
     Record,
     check_record,
-    parse_offset,
-    parse_outlines,
+    parse_offset_delta,
     parse_records,
-    parse_times,
+    parse_summaries,
+    parse_timestamp_deltas,
 )
 from odradek.protocol.record_scan import record_bounds, scan_keys, scan_records
 from odradek.protocol.record_walkers import MalformedRecords, Walk
@@ -66,20 +66,20 @@ def deltas(records: list[Record]) -> list[int]:
 def check_all_walks(data: bytes, count: int) -> None:
     """Compares every walk with those that read fewer fields."""
     records = found(lambda: parse_records(data, count, 0, 0, None))
-    outlines = found(lambda: parse_outlines(data, count))
+    summaries = found(lambda: parse_summaries(data, count))
     scanned = found(lambda: scan_records(data, count))
     keys = found(lambda: scan_keys(data, count))
     with_offsets = found(lambda: parse_keys(data, count))
-    times = found(lambda: list(parse_times(data, count)))
+    times = found(lambda: list(parse_timestamp_deltas(data, count)))
     bounds = found(lambda: record_bounds(data, count))
     consecutive = list(range(count))
 
-    if outlines is not None and outlines[1] == len(data):
+    if summaries is not None and summaries[1] == len(data):
         assert records is not None
-        assert outlines[0] == [(record.timestamp_ms, record.key is not None) for record in records]
+        assert summaries[0] == [(record.timestamp_ms, record.key is not None) for record in records]
         assert deltas(records) == consecutive
     if records is not None:
-        assert (outlines is not None) == (deltas(records) == consecutive)
+        assert (summaries is not None) == (deltas(records) == consecutive)
         assert scanned is not None
         assert [(one.offset_delta, one.timestamp_delta, one.key) for one in scanned] == [
             (record.offset, record.timestamp_ms, record.key) for record in records
@@ -95,7 +95,7 @@ def check_all_walks(data: bytes, count: int) -> None:
             (one.offset_delta, one.key) for one in scanned if one.key is not None
         ]
         assert times is not None
-        assert [(elapsed, parse_offset(data, position)) for elapsed, position in times] == [
+        assert [(elapsed, parse_offset_delta(data, position)) for elapsed, position in times] == [
             (one.timestamp_delta, one.offset_delta) for one in scanned
         ]
         assert bounds == [0, *(one.end for one in scanned)]
@@ -164,12 +164,12 @@ NULL = encode_varint(-1)
         (record(b"\x00", encode_varint(1 << 62), b"\x00", NULL, NULL, b"\x00"), "timestamp"),
         (record(b"\x00\x00\x02", NULL, NULL, b"\x00"), "are not consecutive|do not rise"),
         (record(b"\x00\x00\x00", encode_varint(-2), NULL, b"\x00"), "key has a negative length"),
-        (record(b"\x00\x00\x00", encode_varint(9), NULL, b"\x00"), "ends beyond|ends behind"),
+        (record(b"\x00\x00\x00", encode_varint(9), NULL, b"\x00"), "ends beyond|ends after"),
     ],
 )
 def test_walks_that_read_a_field_refuse_it_alike(data: bytes, reason: str) -> None:
     readers: list[Callable[[], object]] = [
-        lambda: parse_outlines(data, 1),
+        lambda: parse_summaries(data, 1),
         lambda: scan_keys(data, 1),
         lambda: check_record(data, 0, len(data), 0),
     ]

@@ -20,11 +20,11 @@ from odradek.protocol.records import (
     decode_control_type,
     decode_end_transaction_marker,
     decode_records,
+    decompress_batch,
     encode_end_transaction_marker,
     find_max_timestamp,
     find_timestamp,
     offset_prefix,
-    open_batch,
     read_header,
     recompress,
     set_log_append_time,
@@ -102,9 +102,11 @@ def test_a_batch_is_built_again_for_another_producer_but_takes_no_more_records()
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 42)
     assert header.is_transactional
     assert not header.is_control
-    builder.append(None, b"too late")
+    size_bytes = builder.size_bytes
     with pytest.raises(ValueError, match="takes no more records"):
-        builder.build()
+        builder.append(None, b"too late")
+    assert (builder.record_count, builder.size_bytes) == (1, size_bytes)
+    assert builder.build() == first
 
 
 def test_the_header_is_where_kafka_has_it() -> None:
@@ -239,23 +241,21 @@ def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
 
 @settings(deadline=None)
 @given(st.lists(record_contents(), max_size=20), st.sampled_from(Codec), st.integers(1, 20))
-def test_an_outline_tells_times_and_keys(
-    contents: list[Content], codec: Codec, at_once: int
+def test_summaries_have_timestamp_deltas_and_keys(
+    contents: list[Content], codec: Codec, max_count: int
 ) -> None:
-    batch = build(contents, codec, 3)
-    opened = open_batch(batch)
-    base_ms = opened.base_timestamp
-    outlines = [outline for piece in opened.outlines(at_once) for outline in piece]
-    assert [(base_ms + elapsed, has_key) for elapsed, has_key in outlines] == [
+    batch = decompress_batch(build(contents, codec, 3))
+    base_ms = batch.base_timestamp
+    summaries = [summary for part in batch.summaries(max_count) for summary in part]
+    assert [(base_ms + delta_ms, has_key) for delta_ms, has_key in summaries] == [
         (timestamp_ms, key is not None) for key, _, _, timestamp_ms in contents
     ]
 
 
-def test_an_outline_counts_offsets_of_every_width() -> None:
-    batch = build([(b"key", None, [], 7)] * 20_000, Codec.NONE, 0)
-    opened = open_batch(batch)
-    assert opened.base_timestamp == 7
-    assert list(opened.outlines(7_000)) == [[(0, True)] * count for count in (7_000, 7_000, 6_000)]
+def test_summaries_are_made_of_offsets_of_every_width() -> None:
+    batch = decompress_batch(build([(b"key", None, [], 7)] * 20_000, Codec.NONE, 0))
+    assert batch.base_timestamp == 7
+    assert list(batch.summaries(7_000)) == [[(0, True)] * count for count in (7_000, 7_000, 6_000)]
 
 
 @pytest.mark.parametrize(
@@ -265,12 +265,12 @@ def test_an_outline_counts_offsets_of_every_width() -> None:
         pytest.param(b"\x0c\x00\x00\x02\x01\x01\x00", 1, id="not the first offset"),
         pytest.param(b"\x0c\x00\x00\xff\xff\xff\xff", 1, id="an offset without an end"),
         pytest.param(b"\x0d\x00\x00\x00\x01\x01\x00", 1, id="a negative length"),
-        pytest.param(b"", 200_000, id="more records than a broker opens"),
+        pytest.param(b"", 200_000, id="more records than a broker decompresses"),
     ],
 )
-def test_an_outline_of_wrong_records_is_malformed(payload: bytes, count: int) -> None:
+def test_summaries_of_wrong_records_are_malformed(payload: bytes, count: int) -> None:
     with pytest.raises(MalformedRecords):
-        list(open_batch(raw_batch(payload, count)).outlines())
+        list(decompress_batch(raw_batch(payload, count)).summaries())
 
 
 def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:

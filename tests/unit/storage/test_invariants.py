@@ -165,7 +165,7 @@ def test_a_compacted_segment_that_reaches_into_the_next_one() -> None:
     old = log.segments[:1]
     new = Segment(log.path, 0, log.directory.stores, created_ms=NOW_MS)
     new.is_active = False
-    new.load_tail(2)
+    new.set_end(2)
     with violates("offsets 0 to 2 does not fit the place of"):
         log.replace_segments(old, Compacted(new, 1, [], []))
 

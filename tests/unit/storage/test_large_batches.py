@@ -8,7 +8,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import read_header
 from odradek.storage.errors import AppendRejected
-from odradek.storage.validation import MAX_OPENED_BYTES, CannotAppendAtOnce
+from odradek.storage.validation import MAX_LOCKED_DECOMPRESSED_BYTES, CannotAppendAtOnce
 from tests.unit.storage.storage_world import make_batch, make_log, topic
 
 LOOKING = [
@@ -35,7 +35,7 @@ async def test_a_batch_that_opens_to_more_than_sixteen_megabytes_is_taken(
 @pytest.mark.parametrize("settings", LOOKING)
 async def test_there_is_an_end_to_what_is_opened(settings: dict[str, object]) -> None:
     log = make_log(settings=topic(**settings))
-    batch = make_batch([bytes(MAX_OPENED_BYTES + 1)], codec=Codec.ZSTD)
+    batch = make_batch([bytes(MAX_LOCKED_DECOMPRESSED_BYTES + 1)], codec=Codec.ZSTD)
     with pytest.raises(AppendRejected) as caught:
         await log.validate_in_steps(batch)
     assert caught.value.code in (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE)
@@ -45,7 +45,7 @@ async def test_one_very_large_batch_is_open_at_a_time_and_others_do_not_wait_for
     log = make_log(settings=topic(cleanup_policy=["compact"]))
     large = make_batch([bytes(20 << 20)], codec=Codec.ZSTD)
     small = make_batch([bytes(1 << 20)], codec=Codec.ZSTD)
-    async with log.directory.opening:
+    async with log.directory.decompression_lock:
         waiting = asyncio.ensure_future(log.validate_in_steps(large))
         await log.validate_in_steps(small)
         for _ in range(10):

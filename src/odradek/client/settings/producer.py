@@ -19,6 +19,9 @@ _PARTITIONERS = {
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
     "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "default",
 }
+# Brokers remember this many batches per producer and partition, to detect duplicates.
+MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
+
 _UNIFORM = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
 
 
@@ -217,11 +220,11 @@ class ProducerSettings(ClientSettings):
             raise SettingsError(
                 f"acks={self.acks}: idempotence needs acks=all; set enable.idempotence=false"
             )
-        if self.max_in_flight_requests_per_connection > 5:
+        if self.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_WITH_IDEMPOTENCE:
             raise SettingsError(
                 "max.in.flight.requests.per.connection="
-                f"{self.max_in_flight_requests_per_connection}: idempotence allows at most 5;"
-                " set enable.idempotence=false"
+                f"{self.max_in_flight_requests_per_connection}: idempotence allows at most"
+                f" {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}; set enable.idempotence=false"
             )
         if self.retries == 0:
             raise SettingsError(

@@ -59,7 +59,7 @@ def replace_segments(log: "Log", old: Sequence[Segment], replacement: "Replaceme
     segment.is_active = False
     segment.max_timestamp = replacement.max_timestamp
     segment.max_timestamp_offset = replacement.max_timestamp_offset
-    segment.load_tail(replacement.next_offset)
+    segment.set_end(replacement.next_offset)
     try:
         _rename_cleaned(disk, log.path, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         renamed = [

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
-from odradek.protocol.record_keys import open_payload, parse_keys
+from odradek.protocol.record_keys import decompress_payload, parse_keys
 from odradek.protocol.records import (
     HEADER_SIZE,
     BatchHeader,
@@ -143,7 +143,7 @@ def _index(disk: Disk, job: IndexJob) -> Steps:
             if not header.is_control:
                 try:
                     entries.add(
-                        header, parse_keys(open_payload(batch, header), header.record_count)
+                        header, parse_keys(decompress_payload(batch, header), header.record_count)
                     )
                 except MalformedRecords:
                     continue  # The checksum is valid: a producer sent records that are malformed.

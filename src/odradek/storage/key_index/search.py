@@ -13,20 +13,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.compression import Codec
-from odradek.protocol.record_keys import newest_of_key, open_payload, record_at
+from odradek.protocol.record_keys import decompress_payload, newest_of_key, record_at
 from odradek.protocol.records import (
     HEADER_SIZE,
-    OPENED_BYTES,
+    MAX_DECOMPRESSED_BYTES,
     BatchHeader,
+    DecompressedBatchTooLarge,
     MalformedRecords,
     Record,
-    TooLargeInside,
     crc_is_valid,
     read_header,
     split_batches,
 )
 from odradek.storage.descriptors import Slice
-from odradek.storage.errors import CorruptLog, TooLargeToOpen
+from odradek.storage.errors import BatchTooLargeToDecompress, CorruptLog
 from odradek.storage.segment import Segment
 from odradek.world import Workers
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 _WALK_BYTES: Final = 2048
 # So much is scanned at a time: it takes less than a millisecond.
 _CHUNK_BYTES: Final = 1 << 20
-# What is decompressed on the event loop: it takes a few milliseconds.
-_BYTES_AT_ONCE: Final = 256 << 10
-_RECORDS_AT_ONCE: Final = 5_000
+# Batches up to these limits are decompressed on the event loop, in a few milliseconds.
+_MAX_BYTES_ON_EVENT_LOOP: Final = 256 << 10
+_MAX_RECORDS_ON_EVENT_LOOP: Final = 5_000
 
 
 class FoundRecord(NamedTuple):
@@ -202,14 +202,16 @@ class BatchReader:
         """Returns what `look` finds in the records of a batch; None if they are malformed, which a
         valid checksum does not exclude."""
         try:
-            if header.record_count <= _RECORDS_AT_ONCE:
+            if header.record_count <= _MAX_RECORDS_ON_EVENT_LOOP:
                 try:
-                    return look(open_payload(batch, header, max_bytes=_BYTES_AT_ONCE))
-                except TooLargeInside:
+                    return look(
+                        decompress_payload(batch, header, max_bytes=_MAX_BYTES_ON_EVENT_LOOP)
+                    )
+                except DecompressedBatchTooLarge:
                     pass
             return await self._workers.compute(partial(_look, batch, header, look))
-        except TooLargeInside:
-            raise TooLargeToOpen(header.base_offset, OPENED_BYTES) from None
+        except DecompressedBatchTooLarge:
+            raise BatchTooLargeToDecompress(header.base_offset, MAX_DECOMPRESSED_BYTES) from None
         except MalformedRecords:
             return None
 
@@ -217,7 +219,7 @@ class BatchReader:
 def _look(
     batch: memoryview, header: BatchHeader, look: Callable[[bytes], Record | None]
 ) -> Record | None:
-    return look(open_payload(batch, header, max_bytes=OPENED_BYTES))
+    return look(decompress_payload(batch, header, max_bytes=MAX_DECOMPRESSED_BYTES))
 
 
 def segment_of(segments: Sequence[Segment], offset: int) -> Segment | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.protocol.record_keys import open_payload, parse_keys, record_at
+from odradek.protocol.record_keys import decompress_payload, parse_keys, record_at
 from odradek.protocol.records import BatchBuilder, MalformedRecords, decode_records, read_header
 from odradek.storage.key_index.run import (
     UNFINISHED_SUFFIX,
@@ -167,7 +167,7 @@ def test_keys_and_single_records_are_those_of_the_decoder(
         builder.append(key, value, [("name", value)], timestamp_ms)
     batch = builder.build(base_offset=1000)
     header = read_header(batch)
-    payload = open_payload(batch, header)
+    payload = decompress_payload(batch, header)
     records = decode_records(batch)
     assert parse_keys(payload, header.record_count) == [
         (record.offset - 1000, record.key) for record in records if record.key is not None

@@ -9,7 +9,7 @@ import pytest
 from odradek.protocol.compression import Codec
 from odradek.protocol.record_keys import newest_of_key
 from odradek.protocol.records import BatchBuilder, read_header
-from odradek.storage.errors import TooLargeToOpen
+from odradek.storage.errors import BatchTooLargeToDecompress
 from odradek.storage.key_index.search import BatchReader
 
 T = TypeVar("T")
@@ -72,5 +72,7 @@ async def test_a_bomb_is_refused() -> None:
     batch = builder.build(base_offset=7)
     header = read_header(batch)
     look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=9)
-    with pytest.raises(TooLargeToOpen, match="the batch at offset 7 holds more than the 16 MiB"):
+    with pytest.raises(
+        BatchTooLargeToDecompress, match="the batch at offset 7 holds more than the 16 MiB"
+    ):
         await BatchReader(CountingWorkers()).look_into(memoryview(batch), header, look)
