@@ -75,9 +75,9 @@ class _LateMachine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._machine, name)
 
-    def loaded(self, now: Any) -> Any:
+    def after_load(self, now: Any) -> Any:
         self._is_loaded = True
-        return self._machine.loaded(now)
+        return self._machine.after_load(now)
 
     def apply(self, entry: Any) -> None:
         is_step = isinstance(entry, StepTaken)  # It is about the record that it follows.
@@ -119,14 +119,14 @@ def _skip_a_marker() -> list[Patch]:
 
 
 def _lose_a_pending_offset() -> list[Patch]:
-    loaded = GroupMachine.loaded
+    after_load = GroupMachine.after_load
 
     def forget(self: GroupMachine, now: Any) -> Any:
         for producer_id in list(self.offsets.pending):
             self.offsets.end_transaction(Marker(ProducerIdentity(producer_id, 0), committed=False))
-        return loaded(self, now)
+        return after_load(self, now)
 
-    return [(GroupMachine, "loaded", forget)]
+    return [(GroupMachine, "after_load", forget)]
 
 
 def _reuse_a_producer_id() -> list[Patch]:

@@ -77,19 +77,24 @@ class DepartedBrokers:
             if listener is not None:
                 yield broker, listener
 
-    async def settled(self, images: ClientMetadata, topics: Collection[str] | None = None) -> None:
-        """Waits for a short time while one of these topics may be about to get another leader."""
+    async def wait_for_leader_election(
+        self, images: ClientMetadata, topics: Collection[str] | None = None
+    ) -> None:
+        """Waits for a short time while the leader of a partition of these topics has departed or is
+        suspected to have, until another leader is elected."""
         if not self._suspected and not self._departed:
             return
         deadline_s = asyncio.get_running_loop().time() + _MAX_WAIT_S
-        while self._is_unsettled(images.image, topics):
+        while self._is_leader_election_expected(images.image, topics):
             try:
                 async with asyncio.timeout_at(deadline_s):
                     await self._changed.wait()
             except TimeoutError:
                 return
 
-    def _is_unsettled(self, image: ClusterImage, topics: Collection[str] | None) -> bool:
+    def _is_leader_election_expected(
+        self, image: ClusterImage, topics: Collection[str] | None
+    ) -> bool:
         earliest_s = asyncio.get_running_loop().time() - _SUSPECTED_S
         self._suspected = {key: at_s for key, at_s in self._suspected.items() if at_s > earliest_s}
         leaving = {

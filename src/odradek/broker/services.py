@@ -122,7 +122,7 @@ class RequestContext:
             self._log_decision(logging.DEBUG, operation, resource_type, name)
         return is_allowed
 
-    def authorize_quietly(
+    def authorize_without_logging(
         self, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
         """Returns whether an operation is allowed, and logs nothing. For resources that the request
@@ -136,8 +136,8 @@ class RequestContext:
     def authorize_cluster(self, operation: Operation) -> bool:
         return self.authorize(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def authorize_cluster_quietly(self, operation: Operation) -> bool:
-        return self.authorize_quietly(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+    def authorize_cluster_without_logging(self, operation: Operation) -> bool:
+        return self.authorize_without_logging(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def authorize_any(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Returns whether the operation is allowed on any resource of a type."""
@@ -175,7 +175,8 @@ class RequestContext:
         return sum(
             1 << operation
             for operation in Operation
-            if possible >> operation & 1 and self.authorize_quietly(operation, resource_type, name)
+            if possible >> operation & 1
+            and self.authorize_without_logging(operation, resource_type, name)
         )
 
     def authorized_cluster_operations(self) -> int:

@@ -11,12 +11,12 @@ from odradek.metadata import MetadataCache
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 
-__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure", "repair"]
+__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure_topic_exists", "repair"]
 
 logger = logging.getLogger("odradek.server")
 
 
-async def ensure(name: str, topics: Topics, cache: MetadataCache) -> None:
+async def ensure_topic_exists(name: str, topics: Topics, cache: MetadataCache) -> None:
     """Creates the topic if it does not exist."""
     if name in cache.image.topics:
         return

@@ -15,9 +15,9 @@ from odradek.groups.commands import ClassicCommand, CommitOffsets, GroupListing
 from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.statemachine.machine import Caller, Decisions, LogRecord, Now, Outcome
+from odradek.statemachine.machine import Caller, DecisionContext, Decisions, LogRecord, Outcome
 
-GroupNow = Now[ClusterImage]
+GroupDecisionContext = DecisionContext[ClusterImage]
 
 
 class GroupType(Enum):
@@ -78,12 +78,12 @@ class GroupChanged(NamedTuple):
     group: Group
 
 
-def members_of(group_id: str) -> Hashable:
+def members_subject(group_id: str) -> Hashable:
     """Returns the subject (`Outcome.subjects`) of all records about a group and its members."""
     return "members", group_id
 
 
-def offsets_of(group_id: str) -> Hashable:
+def offsets_subject(group_id: str) -> Hashable:
     """Returns the subject of all records about the offsets of a group. It differs from the subject
     of the members, so that a commit that waits for its replicas does not delay heartbeats."""
     return "offsets", group_id
@@ -111,7 +111,7 @@ class GroupTypePlugin(Protocol):
     def record_kinds(self) -> frozenset[int]: ...
 
     @property
-    def deadlines(self) -> str: ...
+    def deadline_key_prefix(self) -> str: ...
 
     def add_decisions(self, decisions: GroupDecisions, groups: Groups) -> None:
         """Adds the functions that decide about its commands; `groups` are those of the machine."""
@@ -120,7 +120,11 @@ class GroupTypePlugin(Protocol):
     def is_type_of(self, group: Group) -> bool: ...
 
     def decide_classic(
-        self, group: Group, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
+        self,
+        group: Group,
+        command: ClassicCommand,
+        caller: Caller[Any] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome: ...
 
     def group_of(self, key: bytes) -> str:
@@ -131,8 +135,8 @@ class GroupTypePlugin(Protocol):
         """Applies a record to the group and returns it, or None if the group no longer exists."""
         ...
 
-    def expire(self, groups: Groups, key: Hashable, now: GroupNow) -> GroupOutcome: ...
+    def expire(self, groups: Groups, key: Hashable, now: GroupDecisionContext) -> GroupOutcome: ...
 
-    def loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
+    def after_load(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
         """Decides what follows for a group that was read from the log: its deadlines."""
         ...

@@ -34,12 +34,12 @@ from odradek.groups.commands import (
 from odradek.groups.group import (
     Group,
     GroupChanged,
+    GroupDecisionContext,
     GroupDecisions,
-    GroupNow,
     GroupOutcome,
     GroupTypePlugin,
-    members_of,
-    offsets_of,
+    members_subject,
+    offsets_subject,
 )
 from odradek.groups.membership import Membership, session_deadline
 from odradek.groups.offsets import Offsets
@@ -118,7 +118,9 @@ class GroupMachine:
 
     # The functions of a machine
 
-    def decide(self, command: Command[R], caller: Caller[R] | None, now: GroupNow) -> GroupOutcome:
+    def decide(
+        self, command: Command[R], caller: Caller[R] | None, now: GroupDecisionContext
+    ) -> GroupOutcome:
         return self.decisions.decide(command, caller, now)
 
     def apply(self, entry: Written | Marker | GroupChanged) -> None:
@@ -135,22 +137,22 @@ class GroupMachine:
 
     def subjects_of(self, marker: Marker) -> list[Hashable]:
         """The offsets that become visible, or are discarded, when a transaction ends."""
-        return [offsets_of(group_id) for group_id in self.offsets.groups_in(marker.producer)]
+        return [offsets_subject(group_id) for group_id in self.offsets.groups_in(marker.producer)]
 
-    def expire(self, key: Hashable, now: GroupNow) -> GroupOutcome:
+    def expire(self, key: Hashable, now: GroupDecisionContext) -> GroupOutcome:
         if not isinstance(key, tuple):
             return Outcome()
         if key[0] == RETENTION:
             return self._drop_unused(key[1], now)
         for plugin in self._plugins:
-            if key[0] == plugin.deadlines:
+            if key[0] == plugin.deadline_key_prefix:
                 return plugin.expire(self.groups, key, now)
         group = self.groups.get(key[1])
         if not isinstance(group, ClassicGroup):
             return Outcome()
         return self._membership.expire(group, key, now)
 
-    def loaded(self, now: GroupNow) -> GroupOutcome:
+    def after_load(self, now: GroupDecisionContext) -> GroupOutcome:
         outcomes = [self._loaded(group, now) for group in list(self.groups.values())]
         check = Deadline((RETENTION, 0), self._settings.offsets_retention_check_interval_ms)
         return Outcome(
@@ -167,11 +169,11 @@ class GroupMachine:
             log_lines=[line for outcome in outcomes for line in outcome.log_lines],
         )
 
-    def _loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
+    def _loaded(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
         if isinstance(group, ClassicGroup):
-            return self._membership.loaded(group, now)
+            return self._membership.after_load(group, now)
         plugin = self._plugin_of(group)
-        return Outcome() if plugin is None else plugin.loaded(group, now)
+        return Outcome() if plugin is None else plugin.after_load(group, now)
 
     # Records
 
@@ -215,7 +217,7 @@ class GroupMachine:
     # Classic members
 
     def _classic(
-        self, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
+        self, command: ClassicCommand, caller: Caller[Any] | None, now: GroupDecisionContext
     ) -> GroupOutcome:
         group = self.groups.get(command.group_id)
         if group is None or isinstance(group, ClassicGroup):
@@ -233,7 +235,10 @@ class GroupMachine:
     # Offsets
 
     def _commit(
-        self, commit: CommitOffsets, caller: Caller[list[ErrorCode]] | None, now: GroupNow
+        self,
+        commit: CommitOffsets,
+        caller: Caller[list[ErrorCode]] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         group = self._group_for_commit(commit)
         check = group.check_commit(commit, now.image)
@@ -252,7 +257,7 @@ class GroupMachine:
             replies=reply_to(caller, errors),
             deadlines=_session_deadlines(group, commit),
             producer=commit.producer,
-            subjects=(offsets_of(commit.group_id),),
+            subjects=(offsets_subject(commit.group_id),),
         )
 
     def _group_for_commit(self, commit: CommitOffsets) -> Group:
@@ -268,18 +273,24 @@ class GroupMachine:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def _fetch(
-        self, query: FetchOffsets, caller: Caller[list[FetchedOffset]] | None, now: GroupNow
+        self,
+        query: FetchOffsets,
+        caller: Caller[list[FetchedOffset]] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         group = self.groups.get(query.group_id)
         if group is not None:
             group.check_fetch(query.member_id, query.member_epoch)
         return Outcome(
             replies=reply_to(caller, self.offsets.fetch(query)),
-            subjects=(offsets_of(query.group_id),),
+            subjects=(offsets_subject(query.group_id),),
         )
 
     def _delete_offsets(
-        self, deletion: DeleteOffsets, caller: Caller[list[ErrorCode]] | None, now: GroupNow
+        self,
+        deletion: DeleteOffsets,
+        caller: Caller[list[ErrorCode]] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         group = self._existing(deletion.group_id)
         group.check_offset_deletion()
@@ -296,10 +307,12 @@ class GroupMachine:
         records = self.offsets.tombstones(deletion.group_id, free)
         self._check_size(records, now)
         return Outcome(
-            records, replies=reply_to(caller, errors), subjects=(offsets_of(deletion.group_id),)
+            records,
+            replies=reply_to(caller, errors),
+            subjects=(offsets_subject(deletion.group_id),),
         )
 
-    def _check_size(self, records: Sequence[LogRecord], now: GroupNow) -> None:
+    def _check_size(self, records: Sequence[LogRecord], now: GroupDecisionContext) -> None:
         """Refuses the records of a client's command if one batch cannot hold them, as Kafka does
         with this error. They are written as a whole or not at all, so they cannot be split."""
         size = sum(len(key) + len(value or b"") for key, value in records)
@@ -317,7 +330,7 @@ class GroupMachine:
             )
 
     def _forget_topics(
-        self, command: ForgetTopics, caller: Caller[int] | None, now: GroupNow
+        self, command: ForgetTopics, caller: Caller[int] | None, now: GroupDecisionContext
     ) -> GroupOutcome:
         found = self.offsets.groups_with(command.topics)
         records = [
@@ -328,10 +341,10 @@ class GroupMachine:
         return Outcome(
             records,
             replies=reply_to(caller, len(records)),
-            subjects=[offsets_of(group_id) for group_id in found],
+            subjects=[offsets_subject(group_id) for group_id in found],
         )
 
-    def _drop_unused(self, start: int, now: GroupNow) -> GroupOutcome:
+    def _drop_unused(self, start: int, now: GroupDecisionContext) -> GroupOutcome:
         """Deletes unused offsets of some groups, beginning with the group at position `start`, and
         sets the deadline to continue."""
         groups = self._some_groups(start)
@@ -364,7 +377,7 @@ class GroupMachine:
         return groups
 
     def _unused(
-        self, group: Group, now: GroupNow
+        self, group: Group, now: GroupDecisionContext
     ) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
         """Returns the tombstones of unused offsets, and of the group itself if nothing is left."""
         group_id = group.group_id
@@ -393,7 +406,10 @@ class GroupMachine:
         ]
 
     def _describe(
-        self, command: DescribeGroup, caller: Caller[GroupDescription] | None, now: GroupNow
+        self,
+        command: DescribeGroup,
+        caller: Caller[GroupDescription] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         group_id = command.group_id
         group = self._existing(group_id)
@@ -406,7 +422,7 @@ class GroupMachine:
         )
 
     def _delete_group(
-        self, command: DeleteGroup, caller: Caller[None] | None, now: GroupNow
+        self, command: DeleteGroup, caller: Caller[None] | None, now: GroupDecisionContext
     ) -> GroupOutcome:
         group = self._existing(command.group_id)
         if not group.is_empty:
@@ -427,7 +443,7 @@ class GroupMachine:
 
 
 def _everything_of(group_id: str) -> tuple[Hashable, ...]:
-    return members_of(group_id), offsets_of(group_id)
+    return members_subject(group_id), offsets_subject(group_id)
 
 
 def _session_deadlines(group: Group, commit: CommitOffsets) -> tuple[Deadline, ...]:

@@ -23,7 +23,7 @@ from odradek.groups.commands import (
     SyncGroup,
     SyncReply,
 )
-from odradek.groups.group import GroupNow, GroupOutcome, members_of
+from odradek.groups.group import GroupDecisionContext, GroupOutcome, members_subject
 from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, ClassicDecision
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -44,7 +44,7 @@ class Membership:
         group: ClassicGroup | None,
         command: ClassicCommand,
         caller: Caller[Any] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         if not command.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -65,7 +65,7 @@ class Membership:
         group: ClassicGroup | None,
         command: JoinGroup,
         caller: Caller[JoinReply] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         self._check_session_timeout(command.session_timeout_ms)
         if group is None and command.member_id:
@@ -199,7 +199,7 @@ class Membership:
         group: ClassicGroup,
         command: SyncGroup,
         caller: Caller[SyncReply] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         if group.is_empty:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -236,12 +236,12 @@ class Membership:
         group: ClassicGroup | None,
         command: LeaveGroup,
         caller: Caller[list[ErrorCode]] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         if group is None:
             errors = [ErrorCode.UNKNOWN_MEMBER_ID for _ in command.members]
             return Outcome(
-                replies=reply_to(caller, errors), subjects=(members_of(command.group_id),)
+                replies=reply_to(caller, errors), subjects=(members_subject(command.group_id),)
             )
         decision = ClassicDecision(group.copy(), self._settings, now)
         errors = [_remove(decision, leaving) for leaving in command.members]
@@ -255,7 +255,7 @@ class Membership:
 
     # Deadlines
 
-    def expire(self, group: ClassicGroup, key: Hashable, now: GroupNow) -> GroupOutcome:
+    def expire(self, group: ClassicGroup, key: Hashable, now: GroupDecisionContext) -> GroupOutcome:
         decision = ClassicDecision(group.copy(), self._settings, now)
         match key:
             case (kind, _, str(member_id)) if kind == SESSION:
@@ -274,7 +274,7 @@ class Membership:
                 return _NO_CHANGE
         return decision.outcome()
 
-    def loaded(self, group: ClassicGroup, now: GroupNow) -> GroupOutcome:
+    def after_load(self, group: ClassicGroup, now: GroupDecisionContext) -> GroupOutcome:
         if len(group.members) <= self._settings.group_max_size:
             sessions = [
                 session_deadline(group.group_id, member) for member in group.members.values()

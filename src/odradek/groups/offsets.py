@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from odradek import invariants
 from odradek.groups.commands import CommitOffsets, FetchedOffset, FetchOffsets, OffsetToCommit
-from odradek.groups.group import Group, GroupNow
+from odradek.groups.group import Group, GroupDecisionContext
 from odradek.groups.records import (
     CommittedOffset,
     offset_record,
@@ -103,7 +103,9 @@ class Offsets:
 
     # Records
 
-    def commit(self, command: CommitOffsets, offset: OffsetToCommit, now: GroupNow) -> LogRecord:
+    def commit(
+        self, command: CommitOffsets, offset: OffsetToCommit, now: GroupDecisionContext
+    ) -> LogRecord:
         expires = command.retention_ms >= 0
         # A client may ask for a later time than the record can hold.
         expire_ms = min(now.wall_ms + command.retention_ms, _LATEST_MS) if expires else -1
@@ -124,7 +126,9 @@ class Offsets:
             offset_tombstone(group_id, partition) for partition in partitions if partition in known
         ]
 
-    def expired(self, group: Group, retention_ms: int, now: GroupNow) -> list[TopicPartition]:
+    def expired(
+        self, group: Group, retention_ms: int, now: GroupDecisionContext
+    ) -> list[TopicPartition]:
         group_id = group.group_id
         return [
             partition

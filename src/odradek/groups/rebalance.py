@@ -18,7 +18,7 @@ from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic_group import ClassicGroup, InitialDelay, State
 from odradek.groups.classic_member import ClassicMember
 from odradek.groups.commands import JoinReply, SyncReply
-from odradek.groups.group import GroupChanged, GroupNow, GroupOutcome, members_of
+from odradek.groups.group import GroupChanged, GroupDecisionContext, GroupOutcome, members_subject
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller, Deadline, LogLine, LogRecord, Outcome, R, Reply
 from odradek.wording import counted
@@ -40,7 +40,9 @@ PENDING_JOINS_TIMEOUT_MS: Final = 100
 class ClassicDecision:
     """One decision about one classic group."""
 
-    def __init__(self, group: ClassicGroup, settings: GroupSettings, now: GroupNow) -> None:
+    def __init__(
+        self, group: ClassicGroup, settings: GroupSettings, now: GroupDecisionContext
+    ) -> None:
         """`group` is a draft. It becomes the group when the outcome is applied."""
         self.group = group
         self.settings = settings
@@ -59,7 +61,7 @@ class ClassicDecision:
             (GroupChanged(group),),
             self._replies,
             self._deadlines,
-            subjects=(members_of(group.group_id),),
+            subjects=(members_subject(group.group_id),),
             log_lines=() if group.history is self._history_before else self._log_lines(),
         )
 

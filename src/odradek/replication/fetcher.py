@@ -92,11 +92,11 @@ class LeaderFetcher:
         settings: LiveSettings,
         *,
         throttle: Throttle,
-        keep_log_starts: Callable[[], Awaitable[None]],
+        checkpoint_log_start_offsets: Callable[[], Awaitable[None]],
         number: int = 0,
     ) -> None:
-        """`keep_log_starts` makes log starts that have moved survive a crash. `number` tells
-        the fetchers of one leader apart: each has a connection of its own."""
+        """`checkpoint_log_start_offsets` makes log starts that have moved survive a crash. `number`
+        tells the fetchers of one leader apart: each has a connection of its own."""
         self._broker_id = broker_id
         self._leader = leader
         self._purpose = f"replication-{number}"
@@ -104,7 +104,7 @@ class LeaderFetcher:
         self._cache = cache
         self._settings = settings
         self._throttle = throttle
-        self._keep_log_starts = keep_log_starts
+        self._keep_log_starts = checkpoint_log_start_offsets
         # Partitions whose log start has moved and would not survive a crash yet.
         self._moved_starts: dict[Key, Following] = {}
         self._session = ReplicaSession()

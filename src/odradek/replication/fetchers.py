@@ -143,7 +143,7 @@ class ReplicaFetchers:
                 self._cache,
                 self._settings,
                 throttle=self._replicas.follower_throttle,
-                keep_log_starts=self._replicas.keep_log_starts,
+                checkpoint_log_start_offsets=self._replicas.checkpoint_log_start_offsets,
                 number=number,
             )
             known = self._fetchers[slot] = (fetcher, self._group.create_task(fetcher.run()))

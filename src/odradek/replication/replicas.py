@@ -88,8 +88,8 @@ class Replicas:
     def partitions(self) -> Iterable[Partition]:
         return self._by_name.values()
 
-    async def keep_log_starts(self) -> None:
-        await self._logs.keep_log_starts()
+    async def checkpoint_log_start_offsets(self) -> None:
+        await self._logs.checkpoint_log_start_offsets()
 
     def check(self) -> None:
         """Raises `InvariantViolation` if the tables or the roles contradict each other. Walks over

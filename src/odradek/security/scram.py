@@ -23,7 +23,7 @@ class ScramMechanism(IntEnum):
     SHA_512 = 2
 
     @property
-    def title(self) -> str:
+    def kafka_name(self) -> str:
         return f"SCRAM-SHA-{self.digest[3:]}"
 
     @property

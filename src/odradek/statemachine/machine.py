@@ -61,7 +61,7 @@ class Caller(Generic[R_contra]):
     __slots__ = ()
 
 
-class Now(NamedTuple, Generic[Image]):
+class DecisionContext(NamedTuple, Generic[Image]):
     """What a decision may depend on besides the command and the machine's state."""
 
     # The time of day, which may jump.
@@ -147,7 +147,7 @@ class Machine(Protocol[Event, Effect, Image]):
     """A machine has no clock, no event loop and no I/O, so tests call it directly."""
 
     def decide(
-        self, command: Command[R], caller: Caller[R] | None, now: Now[Image]
+        self, command: Command[R], caller: Caller[R] | None, now: DecisionContext[Image]
     ) -> Outcome[Event, Effect]:
         """Raises `ApiError` to refuse the command; then nothing happens."""
         ...
@@ -158,11 +158,11 @@ class Machine(Protocol[Event, Effect, Image]):
         """Returns the subjects that the marker will change when it is applied; None for all."""
         ...
 
-    def expire(self, key: Hashable, now: Now[Image]) -> Outcome[Event, Effect]:
+    def expire(self, key: Hashable, now: DecisionContext[Image]) -> Outcome[Event, Effect]:
         """Decides what follows from a deadline that has passed."""
         ...
 
-    def loaded(self, now: Now[Image]) -> Outcome[Event, Effect]:
+    def after_load(self, now: DecisionContext[Image]) -> Outcome[Event, Effect]:
         """Decides what follows when the log has been replayed: usually deadlines."""
         ...
 
@@ -181,14 +181,14 @@ class Decisions(Generic[Event, Effect, Image]):
     def on(
         self,
         command_type: type[C],
-        decide: Callable[[C, Caller[R] | None, Now[Image]], Outcome[Event, Effect]],
+        decide: Callable[[C, Caller[R] | None, DecisionContext[Image]], Outcome[Event, Effect]],
     ) -> None:
         """Python's types cannot say that `R` is the reply type of `C`; a unit test compares the
         annotations of each function in a table with its command."""
         self._by_type[command_type] = decide
 
     def decide(
-        self, command: Command[R], caller: Caller[R] | None, now: Now[Image]
+        self, command: Command[R], caller: Caller[R] | None, now: DecisionContext[Image]
     ) -> Outcome[Event, Effect]:
         return self._by_type[type(command)](command, caller, now)
 

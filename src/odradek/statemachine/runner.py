@@ -37,13 +37,13 @@ from odradek.statemachine.log_lines import LogLines
 from odradek.statemachine.machine import (
     Caller,
     Command,
+    DecisionContext,
     Effect,
     Event,
     Image,
     LogRecord,
     Machine,
     Marker,
-    Now,
     Outcome,
     ProducerIdentity,
     R,
@@ -193,7 +193,7 @@ class Runner(Generic[Event, Effect, Image]):
         for marker, marker_end_offset in markers:
             self.note(marker, marker_end_offset)
         try:
-            self._carry_out(self._machine.loaded(self._now()))
+            self._carry_out(self._machine.after_load(self._now()))
         except NotWritten as refused:
             self.end(refused.reason)
 
@@ -308,8 +308,8 @@ class Runner(Generic[Event, Effect, Image]):
         if not self._loaded:
             raise RunnerEnded("the machine is still being loaded")
 
-    def _now(self) -> Now[Image]:
-        return Now(self._clock.now_ms(), self._image(), self.is_committed)
+    def _now(self) -> DecisionContext[Image]:
+        return DecisionContext(self._clock.now_ms(), self._image(), self.is_committed)
 
     # Carrying out an outcome
 

@@ -145,7 +145,7 @@ class Checkpointer:
                 return False
         return True
 
-    async def keep_log_starts(self, directory: LogDirectory) -> None:
+    async def checkpoint_log_start_offsets(self, directory: LogDirectory) -> None:
         """Writes log starts that have moved; `Log.durable_start_offset` says whether it worked."""
         if directory.moved_starts:
             await self.write_log_starts(directory)

@@ -64,7 +64,7 @@ class Housekeeping:
             await self.remove_passed()
             await self.delete_files()
             # Records that DeleteRecords deleted should not be there again after a kill.
-            await self._manager.keep_log_starts()
+            await self._manager.checkpoint_log_start_offsets()
             await self._manager.checkpoints.drop_retired()
 
     async def make_reserves(self) -> None:

@@ -409,12 +409,12 @@ class LogManager:
                 logger.warning("log directory %s has room again: it takes records", directory.path)
                 self.on_room_changed.notify(directory)
 
-    async def keep_log_starts(self) -> None:
+    async def checkpoint_log_start_offsets(self) -> None:
         """Makes every log start durable that DeleteRecords has moved; `Log.durable_start_offset`
         tells whether it worked. If there was no descriptor or no space, the next call or
         housekeeping retries."""
         for directory in self.directories:
-            await self.checkpoints.keep_log_starts(directory)
+            await self.checkpoints.checkpoint_log_start_offsets(directory)
 
     # Running and stopping
 

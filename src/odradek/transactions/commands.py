@@ -20,7 +20,7 @@ class TransactionCommand(Command[R]):
     transactional_id: str
 
 
-class Identity(NamedTuple):
+class ProducerIdResult(NamedTuple):
     """The producer id and epoch that the producer continues with."""
 
     error: ErrorCode
@@ -36,7 +36,7 @@ class Added(NamedTuple):
 
 
 @command_class
-class InitProducer(TransactionCommand[Identity]):
+class InitProducer(TransactionCommand[ProducerIdResult]):
     """A producer starts. It sends the identity that it had, if it had one (KIP-360)."""
 
     transactional_id: str
@@ -56,19 +56,19 @@ class AddPartitions(TransactionCommand[Added]):
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
-    client_version: int = 0
+    client_transaction_version: int = 0
     # Adds nothing; the reply says which partitions are in the transaction (KIP-890).
     verify_only: bool = False
     client_address: str = ""
 
 
 @command_class
-class EndTransaction(TransactionCommand[Identity]):
+class EndTransaction(TransactionCommand[ProducerIdResult]):
     transactional_id: str
     producer_id: int
     producer_epoch: int
     committed: bool
-    client_version: int = 0
+    client_transaction_version: int = 0
     fresh_producer_id: int = -1
     client_address: str = ""
 

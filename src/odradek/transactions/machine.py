@@ -41,11 +41,11 @@ from odradek.statemachine.machine import (
     Caller,
     Command,
     Deadline,
+    DecisionContext,
     Decisions,
     LogLine,
     LogRecord,
     Marker,
-    Now,
     Outcome,
     R,
     Written,
@@ -57,9 +57,9 @@ from odradek.transactions.commands import (
     ClientCommand,
     DescribeTransaction,
     EndTransaction,
-    Identity,
     InitProducer,
     MarkersWritten,
+    ProducerIdResult,
 )
 from odradek.transactions.records import key_of, read_key, read_value, record_of
 from odradek.transactions.refusal_lines import LOGGER, refusal_line
@@ -119,7 +119,7 @@ class TransactionMachine:
         self.decisions.on(DescribeTransaction, self._describe)
 
     def decide(
-        self, command: Command[R], caller: Caller[R] | None, now: Now[ClusterImage]
+        self, command: Command[R], caller: Caller[R] | None, now: DecisionContext[ClusterImage]
     ) -> TransactionOutcome:
         return self.decisions.decide(command, caller, now)
 
@@ -177,7 +177,7 @@ class TransactionMachine:
     def subjects_of(self, marker: Marker) -> tuple[str, ...]:
         return ()  # `__transaction_state` has no transactions in it.
 
-    def loaded(self, now: Now[ClusterImage]) -> TransactionOutcome:
+    def after_load(self, now: DecisionContext[ClusterImage]) -> TransactionOutcome:
         deadlines = [
             self._timeout_deadline(transaction, now.wall_ms)
             for transaction in self.transactions.values()
@@ -191,11 +191,14 @@ class TransactionMachine:
     # InitProducerId
 
     def _init(
-        self, command: InitProducer, caller: Caller[Identity] | None, now: Now[ClusterImage]
+        self,
+        command: InitProducer,
+        caller: Caller[ProducerIdResult] | None,
+        now: DecisionContext[ClusterImage],
     ) -> TransactionOutcome:
         if not 0 < command.timeout_ms <= self._max_timeout_ms:
             error = ErrorCode.INVALID_TRANSACTION_TIMEOUT
-            return self._answer(command, caller, Identity(error))
+            return self._answer(command, caller, ProducerIdResult(error))
         now_ms = now.wall_ms
         current = self.transactions.get(command.transactional_id)
         if current is None:
@@ -206,19 +209,23 @@ class TransactionMachine:
                 command.timeout_ms,
                 updated_ms=now_ms,
             )
-            return _write(new, command, caller, Identity(ErrorCode.NONE, new.producer_id, 0))
+            return _write(
+                new, command, caller, ProducerIdResult(ErrorCode.NONE, new.producer_id, 0)
+            )
         claim = _claim(current, command)
         if claim is _Claim.FENCED:
-            return self._answer(command, caller, Identity(ErrorCode.PRODUCER_FENCED))
+            return self._answer(command, caller, ProducerIdResult(ErrorCode.PRODUCER_FENCED))
         if current.status in PREPARED:
-            return self._answer(command, caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return self._answer(
+                command, caller, ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+            )
         if current.status is Status.ONGOING:
             # Its producer is fenced and the transaction aborted. The client retries.
             return _write(
                 current.fenced(now_ms, by_holder=claim is _Claim.HOLDER),
                 command,
                 caller,
-                Identity(ErrorCode.CONCURRENT_TRANSACTIONS),
+                ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS),
                 Deadline(current.transactional_id, None),
             )
         if claim is _Claim.REPEATED and current.producer_epoch != LAST_EPOCH:
@@ -230,12 +237,17 @@ class TransactionMachine:
                 now_ms,
                 held_epoch=command.producer_epoch,
             )
-        return _write(started, command, caller, Identity(ErrorCode.NONE, *started.next_identity))
+        return _write(
+            started, command, caller, ProducerIdResult(ErrorCode.NONE, *started.next_identity)
+        )
 
     # AddPartitionsToTxn
 
     def _add(
-        self, command: AddPartitions, caller: Caller[Added] | None, now: Now[ClusterImage]
+        self,
+        command: AddPartitions,
+        caller: Caller[Added] | None,
+        now: DecisionContext[ClusterImage],
     ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
         error = _check(current, command.producer_id, command.producer_epoch)
@@ -248,7 +260,9 @@ class TransactionMachine:
             return self._answer(command, caller, Added(ErrorCode.NONE, missing))
         if current.status is Status.ONGOING and command.partitions <= current.partitions:
             return self._answer(command, caller, Added(ErrorCode.NONE))
-        added = current.with_partitions(command.partitions, command.client_version, now.wall_ms)
+        added = current.with_partitions(
+            command.partitions, command.client_transaction_version, now.wall_ms
+        )
         if current.status is Status.ONGOING:
             # Its deadline is set already. Setting it again from the time of day would end the
             # transaction at once if the clock was stepped since it began.
@@ -259,47 +273,55 @@ class TransactionMachine:
     # EndTxn
 
     def _end(
-        self, command: EndTransaction, caller: Caller[Identity] | None, now: Now[ClusterImage]
+        self,
+        command: EndTransaction,
+        caller: Caller[ProducerIdResult] | None,
+        now: DecisionContext[ClusterImage],
     ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
         if current is None:
             error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-            return self._answer(command, caller, Identity(error))
-        if command.client_version >= VERSION_2:
+            return self._answer(command, caller, ProducerIdResult(error))
+        if command.client_transaction_version >= VERSION_2:
             return self._end_and_bump(current, command, caller, now.wall_ms)
         error = _check(current, command.producer_id, command.producer_epoch)
         if error is not ErrorCode.NONE:
-            return self._answer(command, caller, Identity(error))
+            return self._answer(command, caller, ProducerIdResult(error))
         if current.status is not Status.ONGOING:
             return self._answer(command, caller, _repeated_reply(current, command))
         if not now.is_committed(command.transactional_id):
             # The producer does not know yet that this transaction began, so the request may be a
             # delayed EndTxn of the transaction before.
-            return self._answer(command, caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return self._answer(
+                command, caller, ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+            )
         prepared = current.prepared(committed=command.committed, now_ms=now.wall_ms)
-        return _write_end(prepared._replace(client_version=0), command, caller)
+        return _write_end(prepared._replace(client_transaction_version=0), command, caller)
 
     def _end_and_bump(
         self,
         current: Transaction,
         command: EndTransaction,
-        caller: Caller[Identity] | None,
+        caller: Caller[ProducerIdResult] | None,
         now_ms: int,
     ) -> TransactionOutcome:
         """Decides about an EndTxn of version 2. A repeated one must find its own decision, or no
         transaction of this producer at all."""
         if _repeats_end(current, command):
             if current.status in (Status.EMPTY, Status.ONGOING):
-                return self._answer(command, caller, Identity(ErrorCode.PRODUCER_FENCED))
+                return self._answer(command, caller, ProducerIdResult(ErrorCode.PRODUCER_FENCED))
             return self._answer(command, caller, _repeated_reply(current, command))
         error = _check_end(current, command)
         if error is not ErrorCode.NONE:
-            return self._answer(command, caller, Identity(error))
+            return self._answer(command, caller, ProducerIdResult(error))
         prepared = current.prepared(committed=command.committed, now_ms=now_ms)
         return _write_end(prepared.bumped(command.fresh_producer_id), command, caller)
 
     def _complete(
-        self, command: MarkersWritten, caller: Caller[ErrorCode] | None, now: Now[ClusterImage]
+        self,
+        command: MarkersWritten,
+        caller: Caller[ErrorCode] | None,
+        now: DecisionContext[ClusterImage],
     ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
         if (
@@ -317,7 +339,7 @@ class TransactionMachine:
         self,
         command: DescribeTransaction,
         caller: Caller[Transaction | None] | None,
-        now: Now[ClusterImage],
+        now: DecisionContext[ClusterImage],
     ) -> TransactionOutcome:
         transaction = self.transactions.get(command.transactional_id)
         return Outcome(replies=reply_to(caller, transaction), subjects=(command.transactional_id,))
@@ -335,7 +357,7 @@ class TransactionMachine:
 
     # Deadlines
 
-    def expire(self, key: Hashable, now: Now[ClusterImage]) -> TransactionOutcome:
+    def expire(self, key: Hashable, now: DecisionContext[ClusterImage]) -> TransactionOutcome:
         if key == _SWEEP:
             return self._sweep(now.wall_ms)
         current = self.transactions.get(str(key))
@@ -448,25 +470,25 @@ def _repeats_end(current: Transaction, command: EndTransaction) -> bool:
     )
 
 
-def _repeated_reply(current: Transaction, command: EndTransaction) -> Identity:
+def _repeated_reply(current: Transaction, command: EndTransaction) -> ProducerIdResult:
     """Returns the reply to an EndTxn whose transaction is prepared or complete."""
     has_same_result = current.status is not Status.EMPTY and command.committed == (
         current.status in _COMMITTED
     )
     if not has_same_result:
-        return Identity(ErrorCode.INVALID_TXN_STATE)
+        return ProducerIdResult(ErrorCode.INVALID_TXN_STATE)
     if current.status in PREPARED:
-        return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.producer_epoch == LAST_EPOCH:
         # The producer has to start again, with another producer id.
-        return Identity(ErrorCode.PRODUCER_FENCED)
-    return Identity(ErrorCode.NONE, *current.next_identity)
+        return ProducerIdResult(ErrorCode.PRODUCER_FENCED)
+    return ProducerIdResult(ErrorCode.NONE, *current.next_identity)
 
 
 def _write_end(
-    prepared: Transaction, command: EndTransaction, caller: Caller[Identity] | None
+    prepared: Transaction, command: EndTransaction, caller: Caller[ProducerIdResult] | None
 ) -> TransactionOutcome:
-    identity = Identity(ErrorCode.NONE, *prepared.next_identity)
+    identity = ProducerIdResult(ErrorCode.NONE, *prepared.next_identity)
     no_deadline = Deadline(prepared.transactional_id, None)
     return _write(prepared, command, caller, identity, no_deadline)
 

@@ -66,7 +66,7 @@ def record_of(transaction: Transaction) -> LogRecord:
         ],
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.started_ms,
-        client_transaction_version=transaction.client_version,
+        client_transaction_version=transaction.client_transaction_version,
         last_producer_epoch=transaction.last_producer_epoch,
     )
     return LogRecord(key_of(transaction.transactional_id), encode_versioned(value, _VALUE_VERSION))

@@ -15,8 +15,8 @@ from odradek.transactions.commands import (
     AddPartitions,
     ClientCommand,
     EndTransaction,
-    Identity,
     InitProducer,
+    ProducerIdResult,
 )
 from odradek.transactions.transaction import StepHistory, Transaction
 
@@ -32,7 +32,7 @@ def refusal_line(
     command: ClientCommand, response: object, current: Transaction | None
 ) -> LogLine | None:
     """Returns the line if `response` refuses the command; `current` is the transaction's state."""
-    if not isinstance(response, Identity | Added):
+    if not isinstance(response, ProducerIdResult | Added):
         return None
     reason = response.error.name
     if isinstance(response, Added) and response.missing:

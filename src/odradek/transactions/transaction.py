@@ -54,7 +54,7 @@ class Status(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
     @property
-    def title(self) -> str:
+    def kafka_name(self) -> str:
         """The name that Kafka's tools show, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
@@ -83,7 +83,9 @@ class Step(NamedTuple):
     client_address: str = ""
 
     def __str__(self) -> str:
-        step = f"{self.status.title}({self.producer_id}/{self.producer_epoch})@{self.updated_ms}"
+        step = (
+            f"{self.status.kafka_name}({self.producer_id}/{self.producer_epoch})@{self.updated_ms}"
+        )
         return f"{step} by {self.client_address}" if self.client_address else step
 
 
@@ -113,14 +115,14 @@ class Transaction(NamedTuple):
     # current epoch, because the reply may have been lost.
     last_producer_epoch: int = NO_EPOCH
     # VERSION_2 if the markers carry a bumped epoch.
-    client_version: int = 0
+    client_transaction_version: int = 0
     # Only in memory: the connection that asked for this step, and the steps before it.
     client_address: str = ""
     previous_steps: tuple[Step, ...] = ()
 
     def become(self, status: Status, now_ms: int) -> "Transaction":
         if status not in _NEXT_STATES.get(self.status, set()):
-            self._violate(f"{self.status.title} cannot become {status.title}")
+            self._violate(f"{self.status.kafka_name} cannot become {status.kafka_name}")
         return self._replace(status=status, updated_ms=now_ms)
 
     def check(self) -> None:
@@ -128,12 +130,12 @@ class Transaction(NamedTuple):
         machine calls it for each step that it takes, but not during a replay, because a compacted
         log lacks steps."""
         if self.partitions and self.status in IDLE:
-            self._violate(f"it has partitions while it is {self.status.title}")
+            self._violate(f"it has partitions while it is {self.status.kafka_name}")
         if not self.previous_steps:
             return
         before = self.previous_steps[-1]
         if self.status not in _NEXT_STATES.get(before.status, set()):
-            self._violate(f"{before.status.title} became {self.status.title}")
+            self._violate(f"{before.status.kafka_name} became {self.status.kafka_name}")
         if before.producer_id == self.producer_id and before.producer_epoch > self.producer_epoch:
             self._violate(f"its epoch fell from {before.producer_epoch} to {self.producer_epoch}")
 
@@ -168,7 +170,7 @@ class Transaction(NamedTuple):
     @property
     def has_bumped_epoch(self) -> bool:
         """Whether the markers of a prepared transaction carry a higher epoch than its records."""
-        return self.client_version >= VERSION_2
+        return self.client_transaction_version >= VERSION_2
 
     # Steps
 
@@ -178,7 +180,7 @@ class Transaction(NamedTuple):
             timeout_ms=timeout_ms,
             partitions=frozenset(),
             started_ms=NO_TIME,
-            client_version=0,
+            client_transaction_version=0,
         )
 
     def renewed(
@@ -197,14 +199,14 @@ class Transaction(NamedTuple):
         return renewed._replace(producer_epoch=self.producer_epoch + 1)
 
     def with_partitions(
-        self, added: frozenset[TopicPartition], client_version: int, now_ms: int
+        self, added: frozenset[TopicPartition], client_transaction_version: int, now_ms: int
     ) -> "Transaction":
         begins = self.status is not Status.ONGOING
         return self.become(Status.ONGOING, now_ms)._replace(
             partitions=added if begins else self.partitions | added,
             started_ms=now_ms if begins else self.started_ms,
             last_producer_epoch=NO_EPOCH,
-            client_version=client_version,
+            client_transaction_version=client_transaction_version,
         )
 
     def prepared(self, *, committed: bool, now_ms: int) -> "Transaction":
@@ -221,7 +223,7 @@ class Transaction(NamedTuple):
         bumped = self._replace(
             producer_epoch=self.producer_epoch + 1,
             last_producer_epoch=self.producer_epoch,
-            client_version=VERSION_2,
+            client_transaction_version=VERSION_2,
         )
         if not self.is_exhausted:
             return bumped
@@ -245,7 +247,7 @@ class Transaction(NamedTuple):
         return aborted._replace(
             producer_epoch=min(bumped, LAST_EPOCH),
             last_producer_epoch=self.producer_epoch if by_holder else NO_EPOCH,
-            client_version=VERSION_2,
+            client_transaction_version=VERSION_2,
         )
 
     def completed(self, now_ms: int) -> "Transaction":

@@ -92,7 +92,7 @@ class TransactionVerifier:
             producer.producer_id,
             producer.producer_epoch,
             frozenset(partitions),
-            client_version=VERSION_2 if adds else 0,
+            client_transaction_version=VERSION_2 if adds else 0,
             verify_only=not adds,
         )
         settings = self._settings

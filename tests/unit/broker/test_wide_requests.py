@@ -146,9 +146,11 @@ async def test_partitions_of_a_topic_in_metadata() -> None:
     topic = TopicImage("t", topic_id, partitions, overrides={}, version=0)
     images = SimpleNamespace(image=ClusterImage(topics=MappingProxyType({"t": topic})))
 
-    async def settled(*_: object) -> None: ...
+    async def wait_for_leader_election(*_: object) -> None: ...
 
-    departed_brokers = SimpleNamespace(settled=settled, listed=lambda _: ())
+    departed_brokers = SimpleNamespace(
+        wait_for_leader_election=wait_for_leader_election, listed=lambda _: ()
+    )
     broker = services(images=images, departed_brokers=departed_brokers)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     response = await in_steps(

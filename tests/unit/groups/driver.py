@@ -25,7 +25,7 @@ from odradek.groups.commands import (
     SyncGroup,
     SyncReply,
 )
-from odradek.groups.group import GroupNow, GroupOutcome, GroupTypePlugin
+from odradek.groups.group import GroupDecisionContext, GroupOutcome, GroupTypePlugin
 from odradek.groups.machine import GroupMachine
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
@@ -38,8 +38,8 @@ from odradek.protocol.types import TopicPartition
 from odradek.statemachine.machine import (
     Caller,
     Command,
+    DecisionContext,
     Marker,
-    Now,
     ProducerIdentity,
     Written,
 )
@@ -92,7 +92,7 @@ class Coordinator:
         self.outcome: GroupOutcome
         self._numbers = count(1)
         self.machine = self._new_machine()
-        self._carry_out(self.machine.loaded(self.now))
+        self._carry_out(self.machine.after_load(self.now))
 
     def _new_machine(self) -> GroupMachine:
         return GroupMachine(
@@ -103,8 +103,8 @@ class Coordinator:
         )
 
     @property
-    def now(self) -> GroupNow:
-        return Now(START_MS + self.now_ms, self.image, lambda subject: True)
+    def now(self) -> GroupDecisionContext:
+        return DecisionContext(START_MS + self.now_ms, self.image, lambda subject: True)
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         group = self.machine.groups[group_id]
@@ -167,7 +167,7 @@ class Coordinator:
     def restart(self) -> None:
         self.machine = self.replayed()
         self.deadlines.clear()
-        self._carry_out(self.machine.loaded(self.now))
+        self._carry_out(self.machine.after_load(self.now))
 
     # What clients do
 

@@ -18,8 +18,8 @@ from odradek.groups.commands import (
 from odradek.groups.group import (
     Group,
     GroupChanged,
+    GroupDecisionContext,
     GroupDecisions,
-    GroupNow,
     GroupOutcome,
     Groups,
     GroupType,
@@ -93,7 +93,7 @@ def house_key(group_id: str) -> bytes:
 
 class Houses:
     record_kinds = frozenset({KIND})
-    deadlines = "house"
+    deadline_key_prefix = "house"
 
     def is_type_of(self, group: Group) -> bool:
         return isinstance(group, House)
@@ -102,7 +102,7 @@ class Houses:
         decisions.on(Knock, partial(self.decide, groups))
 
     def decide(
-        self, groups: Groups, command: Knock, caller: Caller[str] | None, now: GroupNow
+        self, groups: Groups, command: Knock, caller: Caller[str] | None, now: GroupDecisionContext
     ) -> GroupOutcome:
         before = groups.get(command.group_id)
         ends = [] if before is None or self.is_type_of(before) else before.tombstones()
@@ -116,7 +116,11 @@ class Houses:
         )
 
     def decide_classic(
-        self, group: Group, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
+        self,
+        group: Group,
+        command: ClassicCommand,
+        caller: Caller[Any] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
@@ -126,11 +130,11 @@ class Houses:
     def replay(self, group: Group | None, key: bytes, value: bytes | None) -> Group | None:
         return None if value is None else House(self.group_of(key), int(value))
 
-    def expire(self, groups: Groups, key: Hashable, now: GroupNow) -> GroupOutcome:
+    def expire(self, groups: Groups, key: Hashable, now: GroupDecisionContext) -> GroupOutcome:
         assert isinstance(key, tuple)
         return self.decide(groups, Knock(key[1], 0), None, now)._replace(deadlines=())
 
-    def loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
+    def after_load(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
         return Outcome(deadlines=(Deadline(("house", group.group_id), 1_000),))
 
 

@@ -129,7 +129,7 @@ class CountingMachine:
     def expire(self, key: object, now: object) -> Outcome[None, Never]:
         return Outcome()
 
-    def loaded(self, now: object) -> Outcome[None, Never]:
+    def after_load(self, now: object) -> Outcome[None, Never]:
         return Outcome()
 
 

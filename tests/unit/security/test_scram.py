@@ -60,4 +60,4 @@ def test_logs_show_no_secret() -> None:
 
 
 def test_mechanisms_have_kafkas_names() -> None:
-    assert [one.title for one in ScramMechanism] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert [one.kafka_name for one in ScramMechanism] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -15,10 +15,10 @@ from odradek.statemachine.machine import (
     Caller,
     Command,
     Deadline,
+    DecisionContext,
     LogLine,
     LogRecord,
     Marker,
-    Now,
     Outcome,
     ProducerIdentity,
     Reply,
@@ -107,7 +107,7 @@ class Counter:
         self.markers: list[tuple[dict[str, int], Marker]] = []
 
     def decide(
-        self, command: Command[Any], caller: Caller[Any] | None, now: Now[str]
+        self, command: Command[Any], caller: Caller[Any] | None, now: DecisionContext[str]
     ) -> CounterOutcome:
         if isinstance(command, Forbid):
             return Outcome([LogRecord(b"a", b"1")])
@@ -162,12 +162,12 @@ class Counter:
     def subjects_of(self, marker: Marker) -> None:
         return None
 
-    def expire(self, key: Hashable, now: Now[str]) -> CounterOutcome:
+    def expire(self, key: Hashable, now: DecisionContext[str]) -> CounterOutcome:
         self.expired.append(key)
         self.has_expired.set()
         return Outcome([LogRecord(b"expired", b"1")])
 
-    def loaded(self, now: Now[str]) -> CounterOutcome:
+    def after_load(self, now: DecisionContext[str]) -> CounterOutcome:
         return Outcome()
 
 

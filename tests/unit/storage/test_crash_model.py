@@ -233,7 +233,7 @@ class CrashMachine(RuleBasedStateMachine):
         run_deletions(self.log.directory, float("inf"))
         self.start = offset
         self.highest_start = max(self.highest_start, offset)
-        if is_kept and self.do(self.manager.keep_log_starts):
+        if is_kept and self.do(self.manager.checkpoint_log_start_offsets):
             self.kept_start = self.durable_start = offset
 
     @rule()
@@ -247,7 +247,7 @@ class CrashMachine(RuleBasedStateMachine):
         async def work() -> None:
             housekeeping = Housekeeping(self.manager, self.world)
             self.tasks.append(asyncio.ensure_future(housekeeping.write_checkpoints()))
-            self.tasks.append(asyncio.ensure_future(self.manager.keep_log_starts()))
+            self.tasks.append(asyncio.ensure_future(self.manager.checkpoint_log_start_offsets()))
             for _ in range(steps):
                 await asyncio.sleep(0)
 

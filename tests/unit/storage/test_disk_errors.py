@@ -190,14 +190,14 @@ async def test_a_checkpoint_that_fails_is_written_later(error: int, name: str) -
     path = f"{found.log.directory.path}/{name}-offset-checkpoint"
     found.disk.fail_next("open", error, under=f"{path}.next")
     await found.housekeeping.write_checkpoints()
-    await found.manager.keep_log_starts()
+    await found.manager.checkpoint_log_start_offsets()
     found.disk.heal()
     if error in BROKEN:
         assert not found.log.is_usable
         return
     await found.housekeeping.make_room()
     await found.housekeeping.write_checkpoints()
-    await found.manager.keep_log_starts()
+    await found.manager.checkpoint_log_start_offsets()
     assert b"orders 0" in found.disk.read(path)
     assert found.log.takes_appends
 

@@ -218,9 +218,9 @@ async def test_checkpoints_are_tried_again() -> None:
         log.append(make_batch(), leader_epoch=0)
     log.advance_log_start(3)
     disk.fail_next("write", errno.ENOSPC, under="/data/log-start-offset-checkpoint.next")
-    await manager.keep_log_starts()
+    await manager.checkpoint_log_start_offsets()
     assert not log.takes_appends
-    await manager.keep_log_starts()
+    await manager.checkpoint_log_start_offsets()
     assert b"orders 0 3" in disk.read("/data/log-start-offset-checkpoint")
     await housekeeping.make_room()
     assert log.takes_appends

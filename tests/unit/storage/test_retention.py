@@ -239,7 +239,7 @@ async def test_a_deletion_that_was_asked_for_survives_a_kill_at_once() -> None:
     log = manager.create(PARTITION, TOPIC_ID, topic())
     fill(log, 5)
     log.advance_log_start(3)
-    await manager.keep_log_starts()
+    await manager.checkpoint_log_start_offsets()
     manager.abandon()
     assert (await started(world)).logs[PARTITION].log_start_offset == 3
 

@@ -183,7 +183,7 @@ async def test_a_checkpoint_under_way_does_not_bring_a_deleted_topic_back() -> N
     world = fresh_world()
     manager = await used_topic(world)
     log_of(manager).advance_log_start(60)
-    writing = asyncio.ensure_future(manager.keep_log_starts())
+    writing = asyncio.ensure_future(manager.checkpoint_log_start_offsets())
     await asyncio.sleep(0)
     manager.delete(PARTITION)
     fill(manager.create(PARTITION, OTHER_ID, topic()), 0, 70, epoch=0)

@@ -5,14 +5,14 @@ from collections.abc import Hashable
 from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicPartition
 from odradek.statemachine.log_lines import LogLines
-from odradek.statemachine.machine import Caller, Command, LogRecord, Now, R, Written
+from odradek.statemachine.machine import Caller, Command, DecisionContext, LogRecord, R, Written
 from odradek.transactions.commands import (
     Added,
     AddPartitions,
     EndTransaction,
-    Identity,
     InitProducer,
     MarkersWritten,
+    ProducerIdResult,
 )
 from odradek.transactions.machine import TransactionMachine, TransactionOutcome
 from odradek.transactions.transaction import Status, Transaction
@@ -50,7 +50,7 @@ class Coordinator:
         )
         for offset, record in enumerate(self.log):
             machine.apply(Written(record, offset))
-        self._finish(machine.loaded(self._now()))
+        self._finish(machine.after_load(self._now()))
         return machine
 
     def reload(self) -> None:
@@ -58,8 +58,8 @@ class Coordinator:
         self.prepared.clear()
         self.machine = self._load()
 
-    def _now(self) -> Now[ClusterImage]:
-        return Now(self.now_ms, ClusterImage(), lambda subject: self.is_committed)
+    def _now(self) -> DecisionContext[ClusterImage]:
+        return DecisionContext(self.now_ms, ClusterImage(), lambda subject: self.is_committed)
 
     def ask(self, command: Command[R]) -> R:
         caller: Caller[R] = Caller()
@@ -106,11 +106,13 @@ class Coordinator:
     def status(self) -> Status:
         return self.now.status
 
-    def init(self, identity: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000) -> Identity:
+    def init(
+        self, identity: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000
+    ) -> ProducerIdResult:
         self.fresh_id += 1
         return self.ask(InitProducer(ID, timeout_ms, self.fresh_id, *identity))
 
-    def ask_for(self, transactional_id: str) -> Identity:
+    def ask_for(self, transactional_id: str) -> ProducerIdResult:
         """Another producer starts."""
         return self.ask(InitProducer(transactional_id, 60_000, 7))
 
@@ -125,7 +127,7 @@ class Coordinator:
 
     def end(
         self, identity: tuple[int, int], *, committed: bool = True, version: int = 2
-    ) -> Identity:
+    ) -> ProducerIdResult:
         self.fresh_id += 1
         return self.ask(EndTransaction(ID, *identity, committed, version, self.fresh_id))
 

@@ -8,12 +8,13 @@ from odradek.transactions.commands import (
     Added,
     DescribeTransaction,
     EndTransaction,
-    Identity,
     MarkersWritten,
+    ProducerIdResult,
 )
 from odradek.transactions.records import record_of
 from odradek.transactions.transaction import (
     LAST_EPOCH,
+    VERSION_2,
     Status,
     Transaction,
 )
@@ -28,10 +29,10 @@ from tests.unit.transactions.driver import (
 )
 
 OK = ErrorCode.NONE
-FENCED = Identity(ErrorCode.PRODUCER_FENCED)
-ASK_AGAIN = Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
-INVALID = Identity(ErrorCode.INVALID_TXN_STATE)
-UNKNOWN = Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+FENCED = ProducerIdResult(ErrorCode.PRODUCER_FENCED)
+ASK_AGAIN = ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+INVALID = ProducerIdResult(ErrorCode.INVALID_TXN_STATE)
+UNKNOWN = ProducerIdResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 def started(epoch: int = 0) -> tuple[Coordinator, tuple[int, int]]:
@@ -52,7 +53,7 @@ def ongoing_at(epoch: int) -> tuple[Coordinator, tuple[int, int]]:
     """A producer that has come as far as this epoch, in a transaction."""
     coordinator = Coordinator()
     open_since = Transaction(ID, 101, epoch, 60_000, Status.ONGOING, frozenset({A}), 1, 1)
-    coordinator.log.append(record_of(open_since._replace(client_version=2)))
+    coordinator.log.append(record_of(open_since._replace(client_transaction_version=VERSION_2)))
     coordinator.now_ms, coordinator.fresh_id = 2, 500
     coordinator.reload()
     return coordinator, (101, epoch)
@@ -73,7 +74,7 @@ def test_a_new_id_starts_with_a_fresh_producer() -> None:
 def test_a_timeout_must_be_within_bounds(timeout_ms: int) -> None:
     coordinator = Coordinator()
     error = ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    assert coordinator.init(timeout_ms=timeout_ms) == Identity(error)
+    assert coordinator.init(timeout_ms=timeout_ms) == ProducerIdResult(error)
     assert not coordinator.log
     assert coordinator.init(timeout_ms=MAX_TIMEOUT_MS).error is OK
 
@@ -341,8 +342,10 @@ def test_a_producer_without_epochs_gets_another_id() -> None:
 def test_without_a_fresh_id_the_last_epoch_is_not_given_away() -> None:
     last = LAST_EPOCH - 1
     coordinator = near_the_last_epoch(last)
-    answer = coordinator.ask(EndTransaction(ID, 101, last, True, client_version=2))
-    assert answer == Identity(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    answer = coordinator.ask(
+        EndTransaction(ID, 101, last, True, client_transaction_version=VERSION_2)
+    )
+    assert answer == ProducerIdResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert coordinator.status() is Status.ONGOING
 
 

@@ -31,7 +31,7 @@ from odradek.protocol.records import (
 from odradek.protocol.types import TopicPartition
 from odradek.storage import AppendRejected, Log
 from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
-from odradek.transactions.commands import Identity
+from odradek.transactions.commands import ProducerIdResult
 from odradek.transactions.transaction import Status
 from tests.unit.storage.storage_world import NOW_MS, make_batch, make_log, read_slice
 from tests.unit.transactions.driver import ID, A, B, Coordinator
@@ -43,7 +43,7 @@ FATES = ("answered", "answered", "lost", "late")
 NOBODY = (-1, -1)
 _AGAIN = {ErrorCode.CONCURRENT_TRANSACTIONS}
 
-Response = Identity | ErrorCode
+Response = ProducerIdResult | ErrorCode
 
 
 class Transaction(NamedTuple):
@@ -117,13 +117,13 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
         identity = client.identity if names_itself and client.identity else NOBODY
 
         def hear(response: Response) -> None:
-            assert isinstance(response, Identity)
+            assert isinstance(response, ProducerIdResult)
             worked = response.error is ErrorCode.NONE
             client.become(response[1:] if worked else None)
             if worked and identity == NOBODY:
                 client.generation = self.generation
 
-        def start() -> Identity:
+        def start() -> ProducerIdResult:
             response = self.coordinator.init(identity, timeout_ms=50)
             if identity == NOBODY and response.error is ErrorCode.NONE:
                 self.generation += 1
@@ -140,7 +140,7 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
 
         def ask() -> Response | None:
             response = request()
-            error = response.error if isinstance(response, Identity) else response
+            error = response.error if isinstance(response, ProducerIdResult) else response
             assert error is not ErrorCode.NONE or generation == self.generation
             return response
 
@@ -169,7 +169,7 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
         identity = client.identity
 
         def hear(response: Response) -> None:
-            assert isinstance(response, Identity)
+            assert isinstance(response, ProducerIdResult)
             if response.error is not ErrorCode.NONE:
                 client.become(None)
                 return
@@ -194,7 +194,7 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
             self.delayed.append(request)
             return
         response = request()
-        error = response.error if isinstance(response, Identity) else response
+        error = response.error if isinstance(response, ProducerIdResult) else response
         if fate == "answered" and response is not None and error not in _AGAIN:
             client.asks = None
             client.hears(response)

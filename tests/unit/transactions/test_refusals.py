@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.protocol.errors import ErrorCode
-from odradek.transactions.commands import Added, AddPartitions, EndTransaction, Identity
+from odradek.transactions.commands import Added, AddPartitions, EndTransaction, ProducerIdResult
 from odradek.transactions.transaction import Status
 from tests.unit.transactions.driver import ID, A, Coordinator
 
@@ -44,7 +44,7 @@ def test_a_late_end_of_version_1_is_seen_by_its_connection(
     assert not caplog.messages
 
     assert coordinator.add(PRODUCER, A, version=0, verify_only=True).missing == {A}
-    assert _end(coordinator, NEW, committed=False) == Identity(ErrorCode.INVALID_TXN_STATE)
+    assert _end(coordinator, NEW, committed=False) == ProducerIdResult(ErrorCode.INVALID_TXN_STATE)
 
     story = (
         f"Ongoing(101/0)@1000000 by {NEW} > PrepareCommit(101/0)@1000007 by {OLD}"
@@ -78,11 +78,13 @@ def test_whoever_is_asked_to_come_again_is_not_refused(
     _add(coordinator, NEW)
     coordinator.is_committed = False
     early = EndTransaction(ID, *PRODUCER, committed=True)
-    assert coordinator.ask(early) == Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.ask(early) == ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     coordinator.is_committed = True
     assert coordinator.status() is Status.ONGOING
     _end(coordinator, NEW, committed=True)
-    assert _end(coordinator, NEW, committed=True) == Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert _end(coordinator, NEW, committed=True) == ProducerIdResult(
+        ErrorCode.CONCURRENT_TRANSACTIONS
+    )
     assert _add(coordinator, NEW) == Added(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert not caplog.messages
 

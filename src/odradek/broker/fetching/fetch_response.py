@@ -12,7 +12,7 @@ from typing import Final
 from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.broker.fetching.fetch_lifecycle import Fetch
 from odradek.broker.fetching.fetch_reads import FetchReads
-from odradek.broker.network.endpoints import reachable
+from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.metadata import ClusterImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.errors import ErrorCode
@@ -88,5 +88,5 @@ def add_leaders(response: FetchResponse, image: ClusterImage, listener: str) -> 
             leaders[leader] = None
     response.node_endpoints = [
         NodeEndpoint(node_id=broker.id, host=address.host, port=address.port, rack=broker.rack)
-        for broker, address in reachable(image, listener, leaders)
+        for broker, address in brokers_on_listener(image, listener, leaders)
     ]

@@ -31,6 +31,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.transactions.commands import Added, AddPartitions
+from odradek.transactions.transaction import VERSION_2
 from odradek.world.timeslice import Timeslice
 
 _FIRST_VERSION_OF_BROKERS: Final = AddPartitionsToTxnRequest.first_version_with("transactions")
@@ -157,7 +158,7 @@ async def _ask(
         transaction.producer_id,
         transaction.producer_epoch,
         partitions,
-        client_version=2 if context.version >= _FIRST_VERSION_OF_BROKERS else 0,
+        client_transaction_version=VERSION_2 if context.version >= _FIRST_VERSION_OF_BROKERS else 0,
         verify_only=transaction.verify_only,
         client_address=context.address,
     )

@@ -90,15 +90,15 @@ def _credential(mechanism: ScramMechanism, upsertion: ScramCredentialUpsertion) 
 def _with(
     mechanism: ScramMechanism, credential: ScramCredential, before: Mapping[str, str]
 ) -> dict[str, str]:
-    return {**before, mechanism.title: credential.encode()}
+    return {**before, mechanism.kafka_name: credential.encode()}
 
 
 def _without(user: str, mechanism: ScramMechanism, before: Mapping[str, str]) -> dict[str, str]:
-    if mechanism.title not in before:
+    if mechanism.kafka_name not in before:
         raise ApiError(
-            ErrorCode.RESOURCE_NOT_FOUND, f"User {user} has no {mechanism.title} credential."
+            ErrorCode.RESOURCE_NOT_FOUND, f"User {user} has no {mechanism.kafka_name} credential."
         )
-    return {name: value for name, value in before.items() if name != mechanism.title}
+    return {name: value for name, value in before.items() if name != mechanism.kafka_name}
 
 
 def _error_response(

@@ -74,7 +74,7 @@ def _hide_topics(
         for part in assignment.topic_partitions
     }.union(*(member.subscribed_topic_names for member in group.members))
     if all(
-        context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        context.authorize_without_logging(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         for topic in sorted(topics)
     ):
         return group

@@ -101,7 +101,7 @@ def _may_describe(services: Services, context: RequestContext) -> Callable[[str]
     describe all topics. A pattern matches only topics that the member may describe (KIP-848)."""
     if services.authorizer is None:
         return None
-    return partial(context.authorize_quietly, Operation.DESCRIBE, ResourceType.TOPIC)
+    return partial(context.authorize_without_logging, Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 def _command(

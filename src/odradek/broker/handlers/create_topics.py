@@ -35,7 +35,7 @@ async def handle(
     services: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     allowed, denied = request.topics, list[CreatableTopic]()
-    if not context.authorize_cluster_quietly(Operation.CREATE):
+    if not context.authorize_cluster_without_logging(Operation.CREATE):
         allowed, denied = context.split_authorized(
             Operation.CREATE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
         )
@@ -73,7 +73,9 @@ def _denied_result(topic: CreatableTopic) -> CreatableTopicResult:
 def _hide_configs(context: RequestContext, result: CreatableTopicResult) -> None:
     """Removes the settings from the result if the client may not see them. A client may be allowed
     to create a topic and not to see its settings."""
-    if not context.authorize_quietly(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name):
+    if not context.authorize_without_logging(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name
+    ):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         result.num_partitions = result.replication_factor = -1
         result.configs = None

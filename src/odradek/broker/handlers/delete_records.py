@@ -93,7 +93,7 @@ async def _when_done(
 ) -> DeleteRecordsResponse:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + max(timeout_ms, 0) / 1000
-    await services.logs.keep_log_starts()
+    await services.logs.checkpoint_log_start_offsets()
     is_late = False
     while True:
         undone = []

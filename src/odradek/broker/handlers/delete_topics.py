@@ -30,7 +30,7 @@ async def handle(
         else [DeleteTopicState(name=name) for name in request.topic_names]
     )
     allowed, denied = topics, list[DeleteTopicState]()
-    if not context.authorize_cluster_quietly(Operation.DELETE):
+    if not context.authorize_cluster_without_logging(Operation.DELETE):
         allowed, denied = context.split_authorized(
             Operation.DELETE,
             ResourceType.TOPIC,
@@ -46,7 +46,7 @@ async def handle(
 def _denied_result(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:
     """A client that may not describe a topic is not told the name that belongs to an id."""
     name = context.topic_name(topic.name, topic.topic_id)
-    may_know = topic.topic_id == NO_TOPIC_ID or context.authorize_quietly(
+    may_know = topic.topic_id == NO_TOPIC_ID or context.authorize_without_logging(
         Operation.DESCRIBE, ResourceType.TOPIC, name or ""
     )
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED

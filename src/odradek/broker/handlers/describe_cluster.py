@@ -6,7 +6,7 @@ Not done: endpoint type 2 asks for a quorum of controllers, which this platform 
 from typing import Final
 
 from odradek.broker.handlers import Handler
-from odradek.broker.network.endpoints import reachable
+from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.broker.permissions import OpenToAll
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ def handle(
             DescribeClusterBroker(
                 broker_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
             )
-            for broker, listener in reachable(image, context.connection.listener)
+            for broker, listener in brokers_on_listener(image, context.connection.listener)
         ],
     )
     if request.include_cluster_authorized_operations:

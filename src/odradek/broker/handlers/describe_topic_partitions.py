@@ -39,7 +39,7 @@ def handle(
         names = {
             name
             for name in image.topics
-            if context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
+            if context.authorize_without_logging(Operation.DESCRIBE, ResourceType.TOPIC, name)
         }
     cursor = request.cursor
     limit = services.settings.broker.max_request_partition_size_limit

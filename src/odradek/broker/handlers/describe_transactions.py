@@ -33,7 +33,9 @@ async def handle(
         state.topics = [
             topic
             for topic in state.topics
-            if context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+            if context.authorize_without_logging(
+                Operation.DESCRIBE, ResourceType.TOPIC, topic.topic
+            )
         ]
     states += [
         TransactionState(
@@ -59,7 +61,7 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
     if found is None:
         state.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return state
-    state.transaction_state = found.status.title
+    state.transaction_state = found.status.kafka_name
     state.transaction_timeout_ms = found.timeout_ms
     state.transaction_start_time_ms = found.started_ms
     state.producer_id, state.producer_epoch = found.producer_id, found.producer_epoch

@@ -62,7 +62,7 @@ def _result(
 def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
     found = []
     for mechanism in ScramMechanism:
-        text = settings.get(mechanism.title)
+        text = settings.get(mechanism.kafka_name)
         if text is None:
             continue
         try:

@@ -7,11 +7,11 @@ creates the internal topic. Key types: 0 group, 1 transactional id. Not done: sh
 from typing import Final
 
 from odradek.broker.handlers import Handler
-from odradek.broker.network.endpoints import reachable
+from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.broker.permissions import DENIALS, CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
-from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
+from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure_topic_exists
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -66,11 +66,11 @@ async def _find(
         topic = _TOPICS.get(key_type)
         if topic is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
-        await ensure(topic, services.topics, services.images.cache)
-        await services.departed_brokers.settled(services.images, (topic,))
+        await ensure_topic_exists(topic, services.topics, services.images.cache)
+        await services.departed_brokers.wait_for_leader_election(services.images, (topic,))
         image = services.images.image
         state = image.partition(topic, partition_of(key, image, topic))
-        for broker, listener in reachable(image, context.connection.listener):
+        for broker, listener in brokers_on_listener(image, context.connection.listener):
             if state is not None and broker.id == state.leader:
                 coordinator.node_id = broker.id
                 coordinator.host, coordinator.port = listener.host, listener.port

@@ -21,7 +21,7 @@ from odradek.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from odradek.transactions.commands import Identity, InitProducer
+from odradek.transactions.commands import InitProducer, ProducerIdResult
 
 _FIRST_VERSION_WITH_FENCED: Final = 4
 _NONE: Final = -1
@@ -63,18 +63,18 @@ def _denial(context: RequestContext, transactional_id: str | None) -> ErrorCode 
 
 async def _init(
     services: Services, context: RequestContext, request: InitProducerIdRequest
-) -> Identity:
+) -> ProducerIdResult:
     transactional_id = request.transactional_id
     half_known = (request.producer_id == _NONE) != (request.producer_epoch == _NONE)
     if transactional_id == "" or half_known:
-        return Identity(ErrorCode.INVALID_REQUEST)
+        return ProducerIdResult(ErrorCode.INVALID_REQUEST)
     try:
         fresh_producer_id = await services.producer_ids.next()
     except ApiError:
         # The metadata store cannot be reached. This error makes clients try again.
-        return Identity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return ProducerIdResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if transactional_id is None:
-        return Identity(ErrorCode.NONE, fresh_producer_id, 0)
+        return ProducerIdResult(ErrorCode.NONE, fresh_producer_id, 0)
     command = InitProducer(
         transactional_id,
         request.transaction_timeout_ms,
@@ -90,7 +90,7 @@ async def _init(
                 break
             await asyncio.sleep(pause_s)
     except ApiError as error:
-        return Identity(error.code)
+        return ProducerIdResult(error.code)
     return identity
 
 

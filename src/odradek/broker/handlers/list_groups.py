@@ -32,7 +32,7 @@ def handle(
         return ListGroupsResponse(error_code=error.code)
     for machine in machines:
         groups += machine.listings(request.states_filter, request.types_filter)
-    sees_all = context.authorize_cluster_quietly(Operation.DESCRIBE)
+    sees_all = context.authorize_cluster_without_logging(Operation.DESCRIBE)
     return ListGroupsResponse(
         groups=[
             ListedGroup(
@@ -43,7 +43,9 @@ def handle(
             )
             for listing in groups
             if sees_all
-            or context.authorize_quietly(Operation.DESCRIBE, ResourceType.GROUP, listing.group_id)
+            or context.authorize_without_logging(
+                Operation.DESCRIBE, ResourceType.GROUP, listing.group_id
+            )
         ]
     )
 

@@ -96,7 +96,7 @@ def _split_authorized(
     context: RequestContext, request: ListOffsetsRequest
 ) -> tuple[list[ListOffsetsTopic], list[ListOffsetsTopic]]:
     is_broker = request.replica_id != _CONSUMER
-    if is_broker and context.authorize_cluster_quietly(Operation.CLUSTER_ACTION):
+    if is_broker and context.authorize_cluster_without_logging(Operation.CLUSTER_ACTION):
         return request.topics, []
     return context.split_authorized(
         Operation.DESCRIBE, ResourceType.TOPIC, request.topics, lambda topic: topic.name

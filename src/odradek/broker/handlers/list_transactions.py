@@ -25,7 +25,7 @@ from odradek.protocol.messages.list_transactions import (
 )
 from odradek.transactions.transaction import PREPARED, Status, Transaction
 
-_STATES: Final = frozenset(status.title for status in Status)
+_STATES: Final = frozenset(status.kafka_name for status in Status)
 _OPEN: Final = PREPARED | {Status.ONGOING}
 
 
@@ -54,10 +54,10 @@ def handle(
             TransactionState(
                 transactional_id=transaction.transactional_id,
                 producer_id=transaction.producer_id,
-                transaction_state=transaction.status.title,
+                transaction_state=transaction.status.kafka_name,
             )
             for transaction in found
-            if context.authorize_quietly(
+            if context.authorize_without_logging(
                 Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
             )
         ],
@@ -70,7 +70,7 @@ def _all(services: Services) -> Iterable[Transaction]:
 
 
 def _matches(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    if request.state_filters and transaction.status.title not in request.state_filters:
+    if request.state_filters and transaction.status.kafka_name not in request.state_filters:
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False

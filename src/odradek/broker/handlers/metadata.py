@@ -21,7 +21,7 @@ from odradek.broker.all_topics_cache import (
 )
 from odradek.broker.authorized_operations import NO_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.handlers import Handler
-from odradek.broker.network.endpoints import reachable
+from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import Encoded, RequestContext, Services
@@ -59,7 +59,7 @@ async def handle(
     if requested_topics is None or (
         not requested_topics and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL
     ):
-        await services.departed_brokers.settled(services.images, None)
+        await services.departed_brokers.wait_for_leader_election(services.images, None)
         return await _answer_all(services, context, request)
     denied: list[MetadataRequestTopic] = []
     if services.authorizer is not None:
@@ -68,7 +68,7 @@ async def handle(
             may_look = _may_look(services, context, request, topic)
             (allowed if may_look else denied).append(topic)
         requested_topics = allowed
-    await services.departed_brokers.settled(
+    await services.departed_brokers.wait_for_leader_election(
         services.images,
         [topic.name or "" for topic in requested_topics] if requested_topics else None,
     )
@@ -116,7 +116,7 @@ def _may_look(
     return (
         name in services.images.image.topics
         or not _is_creation_allowed(services, request)
-        or context.authorize_cluster_quietly(Operation.CREATE)
+        or context.authorize_cluster_without_logging(Operation.CREATE)
         or context.authorize(Operation.CREATE, ResourceType.TOPIC, name)
     )
 
@@ -145,7 +145,7 @@ def _hide_if_denied(
     if (
         answered.error_code
         or name is None
-        or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        or context.authorize_without_logging(Operation.DESCRIBE, ResourceType.TOPIC, name)
     ):
         return answered
     return _denied_result(context, topic_request)
@@ -178,7 +178,7 @@ async def _answer_all(
             image,
             version,
             partial(_describe, authorized_operations),
-            partial(context.authorize_quietly, Operation.DESCRIBE, ResourceType.TOPIC),
+            partial(context.authorize_without_logging, Operation.DESCRIBE, ResourceType.TOPIC),
         )
     if request.include_cluster_authorized_operations:
         tail.cluster_authorized_operations = context.authorized_cluster_operations()
@@ -220,7 +220,7 @@ def _brokers(
             node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
         )
         for broker, listener in (
-            *reachable(image, listener_name),
+            *brokers_on_listener(image, listener_name),
             *services.departed_brokers.listed(listener_name),
         )
     ]

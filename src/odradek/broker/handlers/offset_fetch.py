@@ -125,7 +125,7 @@ def _leave_out_hidden(context: RequestContext, group: OffsetFetchResponseGroup) 
         topic
         for topic in group.topics
         if not topic.name
-        or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        or context.authorize_without_logging(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
     ]
 
 

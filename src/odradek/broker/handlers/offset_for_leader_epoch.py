@@ -29,7 +29,7 @@ def handle(
 ) -> OffsetForLeaderEpochResponse:
     topics = []
     allowed, denied = request.topics, list[OffsetForLeaderTopic]()
-    if not context.authorize_cluster_quietly(Operation.CLUSTER_ACTION):
+    if not context.authorize_cluster_without_logging(Operation.CLUSTER_ACTION):
         allowed, denied = context.split_authorized(
             Operation.DESCRIBE, ResourceType.TOPIC, request.topics, lambda topic: topic.topic
         )

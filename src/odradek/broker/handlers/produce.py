@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
 from odradek.broker.handlers import Handler
-from odradek.broker.network.endpoints import reachable
+from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.produce_permissions import Reply, take_out_denied, with_denied
 from odradek.broker.services import Pipelined, RequestContext, Services
@@ -464,7 +464,7 @@ def _add_leaders(
         leaders[leader] = None
     response.node_endpoints = [
         NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
-        for broker, listener in reachable(image, context.connection.listener, leaders)
+        for broker, listener in brokers_on_listener(image, context.connection.listener, leaders)
     ]
 
 

@@ -37,9 +37,9 @@ async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     # Operators who end a hanging transaction have ALTER (KIP-664), brokers CLUSTER_ACTION.
-    if not context.authorize_cluster_quietly(Operation.ALTER) and not context.authorize_cluster(
-        Operation.CLUSTER_ACTION
-    ):
+    if not context.authorize_cluster_without_logging(
+        Operation.ALTER
+    ) and not context.authorize_cluster(Operation.CLUSTER_ACTION):
         return _denied_result(request)
     # All markers are appended before the first is awaited, so that replicas fetch them together.
     appended = [await _append(services, marker) for marker in request.markers]

@@ -6,7 +6,7 @@ from odradek.config import Listener
 from odradek.metadata import BrokerImage, ClusterImage
 
 
-def reachable(
+def brokers_on_listener(
     image: ClusterImage, listener_name: str, broker_ids: Container[int] | None = None
 ) -> Iterator[tuple[BrokerImage, Listener]]:
     """Yields the live brokers that have this listener: all of them, or those with the given ids."""

@@ -56,11 +56,11 @@ from odradek.groups.consumer.subscriptions import (
 )
 from odradek.groups.group import (
     Group,
+    GroupDecisionContext,
     GroupDecisions,
-    GroupNow,
     GroupOutcome,
     Groups,
-    members_of,
+    members_subject,
 )
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -74,7 +74,7 @@ class ConsumerGroups:
     """Decides for all consumer groups of a machine (a `GroupTypePlugin`). It has no state."""
 
     record_kinds = KINDS
-    deadlines = DEADLINES
+    deadline_key_prefix = DEADLINES
 
     def __init__(
         self,
@@ -100,12 +100,16 @@ class ConsumerGroups:
         return isinstance(group, ConsumerGroup)
 
     def decide_classic(
-        self, group: Group, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
+        self,
+        group: Group,
+        command: ClassicCommand,
+        caller: Caller[Any] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         assert isinstance(group, ConsumerGroup)
         return self._classic_members.decide(self._decision(group, now), command, caller)
 
-    def _decision(self, group: ConsumerGroup, now: GroupNow) -> ConsumerDecision:
+    def _decision(self, group: ConsumerGroup, now: GroupDecisionContext) -> ConsumerDecision:
         return ConsumerDecision(group, self._settings, now)
 
     # Records
@@ -131,7 +135,7 @@ class ConsumerGroups:
         groups: Groups,
         heartbeat: ConsumerHeartbeat,
         caller: Caller[ConsumerHeartbeatReply] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         check_heartbeat(heartbeat, known_assignors(self._settings))
         if heartbeat.member_epoch < JOINING_EPOCH:
@@ -143,7 +147,7 @@ class ConsumerGroups:
         groups: Groups,
         heartbeat: ConsumerHeartbeat,
         caller: Caller[ConsumerHeartbeatReply] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         decision = self._find(groups, heartbeat, now)
         before, is_changed = self._update_member(decision, heartbeat)
@@ -153,7 +157,11 @@ class ConsumerGroups:
         return decision.outcome_for(caller, self._reply(decision, heartbeat, before))
 
     def _join_together(
-        self, groups: Groups, command: JoinTogether, caller: Caller[None] | None, now: GroupNow
+        self,
+        groups: Groups,
+        command: JoinTogether,
+        caller: Caller[None] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         """Adds all members, computes one target assignment, then answers each member."""
         decision: ConsumerDecision | None = None
@@ -171,7 +179,7 @@ class ConsumerGroups:
                 joined.append((heartbeat, member_caller, before))
                 is_any_changed |= is_changed
         if decision is None:
-            return Outcome(replies=error_replies, subjects=(members_of(command.group_id),))
+            return Outcome(replies=error_replies, subjects=(members_subject(command.group_id),))
         if is_any_changed:
             decision.bump_epoch()
         decision.assign_if_due()
@@ -215,7 +223,7 @@ class ConsumerGroups:
         )
 
     def _find(
-        self, groups: Groups, heartbeat: ConsumerHeartbeat, now: GroupNow
+        self, groups: Groups, heartbeat: ConsumerHeartbeat, now: GroupDecisionContext
     ) -> ConsumerDecision:
         """Returns a decision about the group, which is created if this member joins as its
         first."""
@@ -283,7 +291,7 @@ class ConsumerGroups:
         groups: Groups,
         heartbeat: ConsumerHeartbeat,
         caller: Caller[ConsumerHeartbeatReply] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         decision = self._decision(_existing(groups, heartbeat.group_id), now)
         member = decision.group.check_member(heartbeat.member_id, heartbeat.instance_id)
@@ -307,7 +315,11 @@ class ConsumerGroups:
     # Topics
 
     def _topics_changed(
-        self, groups: Groups, change: TopicsChanged, caller: Caller[int] | None, now: GroupNow
+        self,
+        groups: Groups,
+        change: TopicsChanged,
+        caller: Caller[int] | None,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         outcomes = [
             self._look_at_topics(group, change.names, now).outcome()
@@ -323,7 +335,7 @@ class ConsumerGroups:
         )
 
     def _look_at_topics(
-        self, group: ConsumerGroup, names: frozenset[str], now: GroupNow
+        self, group: ConsumerGroup, names: frozenset[str], now: GroupDecisionContext
     ) -> ConsumerDecision:
         """Bumps the group epoch if the topics that the group subscribes to have changed. The next
         heartbeat then computes a target assignment."""
@@ -345,7 +357,7 @@ class ConsumerGroups:
 
     # Time
 
-    def expire(self, groups: Groups, key: Hashable, now: GroupNow) -> GroupOutcome:
+    def expire(self, groups: Groups, key: Hashable, now: GroupDecisionContext) -> GroupOutcome:
         match key:
             case (_, str(kind), str(group_id), str(member_id)):
                 group = groups.get(group_id)
@@ -359,7 +371,7 @@ class ConsumerGroups:
                 return decision.outcome()
         return _NO_CHANGE
 
-    def loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
+    def after_load(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
         """Sessions begin again, and topics may have changed while no coordinator ran."""
         assert isinstance(group, ConsumerGroup)
         if not group.members:
@@ -381,7 +393,7 @@ class ConsumerGroups:
         groups: Groups,
         command: DescribeConsumerGroup,
         caller: Caller[ConsumerGroupDescription] | None,
-        now: GroupNow,
+        now: GroupDecisionContext,
     ) -> GroupOutcome:
         group = _existing(groups, command.group_id)
         description = ConsumerGroupDescription(

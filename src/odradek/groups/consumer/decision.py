@@ -44,7 +44,7 @@ from odradek.groups.consumer.subscriptions import (
     resolve,
     topics_to_assign,
 )
-from odradek.groups.group import GroupChanged, GroupNow, GroupOutcome, members_of
+from odradek.groups.group import GroupChanged, GroupDecisionContext, GroupOutcome, members_subject
 from odradek.groups.rebalance import LOGGER
 from odradek.protocol.types import TopicId
 from odradek.statemachine.machine import Caller, Deadline, LogLine, LogRecord, Outcome, R, Reply
@@ -59,7 +59,9 @@ SYNC: Final = "sync"
 class ConsumerDecision:
     """One decision about one consumer group."""
 
-    def __init__(self, group: ConsumerGroup, settings: GroupSettings, now: GroupNow) -> None:
+    def __init__(
+        self, group: ConsumerGroup, settings: GroupSettings, now: GroupDecisionContext
+    ) -> None:
         self.group = group
         self.settings = settings
         self.now = now
@@ -82,7 +84,7 @@ class ConsumerDecision:
             self.events,
             self.replies,
             self.deadlines,
-            subjects=(members_of(self.group.group_id),),
+            subjects=(members_subject(self.group.group_id),),
             log_lines=self.log_lines,
         )
 

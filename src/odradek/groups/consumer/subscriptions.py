@@ -9,7 +9,7 @@ from odradek.groups.consumer.assignors import Topic
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.records import ResolvedPattern
 from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
-from odradek.groups.group import GroupNow
+from odradek.groups.group import GroupDecisionContext
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -61,7 +61,7 @@ def metadata_hash(names: Iterable[str], image: ClusterImage) -> int:
 def resolve(
     pattern: str,
     image: ClusterImage,
-    now: GroupNow,
+    now: GroupDecisionContext,
     may_describe: Callable[[str], bool] | None = None,
 ) -> ResolvedPattern:
     """Returns the topics that match now, without those that the member may not describe. Raises
@@ -78,7 +78,7 @@ def resolve(
     return ResolvedPattern(topics, image.number, now.wall_ms)
 
 
-def is_stale(known: ResolvedPattern, image: ClusterImage, now: GroupNow) -> bool:
+def is_stale(known: ResolvedPattern, image: ClusterImage, now: GroupDecisionContext) -> bool:
     """Returns whether the pattern has to be resolved again because permissions may have changed:
     the cluster has changed since, or a long time has passed. The intervals are Kafka's."""
     age_ms = now.wall_ms - known.timestamp_ms
@@ -95,7 +95,11 @@ def without_deleted(
 
 
 def resolve_again(
-    pattern: str, known: ResolvedPattern, names: Iterable[str], image: ClusterImage, now: GroupNow
+    pattern: str,
+    known: ResolvedPattern,
+    names: Iterable[str],
+    image: ClusterImage,
+    now: GroupDecisionContext,
 ) -> ResolvedPattern:
     """Returns `known` after topics of these names were created or deleted."""
     changed = frozenset(names)
