@@ -166,6 +166,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+def test_the_files_on_the_paths_exist() -> None:
+    """The tree of paths in architecture.md is in code blocks, which the other tests leave out."""
+    page = ROOT / "docs" / "architecture.md"
+    blocks = _CODE_BLOCK.findall(page.read_text())
+    paths = re.findall(r"^ *([\w/]+(?:\.py|/))  ", "\n".join(blocks), re.MULTILINE)
+    assert len(paths) > 50
+    assert [path for path in paths if not (SOURCE / path).exists()] == []
+
+
 def test_the_names_in_where_is_stand_in_the_files_beside_them() -> None:
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
