@@ -1,7 +1,7 @@
 """The resources of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: their types, the ACLs
 that protect them, and changes of their overrides."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
@@ -70,6 +70,10 @@ class ResponseType(Protocol[ResourceResponse_co]):
     ) -> ResourceResponse_co: ...
 
 
+def resource_identity(resource: Resource) -> Hashable:
+    return resource.resource_type, resource.resource_name
+
+
 async def alter_resources(
     context: RequestContext,
     resources: list[AnyResource],
@@ -78,11 +82,13 @@ async def alter_resources(
 ) -> list[ResourceResponse_co]:
     """Calls `alter` for each resource that the client may alter, and returns a response for every
     resource. `alter` raises `ApiError` if it refuses; the other resources are altered all the same.
-    """
+    A resource that is named twice is refused."""
     allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, resources)
     outcomes: list[tuple[AnyResource, ErrorCode, str | None]] = []
     for resource in allowed:
         try:
+            if resource_identity(resource) in context.duplicates:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "The resource is named more than once.")
             await alter(resource)
         except ApiError as error:
             outcomes.append((resource, error.code, error.message))

@@ -7,13 +7,16 @@ the handler is called for each of them, and other connections are served in betw
 pieces have taken long enough (`world.timeslice`). The client gets one response. The next request of
 its connection waits for that response, as always.
 
-The function `handle` of such a handler does not know of this. A handler without `splitting` serves
-its elements together, or takes care of large requests itself (Produce, Fetch).
+The function `handle` of such a handler does not know of this. So a rule that concerns the whole
+request cannot be in it: what it counts, sums up or waits for would begin anew with each piece.
+Elements that are named twice are found here, by their `identity`, before the request is split. A
+handler without `splitting` serves its elements together, or takes care of large requests itself
+(Produce, Fetch, and those with a time limit or a size limit: DeleteRecords, LookUp).
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from odradek.protocol.schema import Request, Response, Struct
 from odradek.world.timeslice import Timeslice
@@ -39,8 +42,10 @@ class Splitting(NamedTuple):
     response_inner_field: str = ""
     # How many elements a piece has: some milliseconds' work at worst.
     max_elements: int = 50
-    # Elements with the same identity are answered once.
-    identity: Callable[[Any], Hashable] | None = None
+    # What identifies an element. Elements with the same identity are served and answered once, and
+    # are in `RequestContext.duplicates`, for handlers that refuse them. With inner elements it is
+    # called with an element and an inner element, and each of them is served.
+    identity: Callable[..., Hashable] | None = None
 
 
 PARTITIONS: Final = Splitting("topics", "topics", "partitions", "partitions")
@@ -69,13 +74,11 @@ def split_requests(splittings: "Sequence[Splitting]", handle: "Handle") -> "Hand
         for splitting in splittings:
             if count(request, splitting) > splitting.max_elements:
                 return _serve_in_pieces(
-                    splitting, request, lambda piece: handle(services, context, piece)
+                    splitting, context, request, lambda piece: handle(services, context, piece)
                 )
-            if splitting.identity is not None:
-                elements = getattr(request, splitting.request_field)
-                if elements and len(elements) > 1:
-                    distinct = {splitting.identity(element): element for element in elements}
-                    setattr(request, splitting.request_field, list(distinct.values()))
+            if splitting.identity is not None and getattr(request, splitting.request_field):
+                for _ in _find_duplicates(splitting, splitting.identity, context, request):
+                    pass
         return handle(services, context, request)
 
     return cast("Handle", handle_any)
@@ -93,12 +96,17 @@ def count(request: Request, splitting: Splitting) -> int:
 
 
 async def _serve_in_pieces(
-    splitting: Splitting, request: Request, handle: Callable[[Request], object]
+    splitting: Splitting,
+    context: "RequestContext",
+    request: Request,
+    handle: Callable[[Request], object],
 ) -> Response:
     whole: Response | None = None
     timeslice = Timeslice.of_running_loop()
     if splitting.identity is not None:
-        await _leave_out_duplicates(request, splitting, splitting.identity)
+        for _ in _find_duplicates(splitting, splitting.identity, context, request):
+            if timeslice.is_over():
+                await timeslice.next_turn()
     for piece in split(request, splitting):
         if timeslice.is_over():
             await timeslice.next_turn()
@@ -114,16 +122,32 @@ async def _serve_in_pieces(
     return whole
 
 
-async def _leave_out_duplicates(
-    request: Request, splitting: Splitting, identity: Callable[[Any], Hashable]
-) -> None:
-    timeslice = Timeslice.of_running_loop()
-    distinct = {}
-    for element in getattr(request, splitting.request_field):
-        if timeslice.is_over():
-            await timeslice.next_turn()
-        distinct[identity(element)] = element
-    setattr(request, splitting.request_field, list(distinct.values()))
+def _find_duplicates(
+    splitting: Splitting,
+    identity: Callable[..., Hashable],
+    context: "RequestContext",
+    request: Request,
+) -> Iterator[None]:
+    """Sets `context.duplicates`, and leaves out of the request all but one element of the same
+    identity. Yields after each element."""
+    elements = getattr(request, splitting.request_field)
+    inner_field = splitting.request_inner_field
+    distinct: dict[Hashable, object] = {}
+    duplicates: set[Hashable] = set()
+    for element in elements:
+        if inner_field is None:
+            identities: Iterable[Hashable] = (identity(element),)
+        else:
+            identities = (identity(element, inner) for inner in getattr(element, inner_field))
+        for each in identities:
+            if each in distinct:
+                duplicates.add(each)
+            distinct[each] = element
+            yield
+    if duplicates:
+        context.duplicates = frozenset(duplicates)
+        if inner_field is None:
+            setattr(request, splitting.request_field, list(distinct.values()))
 
 
 def split(request: Request, splitting: Splitting) -> Iterator[Piece]:

@@ -1,7 +1,8 @@
 """What the dispatcher gives to handlers: the parts of the broker, and the context of a request."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -84,9 +85,21 @@ class RequestContext:
 
     Handlers ask here for permission, with the words of Kafka's ACLs: an operation (READ) on a
     resource, which has a type (TOPIC) and a name. A broker without an authorizer allows everything.
+
+    `duplicates` are the elements that the request names more than once, if the handler declares
+    what identifies an element (`broker.request_splitting`). A handler that is called for a part of
+    a large request cannot find them by itself.
     """
 
-    __slots__ = ("_services", "api", "client_id", "connection", "version")
+    __slots__ = (
+        "_deadline_s",
+        "_services",
+        "api",
+        "client_id",
+        "connection",
+        "duplicates",
+        "version",
+    )
 
     def __init__(
         self,
@@ -101,11 +114,21 @@ class RequestContext:
         self.connection = connection
         self.version = version
         self.client_id = client_id
+        self.duplicates: frozenset[Hashable] = frozenset()
+        self._deadline_s: float | None = None
 
     @property
     def address(self) -> str:
         """The address of the client and its port, as log lines show them."""
         return f"{self.connection.address}:{self.connection.port}"
+
+    def deadline_s(self, timeout_ms: int) -> float:
+        """Returns when the time limit of this request is over, by the event loop's clock: so long
+        after the first call. The parts of a large request share it."""
+        if self._deadline_s is None:
+            now_s = asyncio.get_running_loop().time()
+            self._deadline_s = now_s + max(timeout_ms, 0) / 1000
+        return self._deadline_s
 
     def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Returns whether the client may do what it asks for. A denial is logged, as in Kafka."""

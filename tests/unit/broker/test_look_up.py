@@ -117,3 +117,15 @@ async def test_many_large_values_come_in_several_responses(connect: Connect) -> 
         responses += 1
     assert values == [key * (5 << 20) for key in keys]
     assert responses == 2
+
+
+@on_broker()
+async def test_the_limit_on_values_holds_for_all_partitions_together(connect: Connect) -> None:
+    client = await connect()
+    await client.create_topic("t", max_message_bytes=str(8 << 20))
+    await produce(client, (b"a", bytes(5 << 20)))
+    asked = LookUpPartition(partition_index=0, keys=[LookUpKey(key=b"a")])
+    request = LookUpRequest(topics=[LookUpTopic(name="t", partitions=[asked] * 30)])
+    response = await client.ask(request, LookUpResponse)
+    answered = [len(answer.results) for answer in response.topics[0].partitions]
+    assert answered == [1] * 4 + [0] * 26

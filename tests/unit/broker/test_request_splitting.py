@@ -109,7 +109,7 @@ def test_answers_to_pieces_join_to_the_answer_to_the_whole(sizes: list[int], at_
 async def test_a_client_gets_one_answer_for_thousands_of_partitions(connect: Connect) -> None:
     client = await connect()
     await client.create_topic("t", partitions=3)
-    asked = [ListOffsetsPartition(partition_index=each % 4, timestamp=-1) for each in range(2500)]
+    asked = [ListOffsetsPartition(partition_index=each, timestamp=-1) for each in range(2500)]
     request = ListOffsetsRequest(
         topics=[
             ListOffsetsTopic(name="t", partitions=asked),
@@ -119,7 +119,7 @@ async def test_a_client_gets_one_answer_for_thousands_of_partitions(connect: Con
     response = await client.ask(request, ListOffsetsResponse)
     assert [topic.name for topic in response.topics] == ["t", "none"]
     answers = response.topics[0].partitions
-    assert [answer.partition_index for answer in answers] == [each % 4 for each in range(2500)]
+    assert [answer.partition_index for answer in answers] == list(range(2500))
     errors = [answer.error_code for answer in answers[:4]]
     assert errors == [0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

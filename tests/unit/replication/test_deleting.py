@@ -6,8 +6,14 @@ import errno
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from odradek.storage import Log
-from tests.unit.replication.cluster import Cluster, on_cluster, with_cluster
+from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster, with_cluster
 from tests.unit.replication.test_following import delete_records
 
 
@@ -148,3 +154,19 @@ def test_what_was_deleted_stays_so_after_a_power_cut(offset: int, segment_bytes:
 
     for seed in range(1, 6):
         with_cluster(test, brokers=1, seed=seed, log_flush_interval_messages="1")
+
+
+@on_cluster()
+async def test_the_time_limit_holds_for_all_partitions_together(cluster: Cluster) -> None:
+    await cluster.create_topic([1, 2])
+    await cluster.produce(1, b"a")
+    cluster.simulation.network.cut("broker-1", "broker-2")
+    one = DeleteRecordsPartition(partition_index=0, offset=1)
+    topic = DeleteRecordsTopic(name=TOPIC, partitions=[one] * 200)
+    request = DeleteRecordsRequest(topics=[topic], timeout_ms=500)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    response = await (await cluster.connection(1)).request(request, DeleteRecordsResponse)
+    assert loop.time() - began_s < 1
+    errors = {answer.error_code for answer in response.topics[0].partitions}
+    assert errors == {ErrorCode.REQUEST_TIMED_OUT}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from odradek.broker.config_resources import alter_resources, change_overrides
+from odradek.broker.config_resources import alter_resources, change_overrides, resource_identity
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
@@ -58,5 +58,5 @@ HANDLER: Final = Handler(
     permission=CheckedByHandler(
         "ALTER_CONFIGS on each topic and group, or on the cluster for brokers"
     ),
-    splitting=[Splitting("resources", "responses")],
+    splitting=[Splitting("resources", "responses", identity=resource_identity)],
 )

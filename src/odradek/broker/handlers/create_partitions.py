@@ -1,6 +1,5 @@
 """CreatePartitions (v0-v3): gives topics more partitions. Records are not moved to them."""
 
-from collections import Counter
 from typing import Final
 
 from odradek.broker.handlers import Handler
@@ -25,14 +24,13 @@ async def handle(
     allowed, denied = context.split_authorized(
         Operation.ALTER, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
-    named = Counter(topic.name for topic in allowed)
     results = []
     for topic in allowed:
         result = CreatePartitionsTopicResult(name=topic.name)
         results.append(result)
         assignment = topic.assignments
         try:
-            if named[topic.name] > 1:
+            if topic.name in context.duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice.")
             await services.topics.add_partitions(
                 topic.name,
@@ -56,5 +54,5 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler("ALTER on each topic"),
-    splitting=[Splitting("topics", "results")],
+    splitting=[Splitting("topics", "results", identity=lambda topic: topic.name)],
 )

@@ -25,7 +25,7 @@ async def handle(
         Operation.DELETE, ResourceType.GROUP, request.groups_names, lambda group_id: group_id
     )
     results = []
-    for group_id in dict.fromkeys(allowed):
+    for group_id in allowed:
         result = DeletableGroupResult(group_id=group_id)
         results.append(result)
         try:
@@ -43,5 +43,5 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler("DELETE on each group"),
-    splitting=[Splitting("groups_names", "results")],
+    splitting=[Splitting("groups_names", "results", identity=lambda group_id: group_id)],
 )

@@ -68,7 +68,9 @@ def handle(
                 answer.error_code = error.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     response = DeleteRecordsResponse(topics=topics + [_denied_result(topic) for topic in denied])
-    return _when_done(services, request.timeout_ms, response, deletions) if deletions else response
+    if not deletions:
+        return response
+    return _when_done(services, context.deadline_s(request.timeout_ms), response, deletions)
 
 
 def _denied_result(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
@@ -87,12 +89,11 @@ def _denied_result(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
 
 async def _when_done(
     services: Services,
-    timeout_ms: int,
+    deadline_s: float,
     response: DeleteRecordsResponse,
     waiting: list[_Deletion],
 ) -> DeleteRecordsResponse:
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + max(timeout_ms, 0) / 1000
     await services.logs.checkpoint_log_start_offsets()
     is_late = False
     while True:

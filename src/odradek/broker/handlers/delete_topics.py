@@ -1,5 +1,10 @@
-"""DeleteTopics (v1-v6): deletes topics by name, or from version 6 by id."""
+"""DeleteTopics (v1-v6): deletes topics by name, or from version 6 by id.
 
+A topic that is named twice is refused. Not done: a topic that is named once by its name and once by
+its id is deleted, and the second answer is that it is unknown; Kafka refuses both.
+"""
+
+from collections.abc import Hashable
 from typing import Final
 
 from odradek.broker.handlers import Handler
@@ -37,7 +42,7 @@ async def handle(
             topics,
             lambda topic: context.topic_name(topic.name, topic.topic_id),
         )
-    results = [await _delete(services, topic) for topic in allowed]
+    results = [await _delete(services, context, topic) for topic in allowed]
     return DeleteTopicsResponse(
         responses=results + [_denied_result(context, topic) for topic in denied]
     )
@@ -58,12 +63,16 @@ def _denied_result(context: RequestContext, topic: DeleteTopicState) -> Deletabl
     )
 
 
-async def _delete(services: Services, topic: DeleteTopicState) -> DeletableTopicResult:
+async def _delete(
+    services: Services, context: RequestContext, topic: DeleteTopicState
+) -> DeletableTopicResult:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     image = services.images.image
     try:
         if (topic.name is None) == (topic.topic_id == NO_TOPIC_ID):
             raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic by its name or by its id.")
+        if _identity(topic) in context.duplicates:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
         if topic.name is None:
             by_id = image.topics_by_id.get(topic.topic_id)
             if by_id is None:
@@ -78,9 +87,16 @@ async def _delete(services: Services, topic: DeleteTopicState) -> DeletableTopic
     return result
 
 
+def _identity(topic: DeleteTopicState) -> Hashable:
+    return topic.name, topic.topic_id
+
+
 HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler("DELETE on the cluster or on each topic"),
-    splitting=[Splitting("topics", "responses"), Splitting("topic_names", "responses")],
+    splitting=[
+        Splitting("topics", "responses", identity=_identity),
+        Splitting("topic_names", "responses", identity=lambda name: (name, NO_TOPIC_ID)),
+    ],
 )

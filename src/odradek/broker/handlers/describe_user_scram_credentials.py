@@ -3,7 +3,6 @@
 Salts and keys are never sent.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -35,22 +34,23 @@ async def handle(
         )
     known = {user: found for user, settings in kept.items() if (found := _credentials(settings))}
     # A request that names no user asks for all.
-    counts_by_user = Counter(user.name for user in request.users or ()) or dict.fromkeys(
-        sorted(known), 1
-    )
+    users = [user.name for user in request.users or ()] or sorted(known)
     return DescribeUserScramCredentialsResponse(
         error_message=None,
-        results=[_result(user, times, known.get(user)) for user, times in counts_by_user.items()],
+        results=[
+            _result(user, known.get(user), is_duplicate=user in context.duplicates)
+            for user in users
+        ],
     )
 
 
 def _result(
-    user: str, times: int, found: list[CredentialInfo] | None
+    user: str, found: list[CredentialInfo] | None, *, is_duplicate: bool
 ) -> DescribeUserScramCredentialsResult:
     result = DescribeUserScramCredentialsResult(user=user, error_message=None)
-    if times > 1:
+    if is_duplicate:
         result.error_code = ErrorCode.DUPLICATE_RESOURCE
-        result.error_message = f"User {user} is named {times} times."
+        result.error_message = f"User {user} is named more than once."
     elif found is None:
         result.error_code = ErrorCode.RESOURCE_NOT_FOUND
         result.error_message = f"User {user} has no SCRAM credentials."
@@ -83,5 +83,5 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=required_on_cluster(Operation.DESCRIBE, _error_response),
-    splitting=[Splitting("users", "results")],
+    splitting=[Splitting("users", "results", identity=lambda user: user.name)],
 )

@@ -11,6 +11,7 @@ from odradek.broker.config_resources import (
     ConfigResourceType,
     alter_resources,
     change_overrides,
+    resource_identity,
 )
 from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import alter_loggers
@@ -90,5 +91,5 @@ HANDLER: Final = Handler(
     permission=CheckedByHandler(
         "ALTER_CONFIGS on each topic and group, or on the cluster for brokers"
     ),
-    splitting=[Splitting("resources", "responses")],
+    splitting=[Splitting("resources", "responses", identity=resource_identity)],
 )

@@ -8,9 +8,10 @@ it; older versions and other negative timestamps get UNSUPPORTED_VERSION, as in 
 A new leader whose high watermark has not reached the offset at which its leadership began may lag
 behind the previous leader, which may have answered with a later end. Until then the answer is
 OFFSET_NOT_AVAILABLE (KIP-207). Brokers ask for the log end offset, and a debugging replica (-2) is
-answered by followers too.
+answered by followers too. A partition that is named twice gets INVALID_REQUEST.
 """
 
+from collections.abc import Hashable
 from typing import Final
 
 from odradek.broker.handlers import Handler
@@ -70,6 +71,8 @@ def handle(
             answer = ListOffsetsPartitionResponse(partition_index=partition_request.partition_index)
             answers.append(answer)
             try:
+                if _identity(topic, partition_request) in context.duplicates:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
                 _check_time(partition_request.timestamp, context.version)
                 partition = _partition(services, request.replica_id, topic.name, partition_request)
                 partition.check_epoch(partition_request.current_leader_epoch)
@@ -171,6 +174,10 @@ def _answer(
             answer.leader_epoch = found.leader_epoch
 
 
+def _identity(topic: ListOffsetsTopic, partition_request: ListOffsetsPartition) -> Hashable:
+    return topic.name, partition_request.partition_index
+
+
 HANDLER: Final = Handler(
     API,
     handle,
@@ -178,5 +185,5 @@ HANDLER: Final = Handler(
         "DESCRIBE on each topic, or for brokers CLUSTER_ACTION on the cluster"
     ),
     # The search for a timestamp may read a hundred thousand records.
-    splitting=[PARTITIONS._replace(max_elements=20)],
+    splitting=[PARTITIONS._replace(max_elements=20, identity=_identity)],
 )

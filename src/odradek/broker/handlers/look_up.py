@@ -16,7 +16,6 @@ from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
-from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -34,6 +33,7 @@ from odradek.protocol.messages.look_up import (
 )
 from odradek.storage import StorageError
 from odradek.storage.key_index.search import BytesRead, FoundRecord
+from odradek.world.timeslice import Timeslice
 
 _READ_COMMITTED: Final = 1
 # After so many keys other connections are served.
@@ -56,12 +56,15 @@ async def handle(
 ) -> LookUpResponse:
     committed_only = request.isolation_level == _READ_COMMITTED
     topics, room = [], _Room()
+    timeslice = Timeslice.of_running_loop()
     allowed, denied = context.split_authorized(
         Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
     for topic in allowed:
         answers = []
         for partition_request in topic.partitions:
+            if timeslice.is_over():
+                await timeslice.next_turn()
             answer = LookUpPartitionResult(partition_index=partition_request.partition_index)
             try:
                 await _look_up(
@@ -153,9 +156,5 @@ def _result(found: FoundRecord | None) -> LookUpResult:
     )
 
 
-HANDLER: Final = Handler(
-    API,
-    handle,
-    permission=CheckedByHandler("READ on each topic"),
-    splitting=[PARTITIONS._replace(max_elements=10)],
-)
+# A large request is not split: the limit on the bytes of values holds for all of its partitions.
+HANDLER: Final = Handler(API, handle, permission=CheckedByHandler("READ on each topic"))
