@@ -1,7 +1,8 @@
-"""What every type of group offers to the machine, and how a type of group plugs into the machine.
+"""The interfaces `Group` and `GroupTypePlugin` between the types of groups and `GroupMachine`, the
+group coordinator's state machine.
 
 A group id names one group, of one type at a time. `GroupMachine` looks groups up, keeps their
-offsets, and knows how to list and delete them. Everything else is decided by the type of the group.
+offsets, lists them and deletes them. Everything else is decided by the type of the group.
 
 A decision works on a copy of a group and changes nothing. The copy takes the place of the group
 when the event `GroupChanged` is applied, so an append that fails loses nothing.
@@ -44,8 +45,8 @@ class Group(Protocol):
     def listing(self) -> GroupListing: ...
 
     def check_commit(self, commit: CommitOffsets, image: ClusterImage) -> PartitionCheck | None:
-        """Raises `ApiError` unless this group accepts the commit. If it returns a function, that
-        decides about each partition of the commit."""
+        """Raises `ApiError` unless this group accepts the commit. The returned function, if any,
+        returns the error code for each partition of the commit."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -73,7 +74,7 @@ class Group(Protocol):
 
 
 class GroupChanged(NamedTuple):
-    """The event that puts a group in the place of the one with the same id."""
+    """The event that replaces the group with the same id by `group`."""
 
     group: Group
 
@@ -95,16 +96,16 @@ GroupDecisions = Decisions[GroupChanged, Never, ClusterImage]
 
 
 class GroupTypePlugin(Protocol):
-    """A type of groups beside the classic one. The machine calls it
+    """A type of groups beside the classic one. `GroupMachine` calls the plugin
 
-    - once, to add its commands to the machine's table of decisions;
+    - once, to add its commands to the table of decisions;
     - for commands of classic members to a group of its type that is not empty (an empty group is
       replaced by a classic one);
-    - for records of the kinds that it names, when they are read or were just written;
-    - when a deadline passes whose key is a tuple that starts with `deadlines`.
+    - for records of its `record_kinds`, when they are read or were just written;
+    - when a deadline passes whose key is a tuple that starts with `deadline_key_prefix`.
 
-    It sees all groups, so it can take over a classic group. To convert one into its own type, or
-    back, it returns records that delete the one and create the other, and a `GroupChanged`.
+    The plugin sees all groups. To convert a group between the classic type and its own, it returns
+    the tombstones of the old group, the records of the new one, and a `GroupChanged`.
     """
 
     @property
@@ -114,7 +115,8 @@ class GroupTypePlugin(Protocol):
     def deadline_key_prefix(self) -> str: ...
 
     def add_decisions(self, decisions: GroupDecisions, groups: Groups) -> None:
-        """Adds the functions that decide about its commands; `groups` are those of the machine."""
+        """Adds the functions that decide about its commands; `groups` are those of
+        `GroupMachine`."""
         ...
 
     def is_type_of(self, group: Group) -> bool: ...
@@ -138,5 +140,5 @@ class GroupTypePlugin(Protocol):
     def expire(self, groups: Groups, key: Hashable, now: GroupDecisionContext) -> GroupOutcome: ...
 
     def after_load(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
-        """Decides what follows for a group that was read from the log: its deadlines."""
+        """Returns the deadlines to schedule for a group that was just read from the log."""
         ...

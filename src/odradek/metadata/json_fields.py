@@ -1,4 +1,4 @@
-"""Node values are JSON objects: encodes them, and reads their fields by the type each must have."""
+"""Encodes and decodes the values of nodes in the metadata store, which are JSON objects."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ def encode_fields(fields: Mapping[str, Json]) -> bytes:
 
 
 class JsonFields:
-    """The fields of a JSON object, each read by the type it must have."""
+    """The fields of a JSON object. Each method reads a field of one type. It raises `MalformedNode`
+    if the field has another type, or is missing and there is no default."""
 
     __slots__ = ("_fields", "_path")
 
@@ -39,25 +40,28 @@ class JsonFields:
     def _malformed(self, name: str, expected: str) -> MalformedNode:
         return MalformedNode(self._path, f"{name} is not {expected}")
 
-    def whole(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None) -> int:
         value = self._fields.get(name, default)
         if type(value) is not int:
             raise self._malformed(name, "a whole number")
         return value
 
-    def whole_text(self, name: str) -> int:
+    def integer_or_text(self, name: str) -> int:
+        """Returns an integer that may also be written as text: Kafka writes timestamps so."""
         value = self._fields.get(name)
-        try:
-            return int(value) if isinstance(value, str | int) else int("")
-        except ValueError:
-            raise self._malformed(name, "a whole number") from None
+        if isinstance(value, str):
+            # int() alone would take "1_000" and digits of other scripts.
+            if value.isascii() and value.removeprefix("-").isdigit():
+                return int(value)
+            raise self._malformed(name, "a whole number")
+        return self.integer(name)
 
-    def wholes(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         if default is not None and name not in self._fields:
             return default
-        return self._wholes(name, self._fields.get(name))
+        return self._integers(name, self._fields.get(name))
 
-    def _wholes(self, name: str, value: Json) -> tuple[int, ...]:
+    def _integers(self, name: str, value: Json) -> tuple[int, ...]:
         if not isinstance(value, list):
             raise self._malformed(name, "a list")
         numbers = tuple(item for item in value if type(item) is int)
@@ -78,18 +82,26 @@ class JsonFields:
         value = self._fields.get(name)
         if not isinstance(value, list):
             raise self._malformed(name, "a list")
-        return tuple(map(str, value))
+        texts = tuple(item for item in value if isinstance(item, str))
+        if len(texts) != len(value):
+            raise self._malformed(name, "a list of texts")
+        return texts
 
     def text_map(self, name: str) -> dict[str, str]:
         value = self._fields.get(name)
         if not isinstance(value, dict):
             raise self._malformed(name, "an object")
-        return {key: str(item) for key, item in value.items()}
+        texts = {key: item for key, item in value.items() if isinstance(item, str)}
+        if len(texts) != len(value):
+            raise self._malformed(name, "an object of texts")
+        return texts
 
-    def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
-        value = self._fields.get(name, {})
+    def broker_ids_by_partition(
+        self, name: str, *, is_optional: bool = False
+    ) -> dict[int, tuple[int, ...]]:
+        value = self._fields.get(name, {} if is_optional else None)
         if not isinstance(value, dict):
             raise self._malformed(name, "an object")
         if not all(key.isascii() and key.isdigit() for key in value):
-            raise self._malformed(name, "keyed by partition")
-        return {int(key): self._wholes(name, item) for key, item in value.items()}
+            raise MalformedNode(self._path, f"{name} has a key that is not a partition number")
+        return {int(key): self._integers(name, item) for key, item in value.items()}

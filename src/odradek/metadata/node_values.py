@@ -80,8 +80,8 @@ class BrokerRegistration(NamedTuple):
             listeners,
             fields.text_map("listener_security_protocol_map"),
             fields.optional_text("rack"),
-            fields.whole_text("timestamp"),
-            fields.whole("epoch", -1),
+            fields.integer_or_text("timestamp"),
+            fields.integer("epoch", -1),
         )
 
 
@@ -125,7 +125,7 @@ class TopicAssignment(NamedTuple):
     @classmethod
     def decode(cls, path: str, value: bytes) -> "TopicAssignment":
         fields = JsonFields(path, value)
-        replicas = fields.replicas("partitions")
+        replicas = fields.broker_ids_by_partition("partitions")
         if not replicas:
             raise MalformedNode(path, "it has no partitions")
         if sorted(replicas) != list(range(len(replicas))):
@@ -134,8 +134,8 @@ class TopicAssignment(NamedTuple):
         return cls(
             NO_TOPIC_ID if topic_id is None else parse_topic_id(path, topic_id),
             tuple(replicas[partition] for partition in range(len(replicas))),
-            fields.replicas("adding_replicas"),
-            fields.replicas("removing_replicas"),
+            fields.broker_ids_by_partition("adding_replicas", is_optional=True),
+            fields.broker_ids_by_partition("removing_replicas", is_optional=True),
         )
 
 
@@ -189,13 +189,13 @@ def _partition_state(value: bytes) -> PartitionState:
     # Cached, because thousands of partitions share a few leaders and in-sync sets.
     fields = JsonFields("", value)
     return PartitionState(
-        BrokerId(fields.whole("leader")),
-        LeaderEpoch(fields.whole("leader_epoch")),
-        fields.wholes("isr"),
-        fields.whole("controller_epoch"),
-        fields.whole("leader_recovery_state", 0) == 1,
-        fields.wholes("eligible_leader_replicas", ()),
-        fields.wholes("last_known_elr", ()),
+        BrokerId(fields.integer("leader")),
+        LeaderEpoch(fields.integer("leader_epoch")),
+        fields.integers("isr"),
+        fields.integer("controller_epoch"),
+        fields.integer("leader_recovery_state", 0) == 1,
+        fields.integers("eligible_leader_replicas", ()),
+        fields.integers("last_known_elr", ()),
     )
 
 
@@ -229,7 +229,7 @@ class Controller(NamedTuple):
     @classmethod
     def decode(cls, value: bytes) -> "Controller":
         fields = JsonFields(CONTROLLER, value)
-        return cls(BrokerId(fields.whole("brokerid")), fields.whole_text("timestamp"))
+        return cls(BrokerId(fields.integer("brokerid")), fields.integer_or_text("timestamp"))
 
 
 class ProducerIdBlock(NamedTuple):
@@ -253,9 +253,9 @@ class ProducerIdBlock(NamedTuple):
     def decode(cls, value: bytes) -> "ProducerIdBlock":
         fields = JsonFields(PRODUCER_ID_BLOCK, value)
         return cls(
-            BrokerId(fields.whole("broker")),
-            fields.whole_text("block_start"),
-            fields.whole_text("block_end"),
+            BrokerId(fields.integer("broker")),
+            fields.integer_or_text("block_start"),
+            fields.integer_or_text("block_end"),
         )
 
 

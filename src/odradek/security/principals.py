@@ -4,20 +4,23 @@ from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    kind: str
+    principal_type: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
+        return f"{self.principal_type}:{self.name}"
 
     @classmethod
     def parse(cls, text: str) -> "Principal":
         """Raises `ValueError`, with a message for the operator, if the text is not a principal."""
-        kind, colon, name = text.strip().partition(":")
-        if not (kind and colon and name):
-            raise ValueError(f"'{text}' is no principal; write its kind first, as in User:alice")
-        return cls(kind, name)
+        principal_type, colon, name = text.strip().partition(":")
+        if not (principal_type and colon and name):
+            raise ValueError(
+                f"'{text}' is not a valid principal: expected type:name, as in User:alice"
+            )
+        return cls(principal_type, name)
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""The principal of a client that has not authenticated: of all on a PLAINTEXT listener."""
+"""The principal of clients that have not authenticated, such as every client of a PLAINTEXT
+listener."""

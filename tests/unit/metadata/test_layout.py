@@ -122,6 +122,7 @@ def test_a_malformed_node_is_named(value: bytes, reason: str) -> None:
         b'{"partitions":{"0":[1],"2":[1]}}',
         b'{"partitions":{"x":[1]}}',
         b'{"partitions":[1]}',
+        b'{"adding_replicas":{}}',
         b'{"partitions":{"0":[1]},"topic_id":"short"}',
         b'{"partitions":{"0":[1]},"topic_id":"AAECAwQFBgcICQoLDA0O!!"}',
         b'{"partitions":{"0":[1]},"topic_id":7}',
@@ -138,6 +139,21 @@ def test_a_malformed_registration_and_epoch_are_refused() -> None:
         BrokerRegistration.decode("/x", broken)
     with pytest.raises(MalformedNode):
         decode_controller_epoch(b"one")
+
+
+@pytest.mark.parametrize("timestamp", ["true", '"1_000"', '"\u0661"', '""', "null", "1.5"])
+def test_a_timestamp_is_an_integer_or_its_digits(timestamp: str) -> None:
+    with pytest.raises(MalformedNode, match="timestamp is not a whole number"):
+        Controller.decode(f'{{"brokerid":1,"timestamp":{timestamp}}}'.encode())
+
+
+@pytest.mark.parametrize("value", ["null", "1", "true", "[]"])
+def test_texts_are_not_made_from_other_values(value: str) -> None:
+    """A null became the text "None", which a broker would have used as a setting."""
+    with pytest.raises(MalformedNode, match="config is not an object of texts"):
+        ConfigOverrides.decode("/x", f'{{"config":{{"retention.ms":{value}}}}}'.encode())
+    with pytest.raises(MalformedNode, match="endpoints is not a list of texts"):
+        BrokerRegistration.decode("/x", f'{{"endpoints":[{value}]}}'.encode())
 
 
 @given(st.binary(min_size=16, max_size=16))

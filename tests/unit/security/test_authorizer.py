@@ -142,7 +142,7 @@ def test_the_log_is_told_why() -> None:
 
 @pytest.mark.parametrize("text", ["", "alice", "User:", ":alice"])
 def test_a_principal_has_a_kind_and_a_name(text: str) -> None:
-    with pytest.raises(ValueError, match="write its kind first"):
+    with pytest.raises(ValueError, match="expected type:name"):
         Principal.parse(text)
 
 

@@ -1,12 +1,13 @@
 """ApiVersions (v0-v4): the APIs that this broker serves, and in which versions.
 
-A version that this broker does not know is answered in version 0, with the list, so that the client
-can choose another one. Produce is advertised from version 0 because some librdkafka releases look
-for it there (KAFKA-18659); versions below 3 are refused all the same.
+A request in a version that this broker does not support is answered in version 0, with
+UNSUPPORTED_VERSION and the list of APIs, so that the client can choose another version. Produce is
+advertised from version 0 because some librdkafka releases look for it there (KAFKA-18659); requests
+in versions below 3 are still refused.
 
-Features whose lowest level is 0 are listed from version 4 on: Java clients 2.7 to 3.8 ask in
-version 3 and refuse a broker with such a feature (KAFKA-17011, KAFKA-17492). Levels in force are
-listed in version 3 too, but never a level of 0, which means that the feature is off.
+Supported features whose minimum level is 0 are listed from version 4 on: Java clients 2.7 to 3.8
+send version 3 and refuse a broker with such a feature (KAFKA-17011, KAFKA-17492). Finalized levels
+are listed from version 3 on. A feature whose finalized level is 0 is disabled and is not listed.
 """
 
 from functools import cache
@@ -28,7 +29,7 @@ from odradek.protocol.messages.api_versions import (
 from odradek.protocol.messages.produce import ProduceRequest
 
 _FIRST_VERSION_WITH_NAMES: Final = ApiVersionsRequest.first_version_with("client_software_name")
-_FIRST_VERSION_WITH_LEVEL_0: Final = 4
+_FIRST_VERSION_WITH_MIN_LEVEL_0: Final = 4
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
 )
@@ -66,7 +67,7 @@ def make_response(error: ErrorCode, version: int) -> ApiVersionsResponse:
                 name=name, min_version=feature.min_version, max_version=feature.max_version
             )
             for name, feature in FEATURES.items()
-            if feature.min_version > 0 or version >= _FIRST_VERSION_WITH_LEVEL_0
+            if feature.min_version > 0 or version >= _FIRST_VERSION_WITH_MIN_LEVEL_0
         ],
         finalized_features_epoch=FINALIZED_EPOCH,
         finalized_features=[

@@ -2,13 +2,13 @@
 
 From version 1 the response says which protocol each member uses. Partitions of deleted topics are
 left out, because the names of the topics are unknown. Classic groups are answered with
-GROUP_ID_NOT_FOUND; DescribeGroups describes them.
+GROUP_ID_NOT_FOUND: DescribeGroups describes them.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from odradek.broker.authorized_operations import GROUP_OPERATIONS
+from odradek.broker.group_descriptions import add_authorized_operations, denied_group
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
@@ -44,27 +44,19 @@ async def handle(
         Operation.DESCRIBE, ResourceType.GROUP, request.group_ids, lambda group_id: group_id
     )
     described = [await _describe(services, group_id) for group_id in allowed]
-    groups = [_hide_topics(services, context, group) for group in described]
+    groups = [_check_topic_access(services, context, group) for group in described]
     if request.include_authorized_operations:
         for group in groups:
-            if not group.error_code:
-                group.authorized_operations = context.authorized_operations(
-                    ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
-                )
-    groups += [_denied_result(group_id) for group_id in denied]
+            add_authorized_operations(context, group)
+    groups += [denied_group(DescribedGroup, group_id) for group_id in denied]
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _denied_result(group_id: str) -> DescribedGroup:
-    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return DescribedGroup(group_id=group_id, error_code=error, error_message=error.message)
-
-
-def _hide_topics(
+def _check_topic_access(
     services: Services, context: RequestContext, group: DescribedGroup
 ) -> DescribedGroup:
-    """Returns the group, or an error if its members read a topic that the client may not describe:
-    a group that is shown in part would look like another one."""
+    """Returns the group, or an error if its members read a topic that the client may not describe.
+    An incomplete assignment would mislead the reader, so nothing of the group is shown."""
     if services.authorizer is None:
         return group
     topics = {
@@ -87,17 +79,17 @@ def _hide_topics(
 
 async def _describe(services: Services, group_id: str) -> DescribedGroup:
     try:
-        found = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
+        group = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
     except ApiError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
     image = services.images.image
     return DescribedGroup(
         group_id=group_id,
-        group_state=found.state,
-        group_epoch=found.group_epoch,
-        assignment_epoch=found.assignment_epoch,
-        assignor_name=found.assignor,
-        members=[_member(member, image) for member in found.members],
+        group_state=group.state,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_member(member, image) for member in group.members],
     )
 
 

@@ -5,7 +5,7 @@ A group that does not exist is Dead. From version 6 it is an error with a messag
 
 from typing import Final
 
-from odradek.broker.authorized_operations import GROUP_OPERATIONS
+from odradek.broker.group_descriptions import add_authorized_operations, denied_group
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
@@ -34,21 +34,14 @@ async def handle(
     groups = [await _describe(services, context, group_id) for group_id in allowed]
     if request.include_authorized_operations:
         for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = context.authorized_operations(
-                    ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
-                )
-    return DescribeGroupsResponse(groups=groups + [_denied_result(group_id) for group_id in denied])
-
-
-def _denied_result(group_id: str) -> DescribedGroup:
-    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return DescribedGroup(group_id=group_id, error_code=error, error_message=error.message)
+            add_authorized_operations(context, group)
+    groups += [denied_group(DescribedGroup, group_id) for group_id in denied]
+    return DescribeGroupsResponse(groups=groups)
 
 
 async def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
     try:
-        found = await services.groups.ask(group_id, DescribeGroup(group_id))
+        group = await services.groups.ask(group_id, DescribeGroup(group_id))
     except ApiError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             return DescribedGroup(group_id=group_id, error_code=error.code)
@@ -58,9 +51,9 @@ async def _describe(services: Services, context: RequestContext, group_id: str) 
         return missing
     return DescribedGroup(
         group_id=group_id,
-        group_state=found.state,
-        protocol_type=found.protocol_type,
-        protocol_data=found.protocol_name,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
         members=[
             DescribedGroupMember(
                 member_id=member.member_id,
@@ -70,7 +63,7 @@ async def _describe(services: Services, context: RequestContext, group_id: str) 
                 member_metadata=member.metadata,
                 member_assignment=member.assignment,
             )
-            for member in found.members
+            for member in group.members
         ],
     )
 

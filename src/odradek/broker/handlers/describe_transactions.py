@@ -53,20 +53,21 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
         state.error_code = ErrorCode.INVALID_REQUEST
         return state
     try:
-        describe = DescribeTransaction(transactional_id)
-        found = await services.transactions.ask(transactional_id, describe)
+        transaction = await services.transactions.ask(
+            transactional_id, DescribeTransaction(transactional_id)
+        )
     except ApiError as error:
         state.error_code = error.code
         return state
-    if found is None:
+    if transaction is None:
         state.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return state
-    state.transaction_state = found.status.kafka_name
-    state.transaction_timeout_ms = found.timeout_ms
-    state.transaction_start_time_ms = found.started_ms
-    state.producer_id, state.producer_epoch = found.producer_id, found.producer_epoch
+    state.transaction_state = transaction.status.kafka_name
+    state.transaction_timeout_ms = transaction.timeout_ms
+    state.transaction_start_time_ms = transaction.started_ms
+    state.producer_id, state.producer_epoch = transaction.producer_id, transaction.producer_epoch
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(found.partitions):
+    for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(partition)
     state.topics = [
         TopicData(topic=topic, partitions=partitions) for topic, partitions in topics.items()
@@ -77,6 +78,8 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=CheckedByHandler("DESCRIBE on each transactional id, and on a topic to see it"),
+    permission=CheckedByHandler(
+        "DESCRIBE on each transactional id; topics without DESCRIBE are left out"
+    ),
     splitting=[Splitting("transactional_ids", "transaction_states")],
 )

@@ -1,7 +1,8 @@
 """FindCoordinator (v0-v6): the broker that coordinates a group or a transactional id.
 
-It is the leader of the partition of an internal topic that belongs to the key. The first request
-creates the internal topic. Key types: 0 group, 1 transactional id. Not done: share groups (2).
+A key (a group id or a transactional id) hashes to a partition of an internal topic. The leader of
+that partition is the coordinator. The first request creates the internal topic. Key types: 0 group,
+1 transactional id. Not done: share groups (2).
 """
 
 from typing import Final
@@ -12,6 +13,7 @@ from odradek.broker.permissions import DENIALS, CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure_topic_exists
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -43,42 +45,52 @@ async def handle(
     coordinators += [_denied_result(key_type, key) for key in denied]
     if has_many_keys:
         return FindCoordinatorResponse(coordinators=coordinators)
-    (found,) = coordinators
+    (coordinator,) = coordinators
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
 def _denied_result(key_type: int, key: str) -> Coordinator:
     error = DENIALS[_RESOURCE_TYPES[key_type]]
-    return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.message)
+    return _error_result(key, error, error.message)
 
 
 async def _find(
     services: Services, context: RequestContext, key_type: int, key: str
 ) -> Coordinator:
-    coordinator = Coordinator(key=key, node_id=-1, port=-1, error_message=None)
+    topic = _TOPICS.get(key_type)
+    if topic is None:
+        message = f"Key type {key_type} has no coordinator."
+        return _error_result(key, ErrorCode.INVALID_REQUEST, message)
     try:
-        topic = _TOPICS.get(key_type)
-        if topic is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
-        await ensure_topic_exists(topic, services.topics, services.images.cache)
-        await services.departed_brokers.wait_for_leader_election(services.images, (topic,))
-        image = services.images.image
-        state = image.partition(topic, partition_of(key, image, topic))
-        for broker, listener in brokers_on_listener(image, context.connection.listener):
-            if state is not None and broker.id == state.leader:
-                coordinator.node_id = broker.id
-                coordinator.host, coordinator.port = listener.host, listener.port
-                return coordinator
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        leader = await _partition_leader(services, topic, key)
     except ApiError as error:
-        coordinator.error_code, coordinator.error_message = error.code, error.message
-    return coordinator
+        return _error_result(key, error.code, error.message)
+    image = services.images.image
+    for broker, listener in brokers_on_listener(image, context.connection.listener, (leader,)):
+        return Coordinator(
+            key=key, node_id=broker.id, host=listener.host, port=listener.port, error_message=None
+        )
+    error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return _error_result(key, error_code, error_code.message)
+
+
+async def _partition_leader(services: Services, topic: str, key: str) -> int:
+    """Returns the leader of the partition of a key, or -1 if it has none now."""
+    await ensure_topic_exists(topic, services.topics, services.images.cache)
+    await services.departed_brokers.wait_for_leader_election(services.images, (topic,))
+    image = services.images.image
+    partition = image.partition(topic, partition_of(key, image, topic))
+    return NO_LEADER if partition is None else partition.leader
+
+
+def _error_result(key: str, error: ErrorCode, message: str | None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=message)
 
 
 HANDLER: Final = Handler(

@@ -162,7 +162,9 @@ def _check_values(arguments: argparse.Namespace) -> None:
     ):
         kind, colon, name = who.partition(":")
         if not (kind and colon and name):
-            raise UsageError(f"'{who}' is no principal; write its kind first, as in User:alice")
+            raise UsageError(
+                f"'{who}' is not a valid principal: expected type:name, as in User:alice"
+            )
 
 
 def run(arguments: argparse.Namespace) -> int:
