@@ -6,8 +6,8 @@
 | `machine` | the machine over all groups of a partition: offsets, listing, deletion, retention |
 | `group` | what every type of group offers, and how a type plugs in |
 | `classic`, `classic_member` | a group of the classic protocol: theory, transition table, state |
-| `membership` | decides about JoinGroup, SyncGroup, Heartbeat and LeaveGroup |
-| `rebalance` | the two phases of a rebalance |
+| `classic_membership` | decides about JoinGroup, SyncGroup, Heartbeat and LeaveGroup |
+| `classic_rebalance` | the two phases of a rebalance |
 | `offsets` | committed offsets, and those pending in transactions |
 | `records` | the records of offsets and classic groups, in Kafka's format |
 | `consumer` | groups of the consumer protocol (KIP-848) |

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic_group import ClassicGroup, State
+from odradek.groups.classic_membership import ClassicMembership, session_deadline
 from odradek.groups.commands import (
     ClassicCommand,
     CommitOffsets,
@@ -41,7 +42,6 @@ from odradek.groups.group import (
     members_subject,
     offsets_subject,
 )
-from odradek.groups.membership import Membership, session_deadline
 from odradek.groups.offsets import Offsets
 from odradek.groups.records import (
     CLASSIC_GROUP,
@@ -94,7 +94,7 @@ class GroupMachine:
         """`new_identifier` makes the unique part of a member id. `max_batch_bytes` returns
         `max.message.bytes` of the internal topic; None stands for no limit."""
         self._settings = settings
-        self._membership = Membership(settings, new_identifier)
+        self._membership = ClassicMembership(settings, new_identifier)
         self._plugins = tuple(plugins)
         self._max_batch_bytes = max_batch_bytes
         self.groups: dict[str, Group] = {}

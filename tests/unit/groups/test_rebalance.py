@@ -3,8 +3,8 @@
 import pytest
 
 from odradek.groups.classic_group import TRANSITIONS, ClassicGroup, State
+from odradek.groups.classic_rebalance import PENDING_JOINS_TIMEOUT_MS
 from odradek.groups.commands import JoinReply, LeavingMember, Protocol, SyncGroup, SyncReply
-from odradek.groups.rebalance import PENDING_JOINS_TIMEOUT_MS
 from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
 from tests.unit.groups.driver import (

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from odradek.config.consumer_group_settings import ConsumerGroupSettings
 from odradek.config.coordinator_settings import GroupSettings
+from odradek.groups.classic_rebalance import LOGGER
 from odradek.groups.consumer.assignors import ASSIGNORS, Subscriber
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import (
@@ -45,7 +46,6 @@ from odradek.groups.consumer.subscriptions import (
     topics_to_assign,
 )
 from odradek.groups.group import GroupChanged, GroupDecisionContext, GroupOutcome, members_subject
-from odradek.groups.rebalance import LOGGER
 from odradek.protocol.types import TopicId
 from odradek.statemachine.machine import Caller, Deadline, LogLine, LogRecord, Outcome, R, Reply
 

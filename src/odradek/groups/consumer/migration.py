@@ -19,6 +19,10 @@ from typing import Final
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic_group import CONSUMER_PROTOCOL, ClassicGroup
 from odradek.groups.classic_member import ClassicMember
+from odradek.groups.classic_rebalance import JOIN as CLASSIC_JOIN
+from odradek.groups.classic_rebalance import SESSION as CLASSIC_SESSION
+from odradek.groups.classic_rebalance import SYNC as CLASSIC_SYNC
+from odradek.groups.classic_rebalance import ClassicDecision
 from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, ConsumerDecision
 from odradek.groups.consumer.member import (
@@ -36,10 +40,6 @@ from odradek.groups.consumer.records import (
     target_record,
 )
 from odradek.groups.consumer.subscriptions import metadata_hash
-from odradek.groups.rebalance import JOIN as CLASSIC_JOIN
-from odradek.groups.rebalance import SESSION as CLASSIC_SESSION
-from odradek.groups.rebalance import SYNC as CLASSIC_SYNC
-from odradek.groups.rebalance import ClassicDecision
 from odradek.groups.records import GroupMetadataValue, MemberMetadata
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError

@@ -2,9 +2,9 @@
 and about deadlines of classic groups that pass.
 
 Each request is checked against the group as it is. It is either refused, or worked out on a draft
-(`rebalance.ClassicDecision`). The order of the checks is Kafka's, because clients act on the error
-they get: after UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION a member joins as a new one, after
-FENCED_INSTANCE_ID it stops, after REBALANCE_IN_PROGRESS it rejoins.
+(`classic_rebalance.ClassicDecision`). The order of the checks is Kafka's, because clients act on
+the error they get: after UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION a member joins as a new one,
+after FENCED_INSTANCE_ID it stops, after REBALANCE_IN_PROGRESS it rejoins.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -13,6 +13,13 @@ from typing import Any, Final
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.classic_member import ClassicMember
+from odradek.groups.classic_rebalance import (
+    JOIN,
+    NEW_MEMBER_TIMEOUT_MS,
+    SESSION,
+    SYNC,
+    ClassicDecision,
+)
 from odradek.groups.commands import (
     ClassicCommand,
     Heartbeat,
@@ -24,7 +31,6 @@ from odradek.groups.commands import (
     SyncReply,
 )
 from odradek.groups.group import GroupDecisionContext, GroupOutcome, members_subject
-from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, ClassicDecision
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Outcome, reply_to
@@ -32,7 +38,7 @@ from odradek.statemachine.machine import Caller, Deadline, LogRecord, Outcome, r
 _NO_CHANGE: Final[GroupOutcome] = Outcome()
 
 
-class Membership:
+class ClassicMembership:
     """Decides for all classic groups of a machine. It has no state of its own."""
 
     def __init__(self, settings: GroupSettings, new_identifier: Callable[[], str]) -> None:

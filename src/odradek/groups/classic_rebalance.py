@@ -2,7 +2,7 @@
 
 `ClassicDecision` works on a draft and collects replies, records and deadlines; `outcome` returns
 them. It has the two phases of a rebalance: `prepare` and `complete_join` for JoinGroup,
-`assign` for SyncGroup. `membership` decides which requests are allowed.
+`assign` for SyncGroup. `classic_membership` decides which requests are allowed.
 
     deadline                      set                              when it passes
     ("session", group, member)    at each request of the member    the member is removed
