@@ -1,7 +1,8 @@
 """Changes the in-sync sets (ISR) of the partitions that this broker leads.
 
-`Leadership.next_in_sync` decides which replicas are in the set; this module writes the set to the
-metadata store.
+`Leadership.next_in_sync` decides which replicas are in the set, and `Leadership.next_eligible`
+which others may still be elected (KIP-966). This module writes both to the metadata store.
+
 A follower leaves the set when it was not caught up for `replica.lag.time.max.ms`, or at once when
 its broker leaves the cluster's image. It enters the set when it has every committed record.
 
@@ -177,7 +178,7 @@ class InSyncSets:
             in_sync = partition.next_in_sync(live, now_s=now_s, max_lag_s=max_lag_s)
         except StorageError:
             return None  # The replica is offline now (`cluster.offline_replicas`).
-        eligible = _eligible(leadership, in_sync, partition.min_in_sync)
+        eligible = leadership.next_eligible(in_sync, partition.min_in_sync)
         if in_sync == leadership.in_sync and eligible == leadership.eligible:
             return None
         stored = PartitionState(
@@ -243,16 +244,3 @@ class InSyncSets:
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
-
-
-def _eligible(
-    leadership: Leadership, in_sync: tuple[int, ...], min_in_sync: int
-) -> tuple[int, ...]:
-    """Returns the eligible leader replicas (ELR, KIP-966): those that left the in-sync set while
-    fewer than `min.insync.replicas` remained in it."""
-    if len(in_sync) >= min_in_sync:
-        return ()
-    known = dict.fromkeys((*leadership.eligible, *leadership.in_sync))
-    return tuple(
-        replica for replica in known if replica not in in_sync and replica in leadership.followers
-    )

@@ -354,6 +354,16 @@ class Leadership:
                 kept.append(replica)
         return tuple(kept)
 
+    def next_eligible(self, in_sync: tuple[int, ...], min_in_sync: int) -> tuple[int, ...]:
+        """Returns the eligible leader replicas (ELR, KIP-966) beside the next in-sync set: those
+        that left the set while fewer than `min.insync.replicas` remained in it."""
+        if len(in_sync) >= min_in_sync:
+            return ()
+        known = dict.fromkeys((*self.eligible, *self.in_sync))
+        return tuple(
+            replica for replica in known if replica not in in_sync and replica in self.followers
+        )
+
     def drop_laggards(self, leader_end: int, now_s: float, max_lag_s: float) -> None:
         """Ends the wait of the high watermark for joining followers that do not keep up."""
         for follower in self.followers.values():
