@@ -5,7 +5,7 @@ Changes of the store are checked as they happen, replicas at short intervals:
     two leaders      one leader epoch of a partition had two leaders
     epoch fell       a leader epoch went back, or a new leader came without a new epoch
     unclean          a replica was elected that was not in sync, or a leader is not in the set
-    incomplete       a live member of an in-sync set lacks records that were committed
+    incomplete       a live member of an ISR lacks records that were committed
     went back        the high watermark of a leader fell within its leadership
     misplaced        log start, high watermark and log end are not in this order
     unreplicated     acks=all was answered before enough replicas had the record

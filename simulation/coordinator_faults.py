@@ -124,7 +124,7 @@ class CoordinatorFaults:
                 self._later(after_s, network.heal, broker.name, other.name)
 
     async def _slow_follower(self) -> None:
-        """Cuts a follower off from its leader. It stays in the in-sync set until the leader shrinks
+        """Cuts a follower off from its leader. It stays in the ISR until the leader shrinks
         the set."""
         leader, network = self._chosen(), self._simulation.network
         follower = self._random.choice([broker for broker in self._brokers if broker is not leader])

@@ -3,7 +3,7 @@
 skip-truncation           a follower keeps the tail that its leader never had
 ignore-min-isr            a leader alone acknowledges and commits, whatever was asked for
 elect-unclean             any live replica may lead, in sync or not
-forget-leader-fencing     a deposed leader's changes of its in-sync set are taken
+forget-leader-fencing     a deposed leader's changes of its ISR are taken
 ack-before-replication    acks=all is answered when the leader has written
 """
 
@@ -13,7 +13,7 @@ from odradek.cluster import elections
 from odradek.metadata import MetadataCache
 from odradek.metadata.store import ANY_VERSION, Operation, Set
 from odradek.protocol.types import BrokerId
-from odradek.replication import in_sync_sets
+from odradek.replication import isr_changes
 from odradek.replication.partition import Partition
 from odradek.replication.replica import EndOfEpoch
 
@@ -62,7 +62,7 @@ def forget_leader_fencing() -> list[Patch]:
             )
         )
 
-    return [(in_sync_sets, "attempt", at_any_version)]
+    return [(isr_changes, "attempt", at_any_version)]
 
 
 def ack_before_replication() -> list[Patch]:

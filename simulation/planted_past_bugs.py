@@ -50,7 +50,7 @@ from odradek.metadata.store import ANY_VERSION, Check, Create
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication import in_sync_sets
+from odradek.replication import isr_changes
 from odradek.replication.coordinator_partitions import CoordinatorPartitions
 from odradek.replication.leadership import UNKNOWN, Leadership
 from odradek.replication.log_creation_retries import LogCreationRetries
@@ -159,7 +159,7 @@ def ignore_broker_epochs() -> list[Patch]:
     return [
         (Leadership, "note_fetch", fetched_by_anyone),
         (Leadership, "next_in_sync", wanted_of_any_epoch),
-        (in_sync_sets, "Check", check_nothing),
+        (isr_changes, "Check", check_nothing),
     ]
 
 

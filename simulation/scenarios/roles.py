@@ -244,7 +244,7 @@ class RoleWalk:
             leader.kill()
 
     async def _stall(self) -> None:
-        """A follower comes back, is cut off as soon as it is in the in-sync set, and is elected."""
+        """A follower comes back, is cut off as soon as it is in the ISR, and is elected."""
         leader = self._leader()
         follower = self._random.choice(
             [broker for broker in self._brokers.all if broker is not leader]

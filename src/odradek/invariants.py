@@ -1,6 +1,6 @@
 """Invariants: what must hold of an object's state whenever that state has moved.
 
-Objects that keep the cluster's promises (`Partition`, `Log`, in-sync sets, producer state,
+Objects that keep the cluster's promises (`Partition`, `Log`, ISRs, producer state,
 coordinators) have a method `check()` and call it where their state moves. There are two degrees:
 
 - A comparison or two is always made: it costs less than a microsecond.

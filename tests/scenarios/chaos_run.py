@@ -127,7 +127,7 @@ class ChaosRun:
         since_s = time.monotonic()
         fault(seat)
         over_s = time.monotonic()
-        # A broker that was away comes back to in-sync sets only after metadata has shown so.
+        # A broker that was away comes back to ISRs only after metadata has shown so.
         self._wait_for_acknowledgements()
         in_sync_s = self._in_sync_again(over_s)
         self._wait_for_acknowledgements()

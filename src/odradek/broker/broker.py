@@ -272,7 +272,7 @@ class Broker:
                 services.images.cache.run(),
                 services.logs.run(),
                 services.key_indexes.run(),
-                components.in_sync_sets.run(),
+                components.isr_changes.run(),
                 components.coordinators.run(),
                 components.controller.run(),
                 components.offline_replicas.run(),

@@ -30,7 +30,7 @@ from odradek.metadata.image import difference
 from odradek.metadata.node_values import BrokerRegistration
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.fetchers import ReplicaFetchers
-from odradek.replication.in_sync_sets import InSyncSets
+from odradek.replication.isr_changes import IsrChanges
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import load_authorizer
@@ -48,7 +48,7 @@ class Components:
     membership: Membership
     controller: Controller
     fetchers: ReplicaFetchers
-    in_sync_sets: InSyncSets
+    isr_changes: IsrChanges
     offline_replicas: OfflineReplicas
     # Puts changed settings in force; returns whether there were any.
     follow_settings: Callable[[ImageChange], bool]
@@ -84,7 +84,7 @@ class Components:
     def _follow_replicas(self, change: ImageChange) -> None:
         self.services.replicas.follow(change)
         self.fetchers.follow(change)
-        self.in_sync_sets.follow(change)
+        self.isr_changes.follow(change)
         self.offline_replicas.follow(change)
 
 
@@ -106,7 +106,7 @@ def assemble(
     membership = Membership(broker_id, store, cache, registration, logs)
     lease = SessionLease(store, membership) if is_store_shared else None
     replicas = Replicas(broker_id, logs, settings, world.clock, lease)
-    in_sync_sets = InSyncSets(broker_id, replicas, cache, settings)
+    isr_changes = IsrChanges(broker_id, replicas, cache, settings)
     coordinators = Coordinators(
         broker_id, replicas, cache, peers, world=world, settings=settings.broker
     )
@@ -127,7 +127,7 @@ def assemble(
         topics=Topics(store, cache, settings, world.randomness),
         configs=Configs(store, cache, settings),
         replicas=replicas,
-        in_sync_sets=in_sync_sets,
+        isr_changes=isr_changes,
         groups=coordinators.groups,
         consumer_joins=ConsumerJoins(coordinators.groups),
         transactions=coordinators.transactions,
@@ -154,7 +154,7 @@ def assemble(
         membership,
         Controller(broker_id, store, cache, settings, clock=world.clock, longest_log=longest_log),
         fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
-        in_sync_sets=in_sync_sets,
+        isr_changes=isr_changes,
         offline_replicas=OfflineReplicas(broker_id, cache, logs),
         follow_settings=follow_settings,
     )

@@ -21,7 +21,7 @@ async def hand_over_leadership(
     broker_id: BrokerId,
     fetching: Sequence[asyncio.Task[None]],
 ) -> None:
-    """Moves leadership away, stops `fetching` as a follower, and leaves the in-sync sets. Does
+    """Moves leadership away, stops `fetching` as a follower, and leaves the ISRs. Does
     nothing if there are no other brokers, or if `controlled.shutdown.enable` is off."""
     if not settings.controlled_shutdown_enable or len(cache.image.brokers) < 2:
         return

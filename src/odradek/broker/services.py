@@ -27,7 +27,7 @@ from odradek.protocol.apis import AnyApi
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, Part, TopicId
-from odradek.replication.in_sync_sets import InSyncSets
+from odradek.replication.isr_changes import IsrChanges
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
 from odradek.storage.key_index.key_indexes import KeyIndexes
@@ -53,7 +53,7 @@ class Services:
     topics: Topics
     configs: Configs
     replicas: Replicas
-    in_sync_sets: InSyncSets
+    isr_changes: IsrChanges
     groups: GroupCoordinators
     consumer_joins: ConsumerJoins
     transactions: TransactionCoordinators

@@ -2,7 +2,7 @@
 
 Leadership moves to replicas in sync by the same compare-and-set as any election. From then on
 clients are sent to the new leaders, and requests that still wait here are told so. A follower
-leaves the in-sync sets when it no longer fetches, so that no producer waits for it.
+leaves the ISRs when it no longer fetches, so that no producer waits for it.
 """
 
 import logging
@@ -37,7 +37,7 @@ async def hand_over(cache: MetadataCache, broker_id: BrokerId) -> int:
 
 
 async def leave_in_sync_sets(cache: MetadataCache, broker_id: BrokerId) -> int:
-    """Removes this broker from the in-sync sets of partitions that other brokers lead."""
+    """Removes this broker from the ISRs of partitions that other brokers lead."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return leaving(partition, broker_id, image.controller_epoch)

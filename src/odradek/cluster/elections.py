@@ -9,11 +9,11 @@ version that the decision was made from, and has it decided again if the version
 
 Rules that hold for all decisions (`check_decision` checks the first three):
 
-- A new leader is a member of the in-sync set or an eligible replica; only `unclean` breaks that,
+- A new leader is a member of the ISR or an eligible replica; only `unclean` breaks that,
   and the state says so.
-- The leader is in the in-sync set that is written.
+- The leader is in the ISR that is written.
 - When the leader changes, or there is none any more, the leader epoch is bumped.
-- The last members of an in-sync set stay in it when they die: only they have every committed
+- The last members of an ISR stay in it when they die: only they have every committed
   record.
 - If the last one comes back without its log (its disk was replaced) and other replicas exist, the
   partition stays without a leader: an empty log that led would make the others truncate theirs.
@@ -75,7 +75,7 @@ def returning(
 
     - The leader epoch of a partition that it led is bumped. So a consumer that has read records
       which a crash took away can tell them from those that are at the same offsets now.
-    - After an unclean shutdown it leaves the in-sync set if there are others in it (KIP-966). If it
+    - After an unclean shutdown it leaves the ISR if there are others in it (KIP-966). If it
       was merely killed it stays eligible where that matters. If it may have lost its tail it does
       not, and the eligible replicas take its place if it was the last in sync.
     - If it was the last in sync, has lost its log, and other replicas exist, the partition has no

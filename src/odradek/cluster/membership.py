@@ -1,9 +1,9 @@
 """Registers a broker in its cluster, and again after its session with the store expired.
 
 Before a broker registers, it gives up the leadership that its previous run held. After an unclean
-shutdown it also leaves every in-sync set that has other members, so that a replica that lost its
+shutdown it also leaves every ISR that has other members, so that a replica that lost its
 tail is not elected (KIP-966). Each registration takes the next broker epoch, which is the version
-of a node that outlives the broker. A leader that adds this broker to an in-sync set checks that
+of a node that outlives the broker. A leader that adds this broker to an ISR checks that
 epoch in the same write (KIP-903).
 """
 
@@ -117,7 +117,7 @@ class Membership:
         condition = previous.log_condition(last_epoch)
         # If this start is interrupted, the next one must see all epochs since the previous run, to
         # know that the page cache survived. If the tail may be lost, nothing is noted before this
-        # broker has left the in-sync sets.
+        # broker has left the ISRs.
         since = None if condition is LogCondition.TAIL_MAY_BE_LOST else last_epoch
         while True:
             session_id = self._store.session_id
@@ -125,7 +125,7 @@ class Membership:
             try:
                 if ours is None and condition is not LogCondition.COMPLETE:
                     await self._bump_epoch(since)
-                    # A leader may have let the previous run into an in-sync set a moment before
+                    # A leader may have let the previous run into an ISR a moment before
                     # its epoch ended, and the store may be late to tell: read it all again.
                     await self._cache.caught_up(EVERYTHING)
                 await self._give_up_leadership(condition)

@@ -2,7 +2,7 @@
 
 A log is offline if its directory failed, or if an invariant of its replica was violated
 (`Replica.go_offline`). The broker goes on with its other logs. Where it led, another replica in
-sync is elected. Where it followed, it leaves the in-sync set, so that no producer waits for it and
+sync is elected. Where it followed, it leaves the ISR, so that no producer waits for it and
 it is not elected. The last replica in sync keeps its role and answers KAFKA_STORAGE_ERROR, because
 no other replica has every committed record. After a restart with a working directory the broker
 follows again.

@@ -3,9 +3,9 @@
 1. Begin: the topic's assignment gets the new replicas (`adding`) and says which ones are to go
    (`removing`). The target replicas come first, so that elections prefer them. The new brokers
    begin to fetch as followers.
-2. In sync: the leaders add them to the in-sync set, as any follower.
+2. In sync: the leaders add them to the ISR, as any follower.
 3. Finish: when all new replicas are in sync, the controller makes the target the assignment,
-   removes the others from the in-sync set and, if one of them led, elects one of those that stay.
+   removes the others from the ISR and, if one of them led, elects one of those that stay.
    The brokers that lost the partition delete their logs.
 
 Cancelling before the finish goes back to the original replicas. Assignment and states change in one
@@ -62,9 +62,9 @@ class Step(NamedTuple):
         elif self.state is not None:
             state = self.state
             if not replicas.issuperset((*state.isr, *state.eligible)):
-                broken = "the in-sync set is not among the replicas"
+                broken = "the ISR has a broker that is not a replica"
             elif state.leader != NO_LEADER and state.leader not in state.isr:
-                broken = "the leader is not in the in-sync set"
+                broken = "the leader is not in the ISR"
         if broken is not None:
             raise InvariantViolation(subject, f"{broken}: {self}")
 

@@ -1,4 +1,4 @@
-"""Writes changes of partition states (leader, in-sync set, leader epoch), many in one multi.
+"""Writes changes of partition states (leader, ISR, leader epoch), many in one multi.
 
 Every multi checks the version of the controller epoch's node, so that a decision made under an
 older controller changes nothing. A decision that breaks the rules of `elections` is not written.

@@ -143,7 +143,7 @@ def _check_partition(
     if partition.partition != index:
         broken = "it stands at another index"
     elif partition.leader != NO_LEADER and partition.leader not in partition.isr:
-        broken = "its leader is not in the in-sync set"
+        broken = "its leader is not in the ISR"
     elif partition.version < 0 or not before:
         pass  # A topic that is deleted in parts loses the nodes of its partitions first.
     elif partition.version < before[0].version:

@@ -140,7 +140,7 @@ class TopicAssignment(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """The leader, leader epoch and in-sync set of a partition. They are in one node, so that one
+    """The leader, leader epoch and ISR of a partition. They are in one node, so that one
     compare-and-set changes all of them."""
 
     leader: BrokerId
@@ -186,7 +186,7 @@ def _encoded_state(state: PartitionState) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _partition_state(value: bytes) -> PartitionState:
-    # Cached, because thousands of partitions share a few leaders and in-sync sets.
+    # Cached, because thousands of partitions share a few leaders and ISRs.
     fields = JsonFields("", value)
     return PartitionState(
         BrokerId(fields.integer("leader")),

@@ -4,14 +4,14 @@ followers the high watermark waits.
 This is pure state without clock, event loop or store: times are passed in, decisions are returned.
 `Partition` owns it while it leads. The high watermark waits for three kinds of followers:
 
-    in sync     in the in-sync set (ISR) of the metadata store; they may be elected
-    proposed    in an in-sync set that was sent to the store, whether or not it is stored yet
+    in sync     in the ISR (in-sync replicas) of the metadata store; they may be elected
+    proposed    in an ISR that was sent to the store, whether or not it is stored yet
                 (with those in sync they are Kafka's maximal ISR)
-    joining     outside the in-sync set, but keeping up: without the wait they could not reach a
+    joining     outside the ISR, but keeping up: without the wait they could not reach a
                 high watermark that keeps advancing (Kafka: shouldWaitForReplicaToJoinIsr)
 
 The high watermark is the lowest log end of the leader and of all these followers. So it stays
-correct whether or not a proposed change of the in-sync set is stored.
+correct whether or not a proposed change of the ISR is stored.
 
 A follower was caught up at a time if it has every record that the leader had at that time. If it
 fetches from an offset at or above the leader's log end at its previous fetch, it was caught up at
@@ -76,7 +76,7 @@ class Follower:
 
 
 class Leadership:
-    """The state of one leader epoch. Invariant: the leader is in the in-sync set, `followers` holds
+    """The state of one leader epoch. Invariant: the leader is in the ISR, `followers` holds
     every other replica, and the high watermark waits for every follower that is in sync, proposed
     or joining (`check`)."""
 
@@ -109,7 +109,7 @@ class Leadership:
     ) -> None:
         """`version` is that of the partition's node in the metadata store."""
         self._leader = leader
-        # Eligible leader replicas (ELR, KIP-966): they left the in-sync set but may still be
+        # Eligible leader replicas (ELR, KIP-966): they left the ISR but may still be
         # elected. While there are any, the high watermark does not advance.
         self.eligible = eligible
         self.leader_epoch = leader_epoch
@@ -143,9 +143,9 @@ class Leadership:
     def check(self) -> None:
         """Raises `InvariantViolation` if the sets contradict each other."""
         if self._leader not in self.in_sync:
-            raise self._violation(f"the in-sync set {self.in_sync} lacks the leader")
+            raise self._violation(f"the ISR {self.in_sync} lacks the leader")
         if self.proposed is not None and self._leader not in self.proposed:
-            raise self._violation(f"the proposed in-sync set {self.proposed} lacks the leader")
+            raise self._violation(f"the proposed ISR {self.proposed} lacks the leader")
         if self._leader in self.followers:
             raise self._violation("the leader is among its own followers")
         waiting_for = self._waiting_for
@@ -156,14 +156,14 @@ class Leadership:
             self._check_thoroughly()
 
     def _check_thoroughly(self) -> None:
-        """Checks that the in-sync set and the ELR contain only replicas and are disjoint.
+        """Checks that the ISR and the ELR contain only replicas and are disjoint.
 
-        Only tests and the simulation check this: in production the store may show a new in-sync set
+        Only tests and the simulation check this: in production the store may show a new ISR
         a moment before the new assignment, because they are two nodes, and a read of both is not
         atomic in ZooKeeper.
         """
         replicas = {self._leader, *self.followers}
-        for name, brokers in (("in-sync set", self.in_sync), ("eligible set", self.eligible)):
+        for name, brokers in (("ISR", self.in_sync), ("eligible set", self.eligible)):
             if not replicas.issuperset(brokers):
                 raise self._violation(f"the {name} {brokers} is not among the replicas {replicas}")
         if not set(self.eligible).isdisjoint(self.in_sync):
@@ -182,7 +182,7 @@ class Leadership:
             f"leadership of broker {self._leader} in epoch {self.leader_epoch}", rule
         )
 
-    # The in-sync set (ISR)
+    # The in-sync replicas (ISR)
 
     def update(
         self,
@@ -214,7 +214,7 @@ class Leadership:
             self.log_end.nudge()
 
     def propose(self, in_sync: tuple[int, ...]) -> None:
-        """Notes an in-sync set that is being written to the store. Until `settle` the high
+        """Notes an ISR that is being written to the store. Until `settle` the high
         watermark waits for its members too."""
         self.proposed = in_sync
         self._update_waiting_for()
@@ -310,7 +310,7 @@ class Leadership:
             self.log_end.nudge()
 
     def may_join_isr(self, replica: int, high_watermark: int) -> bool:
-        """Returns whether a replica may be added to the in-sync set now: it is not in the set, no
+        """Returns whether a replica may be added to the ISR now: it is not in the set, no
         change of the set is pending, it has every committed record, and it has fetched up to the
         offset at which this leadership began."""
         if replica in self.in_sync or self.proposed is not None:
@@ -327,7 +327,7 @@ class Leadership:
         now_s: float,
         max_lag_s: float,
     ) -> tuple[int, ...]:
-        """Returns the in-sync set as it should be; `live` holds the epochs of live brokers.
+        """Returns the ISR as it should be; `live` holds the epochs of live brokers.
 
         A follower leaves if its broker is gone, or if its log end differs from the leader's and it
         was not caught up for `max_lag_s`. A joining follower enters if it has every committed
@@ -355,7 +355,7 @@ class Leadership:
         return tuple(kept)
 
     def next_eligible(self, in_sync: tuple[int, ...], min_in_sync: int) -> tuple[int, ...]:
-        """Returns the eligible leader replicas (ELR, KIP-966) beside the next in-sync set: those
+        """Returns the eligible leader replicas (ELR, KIP-966) beside the next ISR: those
         that left the set while fewer than `min.insync.replicas` remained in it."""
         if len(in_sync) >= min_in_sync:
             return ()

@@ -1,6 +1,6 @@
 """A partition on this broker: the replica and its role, leader or follower.
 
-A leader advances its high watermark as the replicas of the in-sync set (ISR) fetch (`leadership`).
+A leader advances its high watermark as the in-sync replicas (ISR) fetch (`leadership`).
 For its own log it uses the log end offset, or with `flush.messages=1` the flushed offset. A sole
 replica commits what it appends. A follower takes the leader's high watermark, but not beyond its
 own log end.
@@ -95,7 +95,7 @@ class Partition(Replica):
 
     @offline_on_violation
     def lead(self, state: PartitionImage, now_s: float) -> None:
-        """Becomes leader in the epoch of `state`, or takes over a new in-sync set or new replicas
+        """Becomes leader in the epoch of `state`, or takes over a new ISR or new replicas
         in the same epoch. The log is not truncated."""
         self._check_epoch_rises(state.leader_epoch)
         self._replica_count = len(state.replicas)
@@ -126,9 +126,9 @@ class Partition(Replica):
         self.check()
 
     def _update_leadership(self, leadership: Leadership, state: PartitionImage) -> None:
-        """Takes over another in-sync set or other replicas in the same leader epoch."""
+        """Takes over another ISR or other replicas in the same leader epoch."""
         if leadership.in_sync != state.isr:
-            self.note(f"in-sync set {leadership.in_sync} -> {state.isr}, version {state.version}")
+            self.note(f"ISR {leadership.in_sync} -> {state.isr}, version {state.version}")
         leadership.update(state.replicas, state.isr, state.version, state.eligible)
         if self._is_held_back(leadership):
             # The high watermark does not advance meanwhile: waiting requests with acks=all fail.
@@ -383,7 +383,7 @@ class Partition(Replica):
         self, replica: int, offset: int, log_start: int, *, broker_epoch: int, now_s: float
     ) -> bool:
         """Notes that a follower fetches from `offset` on, so it has every record below. Returns
-        whether it may be added to the in-sync set now."""
+        whether it may be added to the ISR now."""
         leadership = self.leadership
         assert leadership is not None  # Callers check `is_leader` first.
         try:
@@ -403,7 +403,7 @@ class Partition(Replica):
     @offline_on_violation
     def forget_follower(self, replica: int) -> None:
         """Forgets the progress of a follower whose broker is gone. The high watermark waits for the
-        follower only while it is in the in-sync set."""
+        follower only while it is in the ISR."""
         if self.leadership is not None:
             self.leadership.forget(replica)
             self._recompute_high_watermark()
@@ -411,7 +411,7 @@ class Partition(Replica):
     def next_in_sync(
         self, live: Mapping[int, int], *, now_s: float, max_lag_s: float
     ) -> tuple[int, ...]:
-        """Returns the in-sync set as it should be; `live` holds the epochs of live brokers.
+        """Returns the ISR as it should be; `live` holds the epochs of live brokers.
         Raises `StorageError` if an invariant does not hold."""
         leadership, end = self.leadership, self.log.log_end_offset
         assert leadership is not None  # Callers check `is_leader` first.
@@ -427,9 +427,9 @@ class Partition(Replica):
 
     @offline_on_violation
     def propose(self, leadership: Leadership, in_sync: tuple[int, ...]) -> None:
-        """Notes an in-sync set that is being written to the store."""
+        """Notes an ISR that is being written to the store."""
         if self.leadership is leadership:
-            self.note(f"in-sync set {in_sync} proposed")
+            self.note(f"ISR {in_sync} proposed")
             leadership.propose(in_sync)
 
     @offline_on_violation

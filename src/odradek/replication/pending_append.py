@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class PendingAppend(NamedTuple):
     """A batch that is in the log. It is acknowledged when `watermark` reaches `end_offset`.
 
-    With acks=all, `recheck_isr_in` is the partition: its in-sync set must still be as large as
+    With acks=all, `recheck_isr_in` is the partition: its ISR must still be as large as
     `min.insync.replicas` at that time.
     """
 

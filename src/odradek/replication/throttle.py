@@ -1,4 +1,4 @@
-"""Limits how fast replicas outside the in-sync set catch up, if an operator asks for it.
+"""Limits how fast replicas outside the ISR catch up, if an operator asks for it.
 
 A reassignment copies whole logs as fast as the machines can. With a rate
 (`leader.replication.throttled.rate`, `follower.replication.throttled.rate`) and a list of replicas

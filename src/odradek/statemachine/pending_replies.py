@@ -2,7 +2,7 @@
 
 A `Runner` adds replies with the offset that they wait for. Replies are sent in the order of these
 offsets when the log has committed them, or fail after a time (`CommitTimeout`): a follower that
-does not answer delays the commit until it is removed from the in-sync set, which may take longer
+does not answer delays the commit until it is removed from the ISR, which may take longer
 than clients wait. If a reply fails, the decision is not undone; the client sends its request again.
 """
 

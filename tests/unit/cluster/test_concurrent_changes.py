@@ -70,11 +70,11 @@ CALLERS = {
     "cluster.topics:Topics._delete",
     "cluster.topics:Topics._is_taken",
     "cluster.topics:Topics._write_new",
-    "replication.in_sync_sets:InSyncSets._write",
+    "replication.isr_changes:IsrChanges._write",
 }
 """Whoever adds a place here adds a kind below, or a test of two writers elsewhere: adoption is
 tested in `test_lost_store`, ids of brokers in `test_broker_ids`, seat and registration in
-`test_controller`, in-sync sets by the cluster scenario of the simulation."""
+`test_controller`, ISRs by the cluster scenario of the simulation."""
 
 _HELPERS = {"attempt", "change_node", "write"}
 

@@ -27,7 +27,7 @@ def subsets(of: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def every_partition() -> Iterator[PartitionImage]:
-    """Every assignment, in-sync set and leader that can be in the store."""
+    """Every assignment, ISR and leader that can be in the store."""
     for chosen in subsets(BROKERS):
         for replicas in permutations(chosen):
             for isr in subsets(tuple(sorted(replicas))):

@@ -38,7 +38,7 @@ def taken(partition: PartitionImage, step: Step) -> PartitionImage:
         moved = moved._replace(
             leader=step.state.leader, leader_epoch=step.state.leader_epoch, isr=step.state.isr
         )
-    assert moved.isr, "an in-sync set is never empty"
+    assert moved.isr, "an ISR is never empty"
     assert set(moved.isr) <= set(moved.replicas)
     assert moved.leader in (*moved.isr, NO_LEADER)
     assert (moved.leader == partition.leader) or moved.leader_epoch > partition.leader_epoch

@@ -32,7 +32,7 @@ def state(
 @pytest.mark.parametrize(
     ("after", "rule"),
     [
-        (state(2, 8, (1,)), "the leader is not in the in-sync set"),
+        (state(2, 8, (1,)), "the leader is not in the ISR"),
         (state(3, 8, (3,)), "neither in sync nor eligible"),
         (state(1, 7, (1, 2, 9)), "a broker that is not a replica"),
         (state(1, 7, (1, 2), (2,)), "in sync and eligible"),
@@ -85,7 +85,7 @@ async def test_a_wrong_decision_is_not_written_and_the_others_are(
         (Step((1, 2), adding=(3,)), "is not a replica"),
         (Step((1, 2), adding=(2,), removing=(2,)), "added and removed"),
         (Step((1, 2), state=state(1, 8, (1, 3))), "not among the replicas"),
-        (Step((1, 2), state=state(2, 8, (1,))), "the leader is not in the in-sync set"),
+        (Step((1, 2), state=state(2, 8, (1,))), "the leader is not in the ISR"),
     ],
 )
 async def test_a_step_that_breaks_a_rule_is_not_written(step: Step, rule: str) -> None:

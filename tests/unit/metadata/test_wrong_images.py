@@ -34,7 +34,7 @@ def image(*, partition: PartitionImage | None = None, topic_id: TopicId = ID) ->
         ),
         (
             image(partition=PartitionImage(0, (1,), BrokerId(2), LeaderEpoch(3), (1,), 1, 5)),
-            "its leader is not in the in-sync set",
+            "its leader is not in the ISR",
         ),
         (
             image(partition=PartitionImage(0, (1,), BrokerId(1), LeaderEpoch(3), (1,), 1, 4)),
@@ -67,7 +67,7 @@ async def test_a_wrong_image_is_not_published() -> None:
     published: list[ImageChange] = []
     cache.subscribe(published.append)
     wrong = state(leader=1)._replace(isr=(2,)).encode()
-    with pytest.raises(InvariantViolation, match="its leader is not in the in-sync set"):
+    with pytest.raises(InvariantViolation, match="its leader is not in the ISR"):
         await cache.write(Set(partition_state_path("t", 0), wrong, 0))
     assert not published
 

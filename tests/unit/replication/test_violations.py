@@ -150,7 +150,7 @@ def test_a_follower_that_truncates_below_its_log_start(
     assert "the offsets are out of order" in caplog.text
 
 
-# Epochs and in-sync sets
+# Epochs and ISRs
 
 
 def test_a_leader_epoch_that_falls(caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +184,7 @@ def test_retention_may_pass_an_open_transaction_before_the_replica_hears_of_it()
 
 def test_an_in_sync_set_without_the_leader(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
-    with goes_offline(caplog, partition, "the in-sync set (2, 3) lacks the leader"):
+    with goes_offline(caplog, partition, "the ISR (2, 3) lacks the leader"):
         partition.lead(led(isr=(2, 3), version=8), 0.0)
 
 

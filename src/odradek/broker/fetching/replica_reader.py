@@ -1,7 +1,7 @@
 """Reads partitions for followers: up to the log end offset.
 
 A follower that fetches from an offset has all records below it. So its fetch may advance the high
-watermark, or bring the follower back into the in-sync set. The fetch counts only if it comes from a
+watermark, or bring the follower back into the ISR. The fetch counts only if it comes from a
 replica of the partition, with the broker epoch in the cluster's image or a newer one (KIP-903). A
 previous run of the broker, and a client that makes up a replica id, get errors.
 """
@@ -19,7 +19,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.throttle import is_listed
 from odradek.statemachine.watermark import Watermark
 
-# The maximum in one response for followers outside the in-sync set. The same response may carry
+# The maximum in one response for followers outside the ISR. The same response may carry
 # records that producers wait for, which a larger response would delay.
 _MAX_CATCH_UP_BYTES: Final = 1 << 18
 
@@ -178,7 +178,7 @@ class ReplicaReader:
             now_s=self._now_s,
         )
         if may_join_isr:
-            self._services.in_sync_sets.note(partition)
+            self._services.isr_changes.check_soon(partition)
 
     def watermark(self, partition: Partition) -> Watermark:
         assert partition.leadership is not None  # The partition was read in this step.
@@ -186,7 +186,7 @@ class ReplicaReader:
 
     def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
         """Returns whether the follower is in sync, holds the whole log and knows that all of it is
-        committed: only an append or another in-sync set changes that."""
+        committed: only an append or another ISR changes that."""
         leadership, end = partition.leadership, partition.log.log_end_offset
         if (
             leadership is None

@@ -1,18 +1,18 @@
-"""Changes the in-sync sets (ISR) of the partitions that this broker leads.
+"""Changes the in-sync replicas (ISR) of the partitions that this broker leads.
 
-`Leadership.next_in_sync` decides which replicas are in the set, and `Leadership.next_eligible`
+`Leadership.next_in_sync` decides which replicas are in the ISR, and `Leadership.next_eligible`
 which others may still be elected (KIP-966). This module writes both to the metadata store.
 
-A follower leaves the set when it was not caught up for `replica.lag.time.max.ms`, or at once when
-its broker leaves the cluster's image. It enters the set when it has every committed record.
+A follower leaves the ISR when it was not caught up for `replica.lag.time.max.ms`, or at once when
+its broker leaves the cluster's image. It is added when it has every committed record.
 
 Each change is a compare-and-set on the partition's node, which also holds leader and epoch, so a
 deposed leader changes nothing. A change that adds a follower also checks its broker epoch, so a
 broker that restarted meanwhile, and may have lost its tail, is not added (KIP-903).
 
 While a change is being written, or its outcome is unknown, the high watermark waits for the
-followers of both sets (`Leadership.propose`). There is one change per partition at a time; changes
-of many partitions share one multi.
+followers of the old and the new ISR (`Leadership.propose`). There is one change per partition at a
+time; changes of many partitions share one multi.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from odradek.storage import StorageError
 
 logger = logging.getLogger("odradek.state_change")
 
-_MAX_AT_ONCE: Final = 100
+_MAX_CHANGES_PER_MULTI: Final = 100
 _RETRY_S: Final = 0.05
 
 
 class _Proposal(NamedTuple):
-    """A new in-sync set, and the operations that store it."""
+    """A new ISR, and the operations that store it."""
 
     partition: Partition
     leadership: Leadership
@@ -59,7 +59,7 @@ class _Proposal(NamedTuple):
         return not self.is_led or self.leadership.version != self.version
 
 
-class InSyncSets:
+class IsrChanges:
     """Invariant: a leadership has a proposal exactly while its outcome is not known."""
 
     def __init__(
@@ -69,18 +69,18 @@ class InSyncSets:
         self._replicas = replicas
         self._cache = cache
         self._settings = settings
-        # Partitions whose in-sync sets are checked next; a dict keeps their order.
-        self._noted: dict[Partition, None] = {}
+        # Partitions whose ISRs are checked next; a dict keeps their order.
+        self._to_check: dict[Partition, None] = {}
         self._woken = asyncio.Event()
 
-    def note(self, partition: Partition) -> None:
-        """Checks the partition's in-sync set soon. The fetch handler calls it when a follower may
-        enter (`Partition.note_fetch`)."""
-        self._noted[partition] = None
+    def check_soon(self, partition: Partition) -> None:
+        """Makes `run` check the ISR of this partition next. The fetch handler calls it when a
+        follower may be added (`Partition.note_fetch`)."""
+        self._to_check[partition] = None
         self._woken.set()
 
     def follow(self, change: ImageChange) -> None:
-        """Takes over a change of the image; `Replicas.follow` comes first."""
+        """Schedules checks after a change of the image. `Replicas.follow` is called before this."""
         for name in change.topics:
             topic = change.after.topics.get(name)
             if topic is None:
@@ -91,7 +91,7 @@ class InSyncSets:
                 if state.eligible and state.leader == self._broker_id:
                     led = self._replicas.get(name, state.partition)
                     if led is not None:
-                        self.note(led)
+                        self.check_soon(led)
         gone = [
             broker_id
             for broker_id in sorted(change.brokers)
@@ -109,10 +109,10 @@ class InSyncSets:
             for broker_id in gone:
                 if broker_id in leadership.followers:
                     partition.forget_follower(broker_id)
-                    self.note(partition)
+                    self.check_soon(partition)
 
     async def run(self) -> None:
-        """Changes in-sync sets as needed, until cancelled."""
+        """Changes ISRs as needed, until cancelled."""
         loop = asyncio.get_running_loop()
         swept_s = loop.time()
         while True:
@@ -123,10 +123,10 @@ class InSyncSets:
                 swept_s = loop.time()
                 for partition in self._replicas.partitions():
                     if partition.leadership is not None and partition.leadership.followers:
-                        self._noted[partition] = None
-            noted, self._noted = list(self._noted), {}
-            for first in range(0, len(noted), _MAX_AT_ONCE):
-                await self._change(noted[first : first + _MAX_AT_ONCE])
+                        self._to_check[partition] = None
+            partitions, self._to_check = list(self._to_check), {}
+            for first in range(0, len(partitions), _MAX_CHANGES_PER_MULTI):
+                await self._change(partitions[first : first + _MAX_CHANGES_PER_MULTI])
 
     async def _pause(self, max_pause_s: float) -> None:
         timer = asyncio.get_running_loop().call_later(max(max_pause_s, 0.0), self._woken.set)
@@ -149,7 +149,7 @@ class InSyncSets:
         for proposal in proposals:
             proposal.partition.settle(proposal.leadership)
             if proposal.is_obsolete and proposal.leadership.in_sync != proposal.in_sync:
-                self.note(proposal.partition)
+                self.check_soon(proposal.partition)
 
     def _propose(self, partitions: Sequence[Partition]) -> list[_Proposal]:
         proposals = [
@@ -216,13 +216,13 @@ class InSyncSets:
         try:
             await attempt(self._cache, *operations)
         except OperationFailed as failure:
-            logger.info("the in-sync sets were not changed: %s", failure)
+            logger.info("the ISRs were not changed: %s", failure)
             await self._read_back(operations)
             # A single proposal was refused for its own sake. With several it is unknown which one
             # was refused.
             return len(proposals) == 1
         except MetadataError as error:
-            logger.warning("it is not known whether in-sync sets were changed: %s", error)
+            logger.warning("it is not known whether ISRs were changed: %s", error)
             await self._read_back(operations)
             return False
         for proposal in proposals:
@@ -235,7 +235,7 @@ class InSyncSets:
         return True
 
     async def _read_back(self, operations: Sequence[Operation]) -> None:
-        """Waits until the image has the state of the store, which tells the in-sync sets."""
+        """Waits until the image has the state of the store, which has the ISRs."""
         paths = [operation.path for operation in operations]
         while True:
             try:
