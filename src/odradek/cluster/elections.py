@@ -132,7 +132,7 @@ def departing(
 def leaving(
     partition: PartitionImage, broker: BrokerId, controller_epoch: int
 ) -> PartitionState | None:
-    """A follower that is about to stop leaves the in-sync set: no producer waits for it then."""
+    """A follower that is about to stop leaves the ISR: no producer waits for it then."""
     if broker not in partition.isr or partition.leader in (broker, NO_LEADER):
         return None
     in_sync = _without(partition.isr, broker)
@@ -255,11 +255,11 @@ def _broken_rule(before: PartitionImage, after: PartitionState) -> str | None:
     added = [replica for replica in (*after.isr, *after.eligible) if replica not in electable]
     broken: str | None = None
     if leader != NO_LEADER and leader not in after.isr:
-        broken = "the leader is not in the in-sync set"
+        broken = "the leader is not in the ISR"
     elif leader not in (NO_LEADER, *electable) and not after.is_recovering:
         broken = "the leader was neither in sync nor eligible, and the election is not unclean"
     elif not set(before.replicas).issuperset(added):
-        broken = "a broker that is not a replica enters the in-sync set"
+        broken = "a broker that is not a replica enters the ISR"
     elif not set(after.isr).isdisjoint(after.eligible):
         broken = "a replica is in sync and eligible"
     elif after.leader_epoch < before.leader_epoch:
