@@ -87,7 +87,7 @@ class Administrators:
         return change
 
     def store_was_lost(self) -> None:
-        """Settings and access rules are gone with it; topics and committed offsets are not."""
+        """Settings and ACLs are gone with it; topics and committed offsets are not."""
         self.forget_settings()
         self._hidden_id = None
 

@@ -19,7 +19,7 @@ Metadata:
     ordinary-internal-topics  a client that asks for an internal topic creates an ordinary one
     forget-producer-ids       producer ids begin anew when the metadata store was lost
     overwrite-settings        a change of a setting overwrites what others changed meanwhile
-    show-by-id                a request by topic id is answered without asking the access rules
+    show-by-id                a request by topic id is answered without asking the authorizer
 
 Coordinators:
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again, DeleteRecords, retention, settings, access rules.
+"""Topics that are deleted and created again, DeleteRecords, retention, settings, ACLs.
 
 One or two brokers. A producer writes, an operator deletes records, deletes the topic and creates it
 again, and two administrators change settings at once. Brokers are killed, stopped and run out of

@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "configs": Command("topics", "show and change settings of topics and brokers"),
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
-        "acls": Command("access", "list, add and remove access rules (ACLs)"),
+        "acls": Command("access", "list, add and remove ACLs"),
     },
     "Groups and transactions": {
         "consumer-groups": Command(

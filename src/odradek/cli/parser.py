@@ -102,10 +102,11 @@ def load_tool(command: str, module: str) -> tuple[Tool, FlagParser]:
 
 
 def parser_of(command: str, tool: Tool) -> FlagParser:
+    summary = SUMMARIES[command]
     parser = FlagParser(
         prog=f"odradek {command}",
         usage=f"odradek {command} [flags]",
-        description=SUMMARIES[command].capitalize() + ".",
+        description=f"{summary[0].upper()}{summary[1:]}.",
         formatter_class=_HelpFormatter,
     )
     tool.add_arguments(parser)

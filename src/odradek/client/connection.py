@@ -6,8 +6,8 @@ from the running event loop, so it runs in virtual time too.
 
 Invariant: every request ends exactly once: with its response, or with one of `ConnectionClosed`,
 `RequestTimedOut`, `BadResponse` (the tree is drawn in `client.errors`). A broker answers in order,
-so a request that timed out has blocked those behind it, and the connection is closed. It is also
-closed when the broker sends bytes that cannot be read.
+so a request that timed out has blocked the requests after it, and the connection is closed. It is
+also closed when the broker sends bytes that cannot be read.
 
     connection = await Connection.open("localhost", 9092)
     response = await connection.request(MetadataRequest(topics=None), MetadataResponse)

@@ -1,4 +1,4 @@
-"""Finds, adds and removes access rules (ACLs) in the metadata store.
+"""Finds, adds and removes ACLs in the metadata store.
 
 Every change is a compare-and-set of one pattern's node, on any broker; all brokers' images follow.
 A pattern that has lost its last entry keeps its node (`odradek.metadata.compare_and_set`).

@@ -1,4 +1,4 @@
-"""The nodes of access rules (ACLs): one for each resource pattern, as Kafka stores them.
+"""The nodes of ACLs: one for each resource pattern, as Kafka stores them.
 
 Literal patterns (and `*`) are at `/kafka-acl/Topic/NAME`, prefixed ones at
 `/kafka-acl-extended/prefixed/Topic/NAME`. A pattern whose entries were all removed keeps its node,
@@ -72,12 +72,12 @@ def decode_entries(path: str, value: bytes) -> tuple[AccessEntry, ...]:
         # Drops duplicates.
         return tuple(dict.fromkeys(_entry(path, acl) for acl in acls))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise MalformedNode(path, "it is not a list of access rules") from None
+        raise MalformedNode(path, "it is not a list of ACLs") from None
 
 
 def _entry(path: str, acl: dict[str, str]) -> AccessEntry:
     operation = Operation.from_display_name(acl["operation"])
     permission = Permission.from_display_name(acl["permissionType"])
     if operation <= Operation.ANY or permission <= Permission.ANY:
-        raise MalformedNode(path, f"{acl['permissionType']} {acl['operation']} is no access rule")
+        raise MalformedNode(path, f"{acl['permissionType']} {acl['operation']} is not an ACL")
     return AccessEntry(str(acl["principal"]), str(acl["host"]), operation, permission)

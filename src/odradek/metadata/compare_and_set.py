@@ -12,7 +12,7 @@ value from an old one must not overwrite what another one wrote in between. So e
 
 The number of tries is bounded: `Contended` says that other changes came first every time.
 
-- `change_node` does all four steps for a single node: settings, access rules, credentials, blocks
+- `change_node` does all four steps for a single node: settings, ACLs, credentials, blocks
   of producer ids.
 - `write` does steps 3 and the reading back of step 4 for changes of several nodes that are decided
   from the image; the caller decides again while the outcome is not `WRITTEN`, and counts its tries

@@ -255,7 +255,7 @@ class ImageBuilder:
 
     def set_single(self, path: str, node: Node | None) -> None:
         """Sets what one node says: the controller, the cluster's id, the settings of a broker or a
-        group, the access rules of a resource."""
+        group, the ACLs of a resource."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id

@@ -31,7 +31,7 @@ def last_known_node(path: str, node: Node, image: ClusterImage) -> Node | None:
 
 def is_needed_to_start(path: str) -> bool:
     """Returns whether a broker that has no image yet would do harm without this node: it would take
-    a topic for deleted, or ignore an access rule. It can start without the registrations of other
+    a topic for deleted, or ignore an ACL. It can start without the registrations of other
     brokers and without the controller's, which are written again soon."""
     return path != CONTROLLER and not path.startswith(BROKER_IDS + "/")
 

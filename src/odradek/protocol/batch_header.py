@@ -1,6 +1,6 @@
 """The header of a record batch, format 2: 61 bytes in front of the records.
 
-The broker treats a batch as opaque bytes behind this header. It changes the base offset and the
+The broker treats a batch as opaque bytes after this header. It changes the base offset and the
 leader epoch, which lie in the first 16 bytes; the checksum does not cover them. `records` reads and
 writes what follows.
 
@@ -113,7 +113,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Returns the header at `position`; the records behind it may be missing."""
+    """Returns the header at `position`; the records after it may be missing."""
     available = len(buffer) - position
     if available > _MAGIC_POSITION and buffer[position + _MAGIC_POSITION] != MAGIC:
         raise UnsupportedRecordFormat(

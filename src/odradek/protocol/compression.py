@@ -5,7 +5,7 @@
 near the size that the data suggest, grows to the caller's `max_bytes` at most, and becomes the
 result without a copy. `docs/decisions/0003-compression.md` has figures.
 
-The compressors are native code from `cramjam`, loaded when a batch is first opened; a broker
+The compressors are native code from `cramjam`, loaded when a batch is first decompressed; a broker
 whose topics keep the producer's codec never does.
 """
 
@@ -36,8 +36,8 @@ _FIRST_CAPACITY_BYTES = 64 * 1024
 _EXPECTED_RATIO = 6
 _GROWTH = 8
 
-# The stream that snappy-java writes: a magic, two versions, then raw blocks of at most so
-# many bytes before compression, each behind its length.
+# The stream that snappy-java writes: a magic, two versions, then raw blocks, each after
+# its length. A block has at most this many bytes before compression.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024

@@ -109,7 +109,7 @@ class _EncoderSource:
             self.run.clear()
 
     def length(self, kind: str) -> None:
-        """Writes the pending run with `n` behind it: a count, or -1 for null."""
+        """Writes the pending run, followed by `n`: a count, or -1 for null."""
         if not self.flexible:
             self.fixed("h" if kind == "string" else "i", "n")
             self.flush()

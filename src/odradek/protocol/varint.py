@@ -28,7 +28,7 @@ def encode_varint(number: int) -> bytes:
 def read_zigzag(
     data: bytes | bytearray | memoryview, position: int, width: int = 32
 ) -> tuple[int, int]:
-    """Returns the integer at `position`, still zigzagged, and the position behind it.
+    """Returns the integer at `position`, still zigzag-encoded, and the position after it.
 
     Raises `IndexError` if the data end too early, `OverflowError` if the integer has more than
     `width` bits.

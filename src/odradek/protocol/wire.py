@@ -62,7 +62,7 @@ class ArrayPackers(dict[int, Callable[..., Any]]):
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, end: int, allowance: int) -> tuple[int, int]:
-    """Skips a section of unknown tagged fields; returns the position behind it, and how many more
+    """Skips a section of unknown tagged fields; returns the position after it, and how many more
     elements the message may have."""
     count, position = read_unsigned_varint(buffer, position)
     allowance -= count

@@ -235,7 +235,7 @@ class LocalLog:
     # Rolling
 
     def roll(self, base_offset: int, producers_end: int | None = None) -> Segment:
-        """Closes the active segment and begins the next one, at the log's end or behind it.
+        """Closes the active segment and begins the next one, at the log's end or after it.
 
         The producer state is that of `producers_end`: of the log's end, unless a follower has
         written batches that it has not taken account of yet. Raises `OSError`; then the active
@@ -275,7 +275,7 @@ class LocalLog:
     # Staging large batches
 
     def begin_stage(self, records: Buffer) -> StagedBatch:
-        """Makes the place behind the log end where `staging` writes a batch that is not appended
+        """Reserves the place after the log end where `staging` writes a batch that is not appended
         yet. Raises `StorageError` if the log takes no appends, and `OSError`."""
         if self.append_error is not None:
             raise self.append_error
@@ -294,7 +294,7 @@ class LocalLog:
             try:
                 segment.drop_stage()
             except OSError as error:
-                # Bytes that belong to no batch lie behind the end of the file.
+                # The file has bytes after its last batch that belong to no batch.
                 self.directory.fail(error)
 
     # Truncating
@@ -309,7 +309,7 @@ class LocalLog:
         self._require_descriptors()
         self.history.note(f"truncated to {offset}, was {self.offsets!r}")
         try:
-            removed = self.segments.behind(offset)
+            removed = self.segments.segments_above(offset)
             self.flusher.segments_gone(removed)
             self.segments.remove_last(len(removed))
             # Only now: a kill before this line leaves a log that is longer, and without a gap.
@@ -370,7 +370,7 @@ class LocalLog:
         self.leader_epochs.truncate_from_start(offset)
 
     def remove_first(self, count: int) -> None:
-        """Deletes segments from the first on; the log start lies behind them by now."""
+        """Deletes the first segments; the log start offset is after them already."""
         removed = self.segments.all[:count]
         if not removed:
             return
@@ -420,7 +420,7 @@ class LocalLog:
         """The order of the offsets always, all parts one by one if checks are thorough."""
         offsets, active = self.offsets, self.segments.active
         offsets.check()
-        # An empty segment may begin behind the end: a follower rolls to the offset that it gets.
+        # An empty segment may begin after the log end: a follower rolls to the offset that it gets.
         if offsets.end > active.next_offset or (active.size and offsets.end != active.next_offset):
             raise self.history.violation(
                 f"the log ends at {offsets.end}, its active segment at {active.next_offset}"

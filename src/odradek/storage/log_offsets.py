@@ -7,7 +7,7 @@
 - log start offset (`start`): the first offset that a consumer may ask for. Retention and
   DeleteRecords advance it; only `reset_to` sets it back.
 - durable start (`durable_start`): the lowest offset at which the log can start after a crash. It
-  is behind the log start until DeleteRecords has written its checkpoint.
+  is lower than the log start offset until DeleteRecords has written its checkpoint.
 - high watermark (`high_watermark`): the high watermark that the replica set last. The log keeps it
   for the checkpoint, for retention and for compaction, and never uses it to decide what may be
   read.

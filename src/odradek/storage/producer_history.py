@@ -137,7 +137,7 @@ class ProducerHistory:
         """Writes the transaction indexes that lack entries. After a crash recovery makes them from
         the markers."""
         for base_offset in sorted(self._incomplete_indexes):
-            end_offset = self._segments.end_behind(base_offset)
+            end_offset = self._segments.end_offset_of(base_offset)
             content = self.aborted.encode(base_offset, end_offset)
             rewrite(self._context.disk, self._context.partition_path, base_offset, content)
             self._incomplete_indexes -= {base_offset}
@@ -163,7 +163,7 @@ class ProducerHistory:
 
     def truncate_end(self, end_offset: int) -> None:
         """The log ends at `end_offset` now: producers are rebuilt from the newest snapshot and the
-        batches behind it, and transactions whose marker is gone are forgotten."""
+        batches after it, and transactions whose marker is gone are forgotten."""
         disk, active = self._context.disk, self._segments.active
         if drop_snapshots(disk, self._context.partition_path, above=end_offset):
             self._context.directory_entries.change()

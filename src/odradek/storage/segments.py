@@ -91,7 +91,7 @@ class Segments:
         """Makes the segment that the next append goes to, and returns it."""
         if self._bases and base_offset <= self._bases[-1] and self.active.size:
             raise self._violation(
-                f"a segment begins at {base_offset}, not behind the last one at {self._bases[-1]}"
+                f"a segment begins at {base_offset}, not after the last one at {self._bases[-1]}"
             )
         context, rules = self._context, self.rules
         created_ms = context.world.clock.now_ms()
@@ -132,24 +132,25 @@ class Segments:
             # A gap at the segment's end, as compaction leaves them: go on in the next one.
 
     def end_of(self, found: Slice) -> int | None:
-        """The offset of the first batch behind a slice; None if it may reach the log's end."""
+        """The offset of the first batch after a slice; None if the slice possibly reaches the log
+        end."""
         active = self.active
         if active.file is found.file:
             return active.offset_at(found.position + len(found))
         for number in range(len(self._all) - 1):
             segment = self._all[number]
             if segment.file is found.file:
-                behind = segment.offset_at(found.position + len(found))
-                return self._bases[number + 1] if behind is None else behind
+                next_offset = segment.offset_at(found.position + len(found))
+                return self._bases[number + 1] if next_offset is None else next_offset
         return None
 
     def base_of(self, offset: int) -> int:
         """The base offset of the segment that an offset falls into."""
         return self._bases[max(bisect_right(self._bases, offset) - 1, 0)]
 
-    def end_behind(self, base_offset: int) -> int:
-        """Where the segment with this base offset ends: the next one begins there, or the log
-        ends there."""
+    def end_offset_of(self, base_offset: int) -> int:
+        """The end offset of the segment with this base offset: the base offset of the next segment,
+        or the log end offset."""
         number = bisect_right(self._bases, base_offset)
         return self._bases[number] if number < len(self._bases) else self.active.next_offset
 
@@ -159,7 +160,7 @@ class Segments:
 
     # Removing
 
-    def behind(self, offset: int) -> list[Segment]:
+    def segments_above(self, offset: int) -> list[Segment]:
         """The segments that a truncation to `offset` removes: never the first one."""
         return self._all[max(bisect_left(self._bases, offset), 1) :]
 
@@ -195,7 +196,7 @@ class Segments:
             self._context.directory_entries.change()
 
     def remove_empty(self, segment: Segment) -> None:
-        """Deletes a segment without batches, behind which another one has begun."""
+        """Deletes a segment without batches, after which another one has begun."""
         self._set([other for other in self._all if other is not segment])
         self._delete_files([segment])
 
@@ -215,21 +216,21 @@ class Segments:
             context.log_directory.delete_later(due_s, partial(context.disk.remove, path))
 
     def replace(self, old: Sequence[Segment], new: Segment, renamed: Sequence[str]) -> None:
-        """Puts a compacted segment in the place of neighbours, of which the first begins where it
-        does. `renamed` are the files of the old ones, to be deleted later."""
+        """Replaces adjacent segments by a compacted one, which begins where the first of them
+        begins. `renamed` are the files of the old segments, to be deleted later."""
         first = self._all.index(old[0])
-        behind = first + len(old)
+        end = first + len(old)
         if (
-            self._all[first:behind] != list(old)
-            or behind >= len(self._all)
+            self._all[first:end] != list(old)
+            or end >= len(self._all)
             or new.base_offset != old[0].base_offset
-            or new.next_offset > self._bases[behind]
+            or new.next_offset > self._bases[end]
         ):
             raise self._violation(
                 f"a compacted segment of offsets {new.base_offset} to {new.next_offset} does not "
                 f"fit the place of {[segment.base_offset for segment in old]} in {self._bases}"
             )
-        self._set([*self._all[:first], new, *self._all[behind:]])
+        self._set([*self._all[:first], new, *self._all[end:]])
         self._context.directory_entries.change()
         self._delete_later(renamed)
 

@@ -12,7 +12,7 @@ no harm: a partition that is in the transaction is not added again.
 The reply of the coordinator is worthless if a marker is written while the coordinator is asked: the
 marker may end the transaction before, which the producer has left already, or the very one that was
 asked about. Then the coordinator is asked again. So a caller that appends after `join` without
-awaiting anything knows that no marker was written in between. Records behind such a marker would
+awaiting anything knows that no marker was written in between. Records after such a marker would
 belong to a transaction that never ends.
 """
 

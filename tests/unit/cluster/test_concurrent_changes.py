@@ -253,10 +253,10 @@ KINDS: dict[str, Kind] = {
     "credentials of a user": Kind(
         _user_setting, lambda pair, who: len(_settings_of_user(pair)) == len(who)
     ),
-    "access rules that are added": Kind(
+    "ACLs that are added": Kind(
         _add_rule, lambda pair, who: _entries(pair) == {entry(str(one)) for one in who}
     ),
-    "access rules that are removed": Kind(
+    "ACLs that are removed": Kind(
         _remove_rule,
         lambda pair, who: _entries(pair) == {entry(str(one)) for one in {1, 2, 3} - who},
         _add_both_rules,

@@ -84,7 +84,7 @@ async def test_a_wrong_decision_is_not_written_and_the_others_are(
         (Step((1, 2), removing=(1, 2)), "no replica would be left"),
         (Step((1, 2), adding=(3,)), "is not a replica"),
         (Step((1, 2), adding=(2,), removing=(2,)), "added and removed"),
-        (Step((1, 2), state=state(1, 8, (1, 3))), "not among the replicas"),
+        (Step((1, 2), state=state(1, 8, (1, 3))), "not a replica"),
         (Step((1, 2), state=state(2, 8, (1,))), "the leader is not in the ISR"),
     ],
 )

@@ -1,4 +1,5 @@
-"""How many fetchers copy from one leader, and what an orderly stop does when the store is away."""
+"""How many fetchers copy from one leader, and what a controlled shutdown does when the store is
+away."""
 
 import asyncio
 

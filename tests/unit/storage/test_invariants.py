@@ -128,7 +128,7 @@ def test_a_second_active_segment() -> None:
 
 def test_a_segment_that_begins_below_the_last_one() -> None:
     log = filled()
-    with violates("a segment begins at 3, not behind the last one at 4"):
+    with violates("a segment begins at 3, not after the last one at 4"):
         log._local.roll(3)
 
 

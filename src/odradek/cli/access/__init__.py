@@ -1,1 +1,1 @@
-"""Commands about access rules (ACLs)."""
+"""Commands about ACLs."""

@@ -1,4 +1,4 @@
-"""`odradek acls`: list, add and remove access rules, as kafka-acls does."""
+"""`odradek acls`: list, add and remove ACLs, as kafka-acls does."""
 
 import argparse
 

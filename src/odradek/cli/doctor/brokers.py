@@ -114,17 +114,19 @@ async def _check_partitions(
     partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
     live = {broker.id for broker in described.brokers}
     leaderless = sum(partition.leader not in live for partition in partitions)
-    behind = sum(len(partition.in_sync) < len(partition.replicas) for partition in partitions)
+    under_replicated = sum(
+        len(partition.in_sync) < len(partition.replicas) for partition in partitions
+    )
     if leaderless:
         findings.add(
             "partitions", "wrong",
             f"{leaderless} of {len(partitions)} have no leader:"
             " odradek topics --describe --unavailable-partitions",
         )  # fmt: skip
-    elif behind:
+    elif under_replicated:
         findings.add(
             "partitions", "warning",
-            f"{behind} of {len(partitions)} have copies out of sync:"
+            f"{under_replicated} of {len(partitions)} have copies out of sync:"
             " odradek topics --describe --under-replicated-partitions",
         )  # fmt: skip
     else:

@@ -188,8 +188,8 @@ async def _by_time(admin: Admin, partitions: list[TopicPartition], timestamp_ms:
 
 
 async def _within_log(admin: Admin, requested: Plan) -> Plan:
-    """Limits offsets to the log: an offset before its start or after its end is replaced by
-    that."""
+    """Limits offsets to the log: an offset before its start becomes the start, and an offset after
+    its end becomes the end."""
     if not requested:
         return {}
     first = await _ask(admin, requested, EARLIEST)
@@ -199,7 +199,7 @@ async def _within_log(admin: Admin, requested: Plan) -> Plan:
         low, high = first[partition].offset, end[partition].offset
         plan[partition] = max(low, min(offset, high))
         if offset > high:
-            hint(f"{offset} is behind the end of {partition}; {high} is taken")
+            hint(f"{offset} is after the end of {partition}; {high} is taken")
         elif offset < low:
             hint(f"{offset} is before the first record of {partition}; {low} is taken")
     return plan

@@ -1,4 +1,4 @@
-"""Admin calls about access rules (ACLs)."""
+"""Admin calls about ACLs."""
 
 from collections.abc import Iterable
 

@@ -1,5 +1,5 @@
 """The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
-access rules.
+ACLs.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)

@@ -4,8 +4,8 @@
     await worker.run()
 
 `handle` is called for every record. A record whose handler raises goes to `orders.retry.5s`,
-then to `orders.retry.1m`, and at last to `orders.dead`; its headers tell what happened to it.
-Records behind it do not wait. The worker reads the delay topics too: it pauses a partition until
+then to `orders.retry.1m`, and at last to `orders.dead`; its headers say what happened.
+Records after it do not wait. The worker reads the delay topics too: it pauses a partition until
 its first record is due. All records of a delay topic wait equally long, so the first is due first.
 
 Invariant: an offset is committed only when every record before it was handled or has been written

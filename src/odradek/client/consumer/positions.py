@@ -404,7 +404,7 @@ class Positions:
 
     def _compare(self, state: PartitionState, end: EpochEndOffset) -> None:
         """Compares the position with the end of its leader epoch in the leader's log: a position
-        behind that end means that the log was truncated."""
+        after that end means that the log was truncated."""
         state.needs_validation = False
         position = state.position
         if position is None:

@@ -196,8 +196,8 @@ class SequenceState:
         self.is_known_to_broker = False
         # Sent at least once and not done, by sequence: those to be sent again are among them.
         self.in_flight: list[ProducerBatch] = []
-        # The first sequence behind a batch of which it is unknown whether the broker has it,
-        # until the outcome of all batches before is known.
+        # The sequence after a batch of which it is unknown whether the broker has appended it.
+        # None when the outcome of all batches before is known.
         self.unresolved_sequence: int | None = None
 
 

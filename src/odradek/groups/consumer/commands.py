@@ -35,7 +35,7 @@ class ConsumerHeartbeat(Command[ConsumerHeartbeatReply]):
     owned: frozenset[TopicIdPartition] | None = None
     # From version 1 a client chooses its member id itself.
     makes_own_id: bool = True
-    # Returns whether the member may describe a topic; None if there are no access rules.
+    # Returns whether the member may describe a topic; None if the broker has no authorizer.
     may_describe: Callable[[str], bool] | None = None
 
 

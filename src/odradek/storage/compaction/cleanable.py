@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 # The files of so many segments are renamed in one turn of the event loop.
-_MAX_IN_A_GROUP: Final = 64
+_MAX_SEGMENTS_PER_GROUP: Final = 64
 
 
 class Cleanable(NamedTuple):
@@ -133,13 +133,13 @@ def group_segments(
     groups: list[list[tuple[int, int]]] = []
     group_bytes = index_bytes = 0
     for number, (base_offset, size) in enumerate(segments):
-        behind = segments[number + 1][0] if number + 1 < len(segments) else end_offset
+        next_base = segments[number + 1][0] if number + 1 < len(segments) else end_offset
         if (
             groups
             and group_bytes + size <= segment_bytes
             and index_bytes + index_sizes[number] <= segment_index_bytes
-            and behind - 1 - groups[-1][0][0] <= _MAX_RELATIVE_OFFSET
-            and len(groups[-1]) < _MAX_IN_A_GROUP
+            and next_base - 1 - groups[-1][0][0] <= _MAX_RELATIVE_OFFSET
+            and len(groups[-1]) < _MAX_SEGMENTS_PER_GROUP
         ):
             groups[-1].append((base_offset, size))
             group_bytes += size

@@ -40,10 +40,10 @@ def find_replaced(log: "Log", replacement: "Replacement") -> list[Segment] | Non
     first = numbers[0]
     if first is None or numbers != list(range(first, first + len(numbers))):
         return None
-    behind = first + len(numbers)
-    if behind >= len(log.segments) or log.segments[behind].base_offset != replacement.end_offset:
+    end = first + len(numbers)
+    if end >= len(log.segments) or log.segments[end].base_offset != replacement.end_offset:
         return None
-    return list(log.segments[first:behind])
+    return list(log.segments[first:end])
 
 
 def replace_segments(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> Segment:

@@ -128,7 +128,7 @@ def is_same(one: ConsumerGroup, other: ConsumerGroup) -> bool:
 
 
 class GuardedCoordinator(ConsumerCoordinator):
-    """Of a broker with access rules."""
+    """Of a broker with ACLs."""
 
     has_access_rules = True
 
