@@ -44,11 +44,11 @@ async def _leave(
 ) -> None:
     from odradek.cluster.controlled_shutdown import (  # noqa: PLC0415 - only in clusters
         hand_over,
-        leave_in_sync_sets,
+        leave_isrs,
     )
 
     await hand_over(cache, broker_id)
     for task in fetching:
         task.cancel()
     await asyncio.wait(fetching)
-    await leave_in_sync_sets(cache, broker_id)
+    await leave_isrs(cache, broker_id)

@@ -36,7 +36,7 @@ async def hand_over(cache: MetadataCache, broker_id: BrokerId) -> int:
     return moved
 
 
-async def leave_in_sync_sets(cache: MetadataCache, broker_id: BrokerId) -> int:
+async def leave_isrs(cache: MetadataCache, broker_id: BrokerId) -> int:
     """Removes this broker from the ISRs of partitions that other brokers lead."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
