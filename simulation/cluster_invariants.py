@@ -27,6 +27,7 @@ from odradek.metadata.node_values import (
 )
 from odradek.metadata.paths import TOPIC_CONFIGS
 from odradek.metadata.tree import Tree
+from odradek.protocol.internal_topics import INTERNAL_TOPICS
 from odradek.protocol.records import (
     HEADER_SIZE,
     PREFIX_SIZE,
@@ -39,7 +40,7 @@ from odradek.protocol.records import (
     split_batches,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.partition import INTERNAL_TOPICS, Partition
+from odradek.replication.partition import Partition
 from simulation.compaction_workload import STATES
 from simulation.pages import Node
 from simulation.simulated_broker import SimulatedBroker

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from odradek.config import BrokerSettings
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.partition import INTERNAL_TOPICS
+from odradek.protocol.internal_topics import GROUPS, INTERNAL_TOPICS, TRANSACTIONS
 
 __all__ = [
     "GROUPS",
@@ -27,11 +27,6 @@ __all__ = [
     "internal_topic",
     "required_overrides",
 ]
-
-GROUPS: Final = "__consumer_offsets"
-TRANSACTIONS: Final = "__transaction_state"
-
-assert {GROUPS, TRANSACTIONS} == INTERNAL_TOPICS
 
 _POLICY: Final = "cleanup.policy"
 _COMPACT: Final = "compact"

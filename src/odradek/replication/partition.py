@@ -20,6 +20,7 @@ from odradek.metadata import PartitionImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal_topics import INTERNAL_TOPICS
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.replication.leadership import Leadership
 from odradek.replication.pending_append import PendingAppend, TransactionMarker
@@ -30,9 +31,6 @@ from odradek.storage.staging import room_for
 from odradek.storage.validation import CannotAppendAtOnce, ValidatedBatch
 from odradek.wording import counted
 from odradek.world.disk import Buffer
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-"""The coordinators' topics: clients may read them, only brokers write them."""
 
 _ACKS_ALL: Final = -1
 # `tuple.__new__` takes half the time of the NamedTuple constructor, for every produced batch.

@@ -4,13 +4,12 @@ topics."""
 import re
 
 from odradek.config.spelling import did_you_mean
+from odradek.protocol.internal_topics import KAFKA_INTERNAL_TOPICS
 from odradek.tools.failures import CommandFailed, UsageError
-
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 def is_internal(topic: str) -> bool:
-    return topic in _INTERNAL_TOPICS
+    return topic in KAFKA_INTERNAL_TOPICS
 
 
 def topic_pattern(text: str) -> "re.Pattern[str]":

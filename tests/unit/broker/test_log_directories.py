@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs: where replicas are, may be and will be made."""
 
 from collections.abc import Awaitable, Callable
+from unittest.mock import patch
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_replica_log_dirs import (
@@ -13,6 +14,7 @@ from odradek.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from odradek.replication.replicas import Replicas
 from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -54,3 +56,17 @@ async def test_a_replica_stays_where_it_is(connect: Connect) -> None:
     assert await place(client, "/one", "t") == ErrorCode.UNSUPPORTED_VERSION
     assert await place(client, "/three", "t") == ErrorCode.LOG_DIR_NOT_FOUND
     assert (await topics_by_directory(client))["/two"] == ["t"]
+
+
+@on_broker(log_dirs="/one,/two,/three")
+async def test_all_directories_are_described_in_one_pass_over_the_partitions(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    await place(client, "/two", "t")
+    await client.create_topic("t")
+    with patch.object(
+        Replicas, "partitions", autospec=True, side_effect=Replicas.partitions
+    ) as partitions:
+        assert await topics_by_directory(client) == {"/one": [], "/two": ["t"], "/three": []}
+    assert partitions.call_count == 1

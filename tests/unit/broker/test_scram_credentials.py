@@ -1,6 +1,7 @@
 """SCRAM credentials over the wire: upsert, describe, delete, and what is refused."""
 
 from collections.abc import Awaitable, Callable
+from unittest.mock import patch
 
 import pytest
 
@@ -16,6 +17,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
+from odradek.security.scram import ScramCredential
 from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -117,3 +119,12 @@ async def test_a_user_is_described_once_a_request(connect: Connect) -> None:
     client = await connect()
     await alter(client, upsertion())
     assert await describe(client, USER, USER) == {USER: (ErrorCode.DUPLICATE_RESOURCE, [])}
+
+
+@on_broker()
+async def test_only_credentials_that_are_asked_for_are_decoded(connect: Connect) -> None:
+    client = await connect()
+    await alter(client, upsertion(), upsertion("other"), upsertion("third"))
+    with patch.object(ScramCredential, "decode", wraps=ScramCredential.decode) as decode:
+        assert await describe(client, "other") == {"other": (0, [(SHA_256, 4096)])}
+    assert decode.call_count == 1

@@ -1,4 +1,7 @@
-"""CreatePartitions (v0-v3): gives topics more partitions. Records are not moved to them."""
+"""CreatePartitions (v0-v3): gives topics more partitions. Records are not moved to them.
+
+The response is sent when the partitions are in the metadata store; `timeout_ms` is ignored.
+"""
 
 from typing import Final
 

@@ -27,40 +27,43 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     try:
-        kept = await services.configs.users()
+        configs_by_user = await services.configs.users()
     except ApiError as error:
         return DescribeUserScramCredentialsResponse(
             error_code=error.code, error_message=error.message
         )
-    known = {user: found for user, settings in kept.items() if (found := _credentials(settings))}
-    # A request that names no user asks for all.
-    users = [user.name for user in request.users or ()] or sorted(known)
+    # A request that names no user asks for all users with credentials.
+    requested = [user.name for user in request.users or ()]
+    credentials_by_user = {
+        user: _credentials(configs_by_user.get(user, {})) for user in requested or configs_by_user
+    }
+    users = requested or sorted(user for user, infos in credentials_by_user.items() if infos)
     return DescribeUserScramCredentialsResponse(
         error_message=None,
         results=[
-            _result(user, known.get(user), is_duplicate=user in context.duplicates)
+            _result(user, credentials_by_user[user], is_duplicate=user in context.duplicates)
             for user in users
         ],
     )
 
 
 def _result(
-    user: str, found: list[CredentialInfo] | None, *, is_duplicate: bool
+    user: str, credentials: list[CredentialInfo], *, is_duplicate: bool
 ) -> DescribeUserScramCredentialsResult:
     result = DescribeUserScramCredentialsResult(user=user, error_message=None)
     if is_duplicate:
         result.error_code = ErrorCode.DUPLICATE_RESOURCE
         result.error_message = f"User {user} is named more than once."
-    elif found is None:
+    elif not credentials:
         result.error_code = ErrorCode.RESOURCE_NOT_FOUND
         result.error_message = f"User {user} has no SCRAM credentials."
     else:
-        result.credential_infos = found
+        result.credential_infos = credentials
     return result
 
 
 def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
-    found = []
+    credentials = []
     for mechanism in ScramMechanism:
         text = settings.get(mechanism.kafka_name)
         if text is None:
@@ -69,8 +72,8 @@ def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
             iterations = ScramCredential.decode(text).iterations
         except MalformedCredential:
             continue  # It was written to the metadata store by hand. No client can use it.
-        found.append(CredentialInfo(mechanism=mechanism, iterations=iterations))
-    return found
+        credentials.append(CredentialInfo(mechanism=mechanism, iterations=iterations))
+    return credentials
 
 
 def _error_response(

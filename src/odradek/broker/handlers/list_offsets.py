@@ -1,19 +1,22 @@
 """ListOffsets (v1-v11): the offset for a timestamp, and the offsets at the ends of the log.
 
 The special timestamps: -1 latest (the last stable offset for read_committed), -2 earliest, -3 the
-record with the largest timestamp, -4 earliest local (there are no tiers, so earliest), -5 latest
-tiered and -6 earliest pending upload (none: -1). Each is served from the version on that introduced
-it; older versions and other negative timestamps get UNSUPPORTED_VERSION, as in Kafka.
+record with the largest timestamp. Odradek has no tiered storage: -4 (earliest local) is the same as
+earliest, -5 (latest tiered) and -6 (earliest pending upload) return offset -1. Each special
+timestamp is accepted from the request version that introduced it. In older versions, and for other
+negative timestamps, the error is UNSUPPORTED_VERSION, as in Kafka. A partition that is named twice
+gets INVALID_REQUEST.
 
-A new leader whose high watermark has not reached the offset at which its leadership began may lag
-behind the previous leader, which may have answered with a later end. Until then the answer is
-OFFSET_NOT_AVAILABLE (KIP-207). Brokers ask for the log end offset, and a debugging replica (-2) is
-answered by followers too. A partition that is named twice gets INVALID_REQUEST.
+The high watermark of a new leader may be lower than the one that the previous leader returned to
+clients. Until it reaches the start offset of the leader epoch, the error is OFFSET_NOT_AVAILABLE
+(KIP-207). For latest, a follower of the partition gets the log end offset. A request with replica
+id -2 (debugging) is also served by followers.
 """
 
 from collections.abc import Hashable
 from typing import Final
 
+from odradek.broker.denied_results import denied_topics
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
@@ -34,7 +37,7 @@ from odradek.replication.partition import Partition
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
-_MAX_TIMESTAMP: Final = -3
+_LARGEST_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
@@ -42,7 +45,7 @@ _EARLIEST_PENDING_UPLOAD: Final = -6
 _FIRST_VERSIONS: Final = {
     _LATEST: 1,
     _EARLIEST: 1,
-    _MAX_TIMESTAMP: 7,
+    _LARGEST_TIMESTAMP: 7,
     _EARLIEST_LOCAL: 8,
     _LATEST_TIERED: 9,
     _EARLIEST_PENDING_UPLOAD: 11,
@@ -57,71 +60,77 @@ _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 def handle(
     services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
-    committed_only = request.isolation_level == _READ_COMMITTED
-    not_available = (
-        ErrorCode.OFFSET_NOT_AVAILABLE
-        if context.version >= _FIRST_VERSION_WITH_NOT_AVAILABLE
-        else ErrorCode.LEADER_NOT_AVAILABLE
-    )
-    topics = []
     allowed, denied = _split_authorized(context, request)
-    for topic in allowed:
-        answers = []
-        for partition_request in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=partition_request.partition_index)
-            answers.append(answer)
-            try:
-                if _identity(topic, partition_request) in context.duplicates:
-                    raise ApiError(ErrorCode.INVALID_REQUEST)
-                _check_time(partition_request.timestamp, context.version)
-                partition = _partition(services, request.replica_id, topic.name, partition_request)
-                partition.check_epoch(partition_request.current_leader_epoch)
-                if partition_request.timestamp == _LATEST and _is_broker(
-                    partition, request.replica_id
-                ):
-                    _answer_broker(partition, answer)
-                else:
-                    _answer(partition, partition_request, answer, committed_only)
-                    is_tiered = partition_request.timestamp in _TIERED
-                    if (
-                        answer.offset < 0
-                        and not is_tiered
-                        and not partition.has_reached_epoch_start
-                    ):
-                        raise ApiError(not_available)
-            except ApiError as error:
-                answer.error_code = error.code
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics + [_denied_result(topic) for topic in denied])
+    topics = [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[
+                _answer_partition(services, context, request, topic, partition_request)
+                for partition_request in topic.partitions
+            ],
+        )
+        for topic in allowed
+    ]
+    topics += denied_topics(denied, ListOffsetsTopicResponse, ListOffsetsPartitionResponse)
+    return ListOffsetsResponse(topics=topics)
+
+
+def _answer_partition(
+    services: Services,
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    topic: ListOffsetsTopic,
+    partition_request: ListOffsetsPartition,
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=partition_request.partition_index)
+    try:
+        if _identity(topic, partition_request) in context.duplicates:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        timestamp = partition_request.timestamp
+        _check_timestamp_supported(timestamp, context.version)
+        partition = _partition(services, request.replica_id, topic.name, partition_request)
+        partition.check_epoch(partition_request.current_leader_epoch)
+        if timestamp == _LATEST and _gets_log_end_offset(partition, request.replica_id):
+            _answer_log_end_offset(partition, answer)
+        else:
+            committed_only = request.isolation_level == _READ_COMMITTED
+            _answer_timestamp(partition, timestamp, answer, committed_only)
+            _check_epoch_start_reached(partition, timestamp, answer, context.version)
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer
 
 
 def _split_authorized(
     context: RequestContext, request: ListOffsetsRequest
 ) -> tuple[list[ListOffsetsTopic], list[ListOffsetsTopic]]:
-    is_broker = request.replica_id != _CONSUMER
-    if is_broker and context.authorize_cluster_without_logging(Operation.CLUSTER_ACTION):
+    is_consumer = request.replica_id == _CONSUMER
+    if not is_consumer and context.authorize_cluster_without_logging(Operation.CLUSTER_ACTION):
         return request.topics, []
     return context.split_authorized(
         Operation.DESCRIBE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
 
 
-def _denied_result(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
-    return ListOffsetsTopicResponse(
-        name=topic.name,
-        partitions=[
-            ListOffsetsPartitionResponse(
-                partition_index=partition.partition_index,
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-            for partition in topic.partitions
-        ],
-    )
-
-
-def _check_time(timestamp: int, version: int) -> None:
-    if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
+def _check_timestamp_supported(timestamp: int, version: int) -> None:
+    if timestamp >= 0:
+        return
+    first_version = _FIRST_VERSIONS.get(timestamp)
+    if first_version is None or version < first_version:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _check_epoch_start_reached(
+    partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, version: int
+) -> None:
+    """Raises `ApiError` if there is no offset because the leader is new (KIP-207): the client must
+    not take the answer for the answer of an empty log."""
+    has_offset = answer.offset >= 0 or timestamp in _TIERED
+    if has_offset or partition.has_reached_epoch_start:
+        return
+    if version >= _FIRST_VERSION_WITH_NOT_AVAILABLE:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
+    raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _partition(
@@ -134,7 +143,7 @@ def _partition(
     return services.replicas.leader(topic, partition_request.partition_index)
 
 
-def _is_broker(partition: Partition, replica_id: int) -> bool:
+def _gets_log_end_offset(partition: Partition, replica_id: int) -> bool:
     """Returns whether the request comes from a replica of the partition, or from a debugging
     replica. Other brokers are answered like consumers."""
     leadership = partition.leadership
@@ -143,35 +152,34 @@ def _is_broker(partition: Partition, replica_id: int) -> bool:
     )
 
 
-def _answer_broker(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:
+def _answer_log_end_offset(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:
     """Answers with the log end offset and the leader epoch of the last record."""
     log = partition.log
     answer.offset = log.log_end_offset
     answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset - 1)
 
 
-def _answer(
+def _answer_timestamp(
     partition: Partition,
-    partition_request: ListOffsetsPartition,
+    timestamp: int,
     answer: ListOffsetsPartitionResponse,
     committed_only: bool,
 ) -> None:
     log = partition.log
-    if partition_request.timestamp == _LATEST:
+    if timestamp == _LATEST:
         if partition.has_reached_epoch_start:
             answer.offset = partition.readable(committed_only).value
             answer.leader_epoch = partition.leader_epoch
-    elif partition_request.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+    elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
         answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset)
-    elif partition_request.timestamp not in _TIERED:
-        found = partition.find_time(
-            None if partition_request.timestamp == _MAX_TIMESTAMP else partition_request.timestamp,
-            committed_only=committed_only,
+    elif timestamp not in _TIERED:
+        record = partition.find_time(
+            None if timestamp == _LARGEST_TIMESTAMP else timestamp, committed_only=committed_only
         )
-        if found is not None:
-            answer.timestamp, answer.offset = found.timestamp_ms, found.offset
-            answer.leader_epoch = found.leader_epoch
+        if record is not None:
+            answer.timestamp, answer.offset = record.timestamp_ms, record.offset
+            answer.leader_epoch = record.leader_epoch
 
 
 def _identity(topic: ListOffsetsTopic, partition_request: ListOffsetsPartition) -> Hashable:

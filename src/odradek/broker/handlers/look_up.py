@@ -12,8 +12,10 @@ only the first keys are answered. Not done: followers do not answer.
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
+from odradek.broker.denied_results import denied_topics
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
@@ -28,7 +30,6 @@ from odradek.protocol.messages.look_up import (
     LookUpRequest,
     LookUpResponse,
     LookUpResult,
-    LookUpTopic,
     LookUpTopicResult,
 )
 from odradek.storage import StorageError
@@ -80,22 +81,11 @@ async def handle(
                 answer.error_code, answer.error_message = error.code, error.message
             answers.append(answer)
         topics.append(LookUpTopicResult(name=topic.name, partitions=answers))
-    return LookUpResponse(topics=topics + [_denied_result(topic) for topic in denied])
-
-
-def _denied_result(topic: LookUpTopic) -> LookUpTopicResult:
-    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return LookUpTopicResult(
-        name=topic.name,
-        partitions=[
-            LookUpPartitionResult(
-                partition_index=partition.partition_index,
-                error_code=error,
-                error_message=error.message,
-            )
-            for partition in topic.partitions
-        ],
+    denied_partition = partial(
+        LookUpPartitionResult, error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.message
     )
+    topics += denied_topics(denied, LookUpTopicResult, denied_partition)
+    return LookUpResponse(topics=topics)
 
 
 async def _look_up(

@@ -5,6 +5,7 @@ Topics to which members are subscribed are refused, because the members would st
 
 from typing import Final
 
+from odradek.broker.denied_results import denied_topics
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
@@ -16,7 +17,6 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_delete import (
     API,
     OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -32,7 +32,7 @@ async def handle(
     allowed, denied = context.split_authorized(
         Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
     )
-    denied_results = [_denied_result(topic) for topic in denied]
+    denied_results = denied_topics(denied, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
     if denied_results and not allowed:
         return OffsetDeleteResponse(topics=denied_results)
     image = services.images.image
@@ -59,19 +59,6 @@ async def handle(
     for answer, error_code in zip(answers, errors, strict=True):
         answer.error_code = error_code
     return OffsetDeleteResponse(topics=topics + denied_results)
-
-
-def _denied_result(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
-    return OffsetDeleteResponseTopic(
-        name=topic.name,
-        partitions=[
-            OffsetDeleteResponsePartition(
-                partition_index=partition.partition_index,
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-            for partition in topic.partitions
-        ],
-    )
 
 
 HANDLER: Final = Handler(

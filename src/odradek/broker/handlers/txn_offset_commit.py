@@ -9,6 +9,7 @@ request adds it.
 from collections.abc import Sequence
 from typing import Final
 
+from odradek.broker.denied_results import denied_topics
 from odradek.broker.handlers import Handler
 from odradek.broker.handlers.offset_commit import commit
 from odradek.broker.permissions import CheckedByHandler
@@ -22,7 +23,6 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.txn_offset_commit import (
     API,
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -38,10 +38,15 @@ _FIRST_VERSION_THAT_ADDS: Final = 5
 async def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    error = _denial(context, request)
-    if error is not None:
+    denial = _authorization_error(context, request)
+    if denial is not None:
         return TxnOffsetCommitResponse(
-            topics=[_denied_result(topic, error) for topic in request.topics]
+            topics=denied_topics(
+                request.topics,
+                TxnOffsetCommitResponseTopic,
+                TxnOffsetCommitResponsePartition,
+                denial,
+            )
         )
     allowed, denied = context.split_authorized(
         Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
@@ -73,11 +78,13 @@ async def handle(
         errors = await _commit(services, context.version, request, tuple(offsets))
         for answer, error in zip(answers, errors, strict=True):
             answer.error_code = _error_for(error, context.version)
-    topics += [_denied_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+    topics += denied_topics(denied, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
     return TxnOffsetCommitResponse(topics=topics)
 
 
-def _denial(context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+def _authorization_error(
+    context: RequestContext, request: TxnOffsetCommitRequest
+) -> ErrorCode | None:
     """Returns why the client may commit nothing, if so."""
     transactional_id = request.transactional_id
     if not context.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
@@ -85,20 +92,6 @@ def _denial(context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCo
     if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return None
-
-
-def _denied_result(
-    topic: TxnOffsetCommitRequestTopic, error: ErrorCode
-) -> TxnOffsetCommitResponseTopic:
-    return TxnOffsetCommitResponseTopic(
-        name=topic.name,
-        partitions=[
-            TxnOffsetCommitResponsePartition(
-                partition_index=partition.partition_index, error_code=error
-            )
-            for partition in topic.partitions
-        ],
-    )
 
 
 async def _commit(
