@@ -1,6 +1,8 @@
 """The log of an archive on a real directory: who may decide, and what is finished by whom."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -48,6 +50,69 @@ def test_of_many_who_make_a_file_one_succeeds(spark: SparkSession, tmp_path: Pat
         else:
             directory._rename_once(source, target)
     assert directory.read("a/c") == b"first"
+
+
+def test_a_committed_entry_is_synced_with_its_directory(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hadoop's local filesystem syncs nothing by itself."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    log = Log(Directory(spark, str(tmp_path)))
+    entries = str(tmp_path / "_odradek" / "log")
+    assert entries in synced
+    assert any("/scratch/" in path for path in synced)
+    synced.clear()
+    log.append(_staged(log, tmp_path, data_file(0, 0, 0)), {_PLACE: 1}, [])
+    (name,) = log.state.files
+    assert synced.index(entries) < synced.index(str((tmp_path / name).parent))
+
+
+def test_what_happens_to_the_scratch_file_decides_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On other filesystems than local ones."""
+    directory = Directory(spark, str(tmp_path))
+    monkeypatch.setattr(directory, "local_path", lambda path: None)
+    deletes = _Deletes(directory._fs, directory._jvm)
+    directory._fs = deletes
+    directory.create_once("a/b", b"first", scratch="s/1")
+    assert directory.read("a/b") == b"first"
+    assert deletes.paths == [directory.full_path("s/1")]
+    # Nothing is left of an entry that cannot be written.
+    monkeypatch.setattr(directory, "_rename_once", deletes.fail)
+    with pytest.raises(FilesystemFailed, match="cannot be written"):
+        directory.create_once("a/c", b"second", scratch="s/2")
+    monkeypatch.setattr(directory, "_write", deletes.fail)
+    with pytest.raises(FilesystemFailed, match="cannot be written"):
+        directory.create_once("a/d", b"third", scratch="s/3")
+    assert deletes.paths[1:] == [directory.full_path("s/2"), directory.full_path("s/3")]
+
+
+class _Deletes:
+    """A filesystem whose deletions fail; it notes them."""
+
+    def __init__(self, filesystem: Any, jvm: Any) -> None:
+        self._filesystem = filesystem
+        self._jvm = jvm
+        self.paths: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._filesystem, name)
+
+    def delete(self, path: Any, _: bool) -> None:
+        self.paths.append(str(path.toString()))
+        self.fail()
+
+    def fail(self, *_: object) -> None:
+        """Raises an exception of Java, for a file that does not exist."""
+        self._filesystem.open(self._jvm.org.apache.hadoop.fs.Path("/nowhere"))
 
 
 def test_many_entries_are_read_from_the_last_state(spark: SparkSession, tmp_path: Path) -> None:

@@ -207,6 +207,7 @@ class ArchiveWriter:
     def _staged_paths(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
         """Returns the staged paths of the files that tasks have written. Raises if the driver does
         not see one of them, because an entry must only name files that exist."""
+        self._directory.sync_directories([staging])
         found = {entry.name: entry.size_bytes for entry in self._directory.list(staging)}
         for file in made:
             if found.get(file.name) != file.size_bytes:

@@ -1,15 +1,24 @@
 """A directory on any filesystem that Spark's own Hadoop knows: local, hdfs, s3a, abfs, gs.
 
 Place: used by the archive's log. Everything goes through the driver's JVM, so the credentials, jars
-and name services of the user's Spark apply. Paths here are relative.
-Invariant: `create_once` is the only call that decides anything. Of all writers of the same path at
-most one succeeds, and a reader sees the complete file or no file.
+and name services of the user's Spark apply. Only what must be durable on a local disk is done in
+Python (`local_disk`). Paths here are relative.
+Invariant: `create_once` is the only call that decides anything. A reader sees the complete file or
+no file. Of all writers of the same path at most one succeeds, on local disks and on HDFS. With
+object stores (s3a, gs, abfs) Hadoop first checks that the name is free and then renames or copies:
+there two writers at the same moment may both succeed, so only one may work at a time.
 """
 
+import logging
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+from odradek.spark.archive import local_disk
+
+_log = logging.getLogger("odradek.spark")
 
 _LOCAL: Final = "file"
 _EXISTS: Final = ("FileAlreadyExistsException",)
@@ -95,42 +104,60 @@ class Directory:
             raise failure(f"{self.full_path(path)} cannot be read", error) from error
 
     def create_once(self, path: str, data: bytes, *, scratch: str) -> None:
-        """Creates a file; raises `AlreadyThere` if it exists. `scratch` is an unused path for a
-        temporary file."""
-        source, target = self._path(scratch), self._path(path)
+        """Creates a durable file; raises `AlreadyThere` if it exists. `scratch` is an unused path
+        for a temporary file. After `FilesystemFailed` the file may exist."""
+        local, local_scratch = self.local_path(path), self.local_path(scratch)
         try:
-            self._fs.mkdirs(target.getParent())
-            self._write(source, data)
-            try:
-                if self._uri.getScheme() == _LOCAL:
-                    self._link(source, target)
-                else:
-                    self._rename_once(source, target)
-            finally:
-                self._fs.delete(source, False)
+            if local is not None and local_scratch is not None:
+                local_disk.create_once(local, data, local_scratch)
+            else:
+                self._create_by_rename(self._path(scratch), self._path(path), data)
+        except FileExistsError as error:
+            raise AlreadyThere(path) from error
+        except OSError as error:
+            raise FilesystemFailed(
+                f"{self.full_path(path)} cannot be written: {error.strerror}"
+            ) from error
         except Py4JJavaError as error:
             if _is(error, _EXISTS):
                 raise AlreadyThere(path) from error
             raise failure(f"{self.full_path(path)} cannot be written", error) from error
 
+    def _create_by_rename(self, scratch: Any, target: Any, data: bytes) -> None:
+        self._fs.mkdirs(target.getParent())
+        try:
+            self._write(scratch, data)
+            self._rename_once(scratch, target)
+        finally:
+            self._delete_scratch(scratch)
+
     def _write(self, path: Any, data: bytes) -> None:
         stream = self._fs.create(path, True)
         try:
             stream.write(bytearray(data))
-            # Synced to disk before the rename: a log entry must not be empty after a crash.
+            # HDFS syncs here. In an object store a file is durable when it is closed.
             stream.hsync()
         finally:
             stream.close()
 
-    def _link(self, source: Any, target: Any) -> None:
-        """Creates a hard link, which fails if the name exists: atomic on local disks, where rename
-        overwrites."""
-        no_strings = self._gateway.new_array(self._jvm.java.lang.String, 0)
-        get = self._jvm.java.nio.file.Paths.get
-        files = self._jvm.java.nio.file.Files
-        files.createLink(
-            get(target.toUri().getPath(), no_strings), get(source.toUri().getPath(), no_strings)
-        )
+    def _delete_scratch(self, path: Any) -> None:
+        """Whether the target is made is decided. That does not change if the scratch file is left
+        behind: the run deletes it when it ends."""
+        try:
+            self._fs.delete(path, False)
+        except Py4JJavaError as error:
+            _log.warning("%s", failure(f"The scratch file {path} cannot be deleted", error))
+
+    def sync_directories(self, paths: Iterable[str]) -> None:
+        """Makes new, renamed and deleted names in these directories durable, and the directories
+        themselves. Only local disks need that: HDFS and object stores answer when it is so."""
+        root = self.local_path("")
+        if root is None:
+            return
+        try:
+            local_disk.sync_directories(root, (f"{root}/{path}" for path in paths))
+        except OSError as error:
+            raise FilesystemFailed(f"{self.root} cannot be synced: {error}") from error
 
     def _rename_once(self, source: Any, target: Any) -> None:
         """Renames without overwriting, as Spark does for its own checkpoints."""

@@ -84,7 +84,8 @@ def finish(directory: Directory, entry: Entry) -> None:
     time.
 
     The files that the entry replaces are deleted first, so that no reader of the directory ever
-    sees a record twice.
+    sees a record twice. All of it is durable before the next entry is made, because nobody finishes
+    an entry that is not the last.
     """
     for path in entry.removed:
         if directory.exists(path):
@@ -98,6 +99,8 @@ def finish(directory: Directory, entry: Entry) -> None:
             # Another process that finishes the same entry may have been faster.
             if not directory.exists(file.path):
                 raise
+    changed = [*entry.removed, *(file.path for file, _ in entry.added)]
+    directory.sync_directories({path.rpartition("/")[0] for path in changed})
 
 
 class Log:
