@@ -269,7 +269,7 @@ def bitmap_of(is_valid: NDArray[Any]) -> tuple[pa.Buffer | None, int]:
     return pa.py_buffer(np.packbits(is_valid, bitorder="little")), nulls
 
 
-def binary_array(column: Column, count: int, kind: pa.DataType | None = None) -> pa.Array:
+def binary_array(column: Column, count: int) -> pa.Array:
     """Returns the first `count` rows of a filled column as an Arrow array over the same memory."""
     bitmap, nulls = bitmap_of(column.is_valid[:count])
     used = int(column.ends[count])
@@ -279,16 +279,29 @@ def binary_array(column: Column, count: int, kind: pa.DataType | None = None) ->
     if used < len(column.data) // 4:
         data = data.copy()
     buffers = [bitmap, pa.py_buffer(column.ends[: count + 1]), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind or pa.binary(), count, buffers, nulls)
+    return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
+
+
+def _header_names(column: Column, count: int) -> pa.Array:
+    """Returns names as strings. What is not UTF-8 in a name is replaced, as by the consumer: a
+    producer may write any bytes, and Spark could not read the column."""
+    names = binary_array(column, count)
+    try:
+        return names.cast(pa.string())  # It checks the bytes, and copies nothing.
+    except pa.ArrowInvalid:
+        decoded = [
+            None if name is None else name.decode(errors="replace") for name in names.to_pylist()
+        ]
+        return pa.array(decoded, pa.string())
 
 
 def _header_array(headers: HeaderColumns, count: int) -> pa.Array:
     """Returns a column of header lists. A record without headers has null, as in Spark's own
     source."""
     total = int(headers.list_ends[count])
-    names = binary_array(headers.names, total, pa.string())
     entries = pa.StructArray.from_arrays(
-        [names, binary_array(headers.contents, total)], fields=list(_HEADER_TYPE)
+        [_header_names(headers.names, total), binary_array(headers.contents, total)],
+        fields=list(_HEADER_TYPE),
     )
     ends = headers.list_ends[: count + 1]
     bitmap, nulls = bitmap_of(np.diff(ends) > 0)

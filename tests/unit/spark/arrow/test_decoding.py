@@ -202,3 +202,17 @@ def test_a_header_without_a_name_is_read_as_null() -> None:
     buffer = memoryview(encoded.batch.build(0)).toreadonly()
     (batch,) = ArrowDecoder(PLACE, with_headers=True).decode(buffer, 0, 1)
     assert batch.column("headers").to_pylist() == [[{"key": None, "value": b"x"}]]
+
+
+def test_header_names_that_are_not_utf8_are_shown_as_by_the_consumer() -> None:
+    """A producer may write any bytes, and a column of strings that are not UTF-8 cannot be read."""
+    names = [("plain", b"1"), ("bad?", b"2"), ("ünï", None)]
+    buffer = batch_of([(None, b"v", names, 0), (None, b"w", (), 0)])
+    at = buffer.index(b"bad?")
+    buffer = buffer[: at + 3] + b"\xff" + buffer[at + 4 :]
+    table = decoded(ArrowDecoder(PLACE, with_headers=True, check_crcs=False), buffer)
+    table.validate(full=True)
+    (shown, _) = decode_records(buffer)
+    assert shown.headers[1] == ("bad\ufffd", b"2")
+    expected = [{"key": name, "value": content} for name, content in shown.headers]
+    assert table.column("headers").to_pylist() == [expected, None]
