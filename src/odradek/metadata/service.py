@@ -163,6 +163,7 @@ class _Connection(asyncio.Protocol):
     # Silence
 
     def is_overdue(self, now_s: float) -> bool:
+        """Returns whether the broker was silent for longer than its session timeout."""
         return now_s - self._heard_at > self.timeout_s
 
     def expire_if_overdue(self) -> None:

@@ -92,6 +92,8 @@ class AclAuthorizer(Authorizer):
     def _decide(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> bool:
+        """Decides in this order: super users, the ACLs, and for a resource without ACLs
+        `allow.everyone.if.no.acl.found`."""
         if principal in self._super_users:
             return True
         ruling = self._index.decide(str(principal), host, operation, kind, name).ruling

@@ -58,6 +58,8 @@ def remember(
 
 
 def _is_new(entry: FetchEntry, data: PartitionData) -> bool:
+    """Returns whether an incremental response has to name the partition (KIP-227): the client does
+    not know all of `data` yet."""
     return bool(
         data.records
         or data.error_code
