@@ -1,4 +1,4 @@
-"""One declaration per setting: from it follow parsing, DescribeConfigs and the reference page.
+"""One declaration per setting, from which parsing, DescribeConfigs and the reference are derived.
 
 `setting` is the declaration, `kinds` its kinds and `values` their parsers. `topic_settings` and the
 other `*_settings` modules declare the settings of brokers and topics, `broker_settings` layers

@@ -1,7 +1,7 @@
-"""Settings of one consumer group, where they differ from those that the broker gives to all.
+"""Settings of single consumer groups, which override the broker's settings `group.consumer.*`.
 
-The broker's settings limit the values of a group. If a limit is narrowed later, an override that
-is outside stays in force: the new limit applies to new overrides.
+The broker's settings limit the values of a group. If a limit is narrowed later, an override
+outside it is still used: the new limit applies to new overrides.
 """
 
 from collections.abc import Iterable, Mapping

@@ -122,7 +122,7 @@ _SAME_VALUE = {
 
 
 def _synonyms(settings: BrokerSettings, names: tuple[str, ...]) -> tuple[SynonymDescription, ...]:
-    """Returns what was set under these names, and their defaults; the first one is in force."""
+    """Returns what was set under these names, and their defaults; the first one is used."""
     layers = settings.layers
     found = []
     for source, layer in (

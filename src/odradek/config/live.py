@@ -1,4 +1,4 @@
-"""The settings in force: those of the file, overridden by those in the metadata store."""
+"""The current settings of a broker: those of the file, overridden by those of the store."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class LiveSettings:
         self._logged_problems: dict[str, tuple[str, ...]] = {}
 
     def update(self, cluster_default: Mapping[str, str], this_broker: Mapping[str, str]) -> bool:
-        """Puts the stored settings in force; returns False if they have not changed."""
+        """Applies the stored settings; returns False if they have not changed."""
         layers = self.broker.layers
         if cluster_default == layers.dynamic_default and this_broker == layers.dynamic_broker:
             return False

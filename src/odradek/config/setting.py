@@ -3,9 +3,9 @@
 Brokers, topics, groups and clients declare their settings with the functions of `kinds`. A
 setting of a broker or a topic is an attribute of a `Settings` class and is read from text; a
 setting of a client is a field of a `ProgramSettings` class (`program_settings`) and is read from
-text or taken from a keyword argument. Everything else follows from the declaration: parsing, typed
-access (`settings.segment_bytes` is an `int`), DescribeConfigs and the reference page. Values are
-immutable: a change makes a new object.
+text or taken from a keyword argument. Parsing, typed access (`settings.segment_bytes` is an `int`),
+DescribeConfigs and the reference page are derived from the declaration. Values are immutable: a
+change makes a new object.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,8 +2,8 @@
 
 | module | what it is |
 |---|---|
-| `commands` | the commands of the machine and their replies |
-| `machine` | the machine over all groups of a partition: offsets, listing, deletion, retention |
+| `commands` | the commands of the state machine and their replies |
+| `machine` | the state machine of a partition's groups: offsets, listing, deletion, retention |
 | `group` | what every type of group offers, and how a type plugs in |
 | `classic`, `classic_member` | a group of the classic protocol: theory, transition table, state |
 | `classic_membership` | decides about JoinGroup, SyncGroup, Heartbeat and LeaveGroup |

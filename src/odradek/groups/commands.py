@@ -76,7 +76,7 @@ class SyncGroup(Command[SyncReply]):
     protocol_name: str | None
     # By member id; only the leader sends assignments.
     assignments: dict[str, bytes]
-    # How large the group's record may be; None stands for no limit.
+    # How large the group's record may be; None means no limit.
     max_record_bytes: int | None = None
 
 

@@ -1,4 +1,5 @@
-"""The machine of the group coordinator: all groups of one partition of `__consumer_offsets`.
+"""The state machine of the group coordinator: all groups of one partition of
+`__consumer_offsets`.
 
 It finds the group that a command is about and lets the type of the group decide. Listing, deletion
 and retention are the same for all types and are decided here; committed offsets are kept in
@@ -92,7 +93,7 @@ class GroupMachine:
         max_batch_bytes: Callable[[ClusterImage], int] | None = None,
     ) -> None:
         """`new_identifier` makes the unique part of a member id. `max_batch_bytes` returns
-        `max.message.bytes` of the internal topic; None stands for no limit."""
+        `max.message.bytes` of the internal topic; None means no limit."""
         self._settings = settings
         self._membership = ClassicMembership(settings, new_identifier)
         self._plugins = tuple(plugins)
@@ -153,7 +154,7 @@ class GroupMachine:
         return self._membership.expire(group, key, now)
 
     def after_load(self, now: GroupDecisionContext) -> GroupOutcome:
-        outcomes = [self._loaded(group, now) for group in list(self.groups.values())]
+        outcomes = [self._group_after_load(group, now) for group in list(self.groups.values())]
         check = Deadline((RETENTION, 0), self._settings.offsets_retention_check_interval_ms)
         return Outcome(
             [record for outcome in outcomes for record in outcome.records],
@@ -169,7 +170,7 @@ class GroupMachine:
             log_lines=[line for outcome in outcomes for line in outcome.log_lines],
         )
 
-    def _loaded(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
+    def _group_after_load(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
         if isinstance(group, ClassicGroup):
             return self._membership.after_load(group, now)
         plugin = self._plugin_of(group)
@@ -294,17 +295,17 @@ class GroupMachine:
     ) -> GroupOutcome:
         group = self._existing(deletion.group_id)
         group.check_offset_deletion()
-        refused = {
+        subscribed = {
             partition
             for partition in deletion.partitions
             if group.is_subscribed_to(partition.topic)
         }
         errors = [
-            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if partition in refused else ErrorCode.NONE
+            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if partition in subscribed else ErrorCode.NONE
             for partition in deletion.partitions
         ]
-        free = [partition for partition in deletion.partitions if partition not in refused]
-        records = self.offsets.tombstones(deletion.group_id, free)
+        deleted = [partition for partition in deletion.partitions if partition not in subscribed]
+        records = self.offsets.tombstones(deletion.group_id, deleted)
         self._check_size(records, now)
         return Outcome(
             records,
@@ -332,16 +333,16 @@ class GroupMachine:
     def _forget_topics(
         self, command: ForgetTopics, caller: Caller[int] | None, now: GroupDecisionContext
     ) -> GroupOutcome:
-        found = self.offsets.groups_with(command.topics)
+        partitions_by_group = self.offsets.groups_with(command.topics)
         records = [
             record
-            for group_id, partitions in found.items()
+            for group_id, partitions in partitions_by_group.items()
             for record in self.offsets.tombstones(group_id, partitions)
         ]
         return Outcome(
             records,
             replies=reply_to(caller, len(records)),
-            subjects=[offsets_subject(group_id) for group_id in found],
+            subjects=[offsets_subject(group_id) for group_id in partitions_by_group],
         )
 
     def _drop_unused(self, start: int, now: GroupDecisionContext) -> GroupOutcome:
@@ -352,11 +353,11 @@ class GroupMachine:
         subjects: list[Hashable] = []
         removed = 0
         for group in groups:
-            offsets, ending = self._unused(group, now)
-            if offsets or ending:
-                records += (*offsets, *ending)
-                subjects += _everything_of(group.group_id)
-            removed += bool(ending)
+            offset_tombstones, group_tombstones = self._unused(group, now)
+            if offset_tombstones or group_tombstones:
+                records += (*offset_tombstones, *group_tombstones)
+                subjects += _all_subjects(group.group_id)
+            removed += bool(group_tombstones)
         if start + len(groups) < len(self.groups):
             # The positions of the next groups fall by the number of groups that are removed.
             next_start = start + len(groups) - removed
@@ -386,7 +387,7 @@ class GroupMachine:
         offsets = self.offsets.tombstones(group_id, expired)
         stays = (
             len(expired) < len(self.offsets.of(group_id))
-            or not _may_go(group)
+            or not _can_be_deleted(group)
             or self.offsets.has_open_transaction(group_id)
         )
         return offsets, () if stays else group.tombstones()
@@ -418,7 +419,7 @@ class GroupMachine:
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group."
             )
         return Outcome(
-            replies=reply_to(caller, group.description()), subjects=_everything_of(group_id)
+            replies=reply_to(caller, group.description()), subjects=_all_subjects(group_id)
         )
 
     def _delete_group(
@@ -432,7 +433,7 @@ class GroupMachine:
         return Outcome(
             [*offsets, *group.tombstones()],
             replies=reply_to(caller, None),
-            subjects=_everything_of(group_id),
+            subjects=_all_subjects(group_id),
         )
 
     def _existing(self, group_id: str) -> Group:
@@ -442,7 +443,7 @@ class GroupMachine:
         return group
 
 
-def _everything_of(group_id: str) -> tuple[Hashable, ...]:
+def _all_subjects(group_id: str) -> tuple[Hashable, ...]:
     return members_subject(group_id), offsets_subject(group_id)
 
 
@@ -457,7 +458,7 @@ def _session_deadlines(group: Group, commit: CommitOffsets) -> tuple[Deadline, .
     return (session_deadline(group.group_id, member),)
 
 
-def _may_go(group: Group) -> bool:
+def _can_be_deleted(group: Group) -> bool:
     """Returns whether retention may delete the group: it has no members, and no client was given a
     member id to join it with."""
     return group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_joins)

@@ -165,7 +165,7 @@ async def change_node(
 
     `parents` are created with the node if they are missing, topmost first. `requires` are nodes
     that must exist when the change is written: raises `NoNode` if one does not. After an unknown
-    outcome the change counts as written if the node has the next version and the value that was
+    outcome the change is taken as written if the node has the next version and the value that was
     written. With `is_own_if_equal` false it never does, because another broker may have written the
     same value."""
     tries = Tries(path)

@@ -3,7 +3,7 @@
 An image is never changed; `metadata.image_builder` builds a new one from the old one and from the
 nodes that were read again. Unchanged topics are shared between images, so a change of one topic
 costs a copy of the table of topics (a C-level dictionary copy) and nothing per partition of
-the others. Which replicas are offline follows from which brokers are live, and is not stored.
+the others. Which replicas are offline is derived from which brokers are live, and is not stored.
 """
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence

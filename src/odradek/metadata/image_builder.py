@@ -135,7 +135,7 @@ def build_image(
 def build_change(
     before: ClusterImage, affected: AffectedParts, nodes: Mapping[str, Node]
 ) -> "Steps[ImageChange | None]":
-    """Builds the change that follows from nodes that were read again; a missing one was deleted."""
+    """Builds the change of the image from nodes that were read again; a missing one was deleted."""
     builder = ImageBuilder(before)
     states = yield from _states_in(nodes)
     for topic, partitions in affected.topics.items():
@@ -312,7 +312,7 @@ class ImageBuilder:
         self._acls.pop(resource, None)
         entries = () if node is None else acl_nodes.decode_entries(path, node.value)
         if entries:
-            # A pattern whose entries were all removed keeps its node, but there is no rule.
+            # A pattern whose entries were all removed keeps its node, but has no ACL.
             self._acls[resource] = entries
 
     def build(self) -> ClusterImage:

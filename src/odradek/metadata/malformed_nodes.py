@@ -24,7 +24,7 @@ from odradek.metadata.store import Node
 
 
 def last_known_node(path: str, node: Node, image: ClusterImage) -> Node | None:
-    """Returns the node with the value that `image` knows of it; None if it counts as missing."""
+    """Returns the node with the value that `image` knows of it; None if it is left out."""
     value = _last_known(path, image)
     return None if value is None else node._replace(value=value)
 

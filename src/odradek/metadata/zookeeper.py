@@ -6,8 +6,8 @@ before the broker reads: so it can read back whether a change whose outcome was 
 out. ZooKeeper 3.6 or later is needed.
 
 The broker knows by its own monotonic clock whether its session is alive. A server that has answered
-a request tells the leader within a tick that the session is alive. So a session counts as alive for
-two thirds of its timeout after the last request that was answered was sent.
+a request tells the leader within a tick that the session is alive. So the broker takes its
+session as alive for two thirds of its timeout after it sent the last request that was answered.
 """
 
 import asyncio

@@ -128,7 +128,7 @@ def _concerns(entry: AccessEntry, principal: str, host: str, operation: Operatio
 
 
 def _is_overruled(resource: ResourcePattern, denied: set[tuple[PatternType, str]]) -> bool:
-    """Returns whether another pattern denies all resources that a pattern stands for."""
+    """Returns whether another pattern denies all resources that a pattern matches."""
     name = resource.name
     if resource.pattern is PatternType.LITERAL:
         if name == WILDCARD:

@@ -2,7 +2,7 @@
 
 `Authorizer` is the interface, and `AclAuthorizer` the one that follows the ACLs of the cluster: it
 knows the super users and the default, and asks `security.acl_index` what the rules say. The
-setting `authorizer.class.name` chooses: the names of Kafka's own classes stand for `AclAuthorizer`,
+setting `authorizer.class.name` chooses: the names of Kafka's own classes select `AclAuthorizer`,
 and `module:Class` is a Python class of the operator. A broker without this setting has no
 authorizer and allows everything.
 """

@@ -13,7 +13,7 @@ from typing import Final
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
-from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
+from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -43,7 +43,7 @@ def handle(
         return ListTransactionsResponse(error_code=error.code)
     if request.transactional_id_pattern:
         try:
-            pattern = topic_pattern(request.transactional_id_pattern)
+            pattern = compile_pattern(request.transactional_id_pattern)
             matching = pattern.matching(transaction.transactional_id for transaction in found)
         except InvalidPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)

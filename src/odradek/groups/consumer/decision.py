@@ -149,7 +149,7 @@ class ConsumerDecision:
 
     def refresh_pattern(self, pattern: str) -> bool:
         """Resolves a stale pattern again, with the permissions of the member that sent the request.
-        Returns whether it stands for other topics now."""
+        Returns whether it matches other topics now."""
         known = self.group.patterns.get(pattern)
         if self.may_describe is None or known is None or not is_stale(known, self.image, self.now):
             return False

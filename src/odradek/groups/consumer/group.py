@@ -82,7 +82,7 @@ class ConsumerGroup:
         self.targets: dict[str, frozenset[TopicIdPartition]] = {}
         # The member that owns each partition, or may still own it.
         self.owners: dict[TopicIdPartition, str] = {}
-        # The topics that each regular expression of a member stands for.
+        # The topics that each regular expression of a member matches.
         self.patterns: dict[str, ResolvedPattern] = {}
         # Whether the log has a record of the subscribed topics, as Kafka 4.0 wrote them.
         self.has_old_topics = False
@@ -147,7 +147,8 @@ class ConsumerGroup:
         return max(sorted(votes), key=lambda name: votes[name], default=None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """Returns the member that sent a request; raises `ApiError` if it may not."""
+        """Returns the member that sent a request; raises `ApiError` if the member is not allowed to
+        send it."""
         if instance_id is None:
             member = self.members.get(member_id)
             if member is None:

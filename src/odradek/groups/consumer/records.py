@@ -7,7 +7,7 @@ kind   key              value
 6      group            the assignment epoch
 7      group, member    the target assignment of a member
 8      group, member    the member epoch, state and current assignment of a member
-16     group, pattern   the topics that a regular expression stands for
+16     group, pattern   the topics that a regular expression matches
 """
 
 import struct
@@ -138,7 +138,7 @@ class Key(NamedTuple):
 
 
 class ResolvedPattern(NamedTuple):
-    """The topics that a pattern stands for, and the number of the image that says so."""
+    """The topics that a pattern matches, and the number of the image in which it matched them."""
 
     topics: frozenset[str]
     version: int

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.groups.consumer.assignors import Topic
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.records import ResolvedPattern
-from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
+from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
 from odradek.groups.group import GroupDecisionContext
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.api_error import ApiError
@@ -67,7 +67,7 @@ def resolve(
     """Returns the topics that match now, without those that the member may not describe. Raises
     `ApiError` if the regular expression is invalid."""
     try:
-        topics = topic_pattern(pattern).matching(image.topics)
+        topics = compile_pattern(pattern).matching(image.topics)
     except InvalidPattern as error:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
@@ -104,7 +104,7 @@ def resolve_again(
     """Returns `known` after topics of these names were created or deleted."""
     changed = frozenset(names)
     try:
-        matching = topic_pattern(pattern).matching(changed & image.topics.keys())
+        matching = compile_pattern(pattern).matching(changed & image.topics.keys())
     except InvalidPattern:
         return known  # Another coordinator accepted the expression: its members keep their topics.
     topics = (known.topics - changed) | matching

@@ -329,7 +329,9 @@ class Parser:
         self._at += 1
         last = self._class_item()
         if isinstance(last, int) or last < first:
-            raise InvalidPattern(f"{first}-{'' if isinstance(last, int) else last} is no range")
+            raise InvalidPattern(
+                f"{first}-{'' if isinstance(last, int) else last} is not a valid range"
+            )
         return _set_of(character for character in _NAME_CHARACTERS if first <= character <= last)
 
     def _class_item(self) -> str | int:
@@ -345,7 +347,7 @@ def _character(digits: str, radix: int) -> str:
     try:
         return chr(int(digits, radix))
     except (ValueError, OverflowError):
-        raise InvalidPattern(f"{digits} is no character") from None
+        raise InvalidPattern(f"{digits} is not a character") from None
 
 
 def _posix(name: str) -> int:

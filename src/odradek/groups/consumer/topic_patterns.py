@@ -28,29 +28,31 @@ from odradek.groups.consumer.topic_pattern_syntax import (
     SequenceOf,
 )
 
-__all__ = ["InvalidPattern", "TopicPattern", "topic_pattern"]
+__all__ = ["InvalidPattern", "TopicPattern", "compile_pattern"]
 
 _MAX_PATTERN_LENGTH: Final = 2_000
-_MAX_STEPS: Final = 4_000
+_MAX_NFA_STATES: Final = 4_000
 # How many nodes may be compiled. A node that is repeated is compiled once for each repetition. The
-# options of an `Either` are nodes too, so this bounds the number of `following` of all steps.
+# options of an `Either` are nodes too, so this bounds the number of `following` of all NFA states.
 _MAX_COMPILED_NODES: Final = 10_000
-# What the states of the deterministic automaton that are kept may cost in memory: for each state
-# its steps and its moves. Beyond that the automaton is built again.
+# The memory for cached states of the deterministic automaton, in elements: for each state its NFA
+# states and its moves. When it is used up, the cache is cleared.
 _MAX_STATES_COST: Final = 50_000
 _MOVES_COST: Final = 25
-# How many steps all names of one call of `matching` may cost together, in addition to one look-up
-# for each character: about a tenth of a second.
+# How much work one call of `matching` may do, in NFA states that are visited, in addition to one
+# look-up for each character of the names: about a tenth of a second.
 _MAX_WORK: Final = 1_000_000
 _MAX_CACHED_PATTERNS: Final = 64
 
 _MATCH: Final = -1
 
 
-class _Step(NamedTuple):
-    """A state of the non-deterministic automaton. With `bits` it is left by one of these
-    characters; otherwise the automaton moves on to each of `following` without a character, if it
-    is at the place that `when` names: "always", "begin" or "end"."""
+class _NfaState(NamedTuple):
+    """A state of the non-deterministic automaton, with its transitions to the states `following`.
+
+    Either a character of the set `bits` leads to `following`; then `when` is empty. Or `bits` is 0,
+    and no character is read: the transition is possible always, or only at the begin or at the end
+    of the name (`when` is "always", "begin" or "end")."""
 
     bits: int
     following: tuple[int, ...]
@@ -58,34 +60,34 @@ class _Step(NamedTuple):
 
 
 class _Compiler:
-    """Makes the steps from the end of the expression to its beginning, so that each step knows the
-    ones that follow it."""
+    """Makes the states from the end of the expression to its beginning, so that each state knows
+    the ones that follow it."""
 
     def __init__(self) -> None:
-        self.steps: list[_Step] = []
+        self.nfa_states: list[_NfaState] = []
         self._compiled_nodes = 0
 
-    def add(self, step: _Step) -> int:
-        if len(self.steps) >= _MAX_STEPS:
+    def add(self, state: _NfaState) -> int:
+        if len(self.nfa_states) >= _MAX_NFA_STATES:
             raise InvalidPattern("it is too large")
-        self.steps.append(step)
-        return len(self.steps) - 1
+        self.nfa_states.append(state)
+        return len(self.nfa_states) - 1
 
     def compile(self, node: Node, following: int) -> int:
-        """Adds the steps of a node before the step `following`. Returns the first one; this is
+        """Adds the states of a node before the state `following`. Returns the first one; this is
         `following` itself if the node is empty."""
         self._compiled_nodes += 1
         if self._compiled_nodes > _MAX_COMPILED_NODES:
             raise InvalidPattern("it is too large")
         if isinstance(node, Characters):
-            return self.add(_Step(node.bits, (following,)))
+            return self.add(_NfaState(node.bits, (following,)))
         if isinstance(node, Begin):
-            return self.add(_Step(0, (following,), "begin"))
+            return self.add(_NfaState(0, (following,), "begin"))
         if isinstance(node, End):
-            return self.add(_Step(0, (following,), "end"))
+            return self.add(_NfaState(0, (following,), "end"))
         if isinstance(node, Either):
             options = tuple(self.compile(option, following) for option in node.options)
-            return self.add(_Step(0, options, "always"))
+            return self.add(_NfaState(0, options, "always"))
         if isinstance(node, SequenceOf):
             for part in reversed(node.parts):
                 following = self.compile(part, following)
@@ -94,30 +96,30 @@ class _Compiler:
 
     def _compile_repeat(self, node: Repeat, following: int) -> int:
         if node.max_count is None:
-            loop = self.add(_Step(0, (), "always"))
+            loop = self.add(_NfaState(0, (), "always"))
             again = self.compile(node.part, loop)
-            self.steps[loop] = _Step(0, (again, following), "always")
+            self.nfa_states[loop] = _NfaState(0, (again, following), "always")
             following = loop
         else:
-            after = following
+            end = following
             for _ in range(node.max_count - node.min_count):
                 once = self.compile(node.part, following)
-                following = self.add(_Step(0, (once, after), "always"))
+                following = self.add(_NfaState(0, (once, end), "always"))
         for _ in range(node.min_count):
             following = self.compile(node.part, following)
         return following
 
 
-class _State:
-    """A state of the deterministic automaton: all steps that may be reached after some characters,
-    and the states that follow by one more."""
+class _DfaState:
+    """A state of the deterministic automaton: all NFA states that may be reached after some
+    characters. `moves` has the next state for each character that was looked up before."""
 
-    __slots__ = ("accepts", "moves", "steps")
+    __slots__ = ("accepts", "moves", "nfa_states")
 
-    def __init__(self, steps: frozenset[int], *, accepts: bool) -> None:
-        self.steps = steps
+    def __init__(self, nfa_states: frozenset[int], *, accepts: bool) -> None:
+        self.nfa_states = nfa_states
         self.accepts = accepts
-        self.moves: dict[str, _State] = {}
+        self.moves: dict[str, _DfaState] = {}
 
 
 class TopicPattern:
@@ -129,8 +131,8 @@ class TopicPattern:
             raise InvalidPattern(f"it is longer than {_MAX_PATTERN_LENGTH} characters")
         compiler = _Compiler()
         first = compiler.compile(Parser(pattern).parse(), _MATCH)
-        self._steps = compiler.steps
-        self._states: dict[frozenset[int], _State] = {}
+        self._nfa_states = compiler.nfa_states
+        self._states: dict[frozenset[int], _DfaState] = {}
         self._states_cost = 0
         self._work = 0
         self._start = self._state(self._closure((first,), "begin"))
@@ -148,61 +150,63 @@ class TopicPattern:
                 if character not in BIT_OF:
                     return False
                 next_state = self._move(state, character)
-            if not next_state.steps:
+            if not next_state.nfa_states:
                 return False
             state = next_state
         return state.accepts
 
-    def _move(self, state: _State, character: str) -> _State:
-        self._add_work(len(state.steps))
+    def _move(self, state: _DfaState, character: str) -> _DfaState:
+        self._add_work(len(state.nfa_states))
         bit = BIT_OF[character]
         following: list[int] = []
-        for at in state.steps:
-            if at != _MATCH and self._steps[at].bits & bit:
-                following += self._steps[at].following
+        for index in state.nfa_states:
+            if index != _MATCH and self._nfa_states[index].bits & bit:
+                following += self._nfa_states[index].following
         next_state = self._state(self._closure(following, ""))
         state.moves[character] = next_state
         return next_state
 
-    def _state(self, steps: frozenset[int]) -> _State:
-        state = self._states.get(steps)
+    def _state(self, nfa_states: frozenset[int]) -> _DfaState:
+        state = self._states.get(nfa_states)
         if state is None:
-            cost = _MOVES_COST + len(steps)
+            cost = _MOVES_COST + len(nfa_states)
             if self._states_cost + cost > _MAX_STATES_COST and self._states:
                 self._states.clear()
                 self._states_cost = 0
                 self._start.moves.clear()
-            state = _State(steps, accepts=_MATCH in self._closure(steps, "end"))
-            self._states[steps] = state
+            state = _DfaState(nfa_states, accepts=_MATCH in self._closure(nfa_states, "end"))
+            self._states[nfa_states] = state
             self._states_cost += cost
         return state
 
     def _closure(self, first: Iterable[int], place: str) -> frozenset[int]:
-        """Returns all steps that are reached without a character at this place of the name. Steps
-        that wait for the end of the name are kept, to be tried there."""
-        found: set[int] = set()
-        open_steps = list(first)
-        self._add_work(len(open_steps))
-        while open_steps:
-            at = open_steps.pop()
-            if at in found:
+        """Returns all NFA states that are reached without reading a character, at the begin of the
+        name, at its end, or in between (`place` is empty). States with an "end" transition stay in
+        the set: `_state` follows them to find out whether a name may end here."""
+        closure: set[int] = set()
+        pending = list(first)
+        self._add_work(len(pending))
+        while pending:
+            index = pending.pop()
+            if index in closure:
                 continue
-            found.add(at)
-            if at == _MATCH or not self._steps[at].when:
+            closure.add(index)
+            if index == _MATCH:
                 continue
-            if self._steps[at].when in ("always", place):
-                open_steps += self._steps[at].following
-                self._work += len(self._steps[at].following)
-        self._add_work(len(found))
-        return frozenset(found)
+            state = self._nfa_states[index]
+            if state.when and state.when in ("always", place):
+                pending += state.following
+                self._work += len(state.following)
+        self._add_work(len(closure))
+        return frozenset(closure)
 
-    def _add_work(self, steps: int) -> None:
-        self._work += steps
+    def _add_work(self, visited_states: int) -> None:
+        self._work += visited_states
         if self._work > _MAX_WORK:
             raise InvalidPattern("it takes too long to match")
 
 
 @lru_cache(_MAX_CACHED_PATTERNS)
-def topic_pattern(pattern: str) -> TopicPattern:
-    """Raises `InvalidPattern`."""
+def compile_pattern(pattern: str) -> TopicPattern:
+    """Returns the compiled expression, from a cache. Raises `InvalidPattern`."""
     return TopicPattern(pattern)
