@@ -8,14 +8,14 @@ from simulation.world import Simulation
 
 
 @contextmanager
-def large_from(large_bytes: int, piece_bytes: int) -> Iterator[None]:
-    """Stages batches above `large_bytes`, and writes them in pieces of `piece_bytes`."""
-    previous = STAGING_SIZES.large_bytes, STAGING_SIZES.piece_bytes
-    STAGING_SIZES.large_bytes, STAGING_SIZES.piece_bytes = large_bytes, piece_bytes
+def large_from(large_bytes: int, chunk_bytes: int) -> Iterator[None]:
+    """Stages batches above `large_bytes`, and writes them in chunks of `chunk_bytes`."""
+    previous = STAGING_SIZES.large_bytes, STAGING_SIZES.chunk_bytes
+    STAGING_SIZES.large_bytes, STAGING_SIZES.chunk_bytes = large_bytes, chunk_bytes
     try:
         yield
     finally:
-        STAGING_SIZES.large_bytes, STAGING_SIZES.piece_bytes = previous
+        STAGING_SIZES.large_bytes, STAGING_SIZES.chunk_bytes = previous
 
 
 @contextmanager

@@ -40,8 +40,8 @@ _FIRST_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-# A topic that was created a moment ago may not have reached every broker, so it counts as unknown
-# only after this many rounds.
+# Possibly not every broker knows a topic that was created a moment ago, so the topic is reported as
+# unknown only after this many rounds.
 _MAX_ROUNDS_FOR_UNKNOWN_TOPIC = 4
 
 Answers = dict[TopicPartition, T | KafkaError]

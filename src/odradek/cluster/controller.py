@@ -120,7 +120,7 @@ class Controller:
         return self.is_active
 
     def resign(self) -> None:
-        """This broker is no longer the controller, or may not be."""
+        """This broker is no longer the controller, or possibly not."""
         if self._epoch is not None:
             logger.info("broker %d is no longer the controller", self._id)
         self._epoch = None

@@ -6,8 +6,8 @@ was replaced, or is not mounted and its mount point is empty. The logs of this b
 missing were in that directory, and are lost.
 
 A log that is missing while all directories are the same was never on the disk: the broker stopped
-before it had created the log, or the machine went down before the directory entry was synced. No
-acknowledged record is lost with it, within the promises of docs/replication.md.
+before it had created the log, or the operating system went down before the directory entry was
+synced. No acknowledged record is lost with it, within the promises of docs/replication.md.
 """
 
 import logging

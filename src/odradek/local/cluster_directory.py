@@ -22,7 +22,7 @@ from odradek.wording import counted
 from odradek.world.disk import Disk, OsDisk
 
 PID_FILE = "broker.pid"
-# The storage room holds a lock on this file for as long as a broker uses the log directory.
+# `odradek.storage` holds a lock on this file for as long as a broker uses the log directory.
 _LOCK_FILE = ".lock"
 _BROKER_DIRECTORY = re.compile(r"broker-([1-9][0-9]*)")
 _HIGHEST_PORT = 65535
@@ -132,7 +132,7 @@ def _bound(host: str, port: int) -> socket.socket:
     address = host.strip("[]")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
-    # As the broker does, so that a port with connections in TIME_WAIT counts as free.
+    # As the broker does, so that a port with connections in TIME_WAIT is treated as free.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address, port))
@@ -246,7 +246,7 @@ def remove_pid(disk: Disk, path: str, pid: int) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Returns whether a process runs. A zombie counts as ended."""
+    """Returns whether a process runs. A zombie process has ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -4,7 +4,7 @@ Each module of `odradek.protocol.messages` declares one API, after its two messa
 
     API: Final = Api(3, MetadataRequest, MetadataResponse, flexible_from=9)
 
-This is the only place where the key and the versions are stated. The versions follow from the
+This is the only place where the key and the versions are stated. The versions are derived from the
 fields: the first version is 0, and the last version is the last one in which a field appears,
 disappears, or becomes nullable or tagged, or in which the encoding becomes flexible. A declaration
 names a version only where the fields cannot tell: `min_version` where Kafka dropped old versions,

@@ -1,12 +1,12 @@
 """Writes the Python source that encodes one message class at one version.
 
 The mirror of `decoder`: nested structs are inlined, and fields of a fixed size, with the
-length and the empty tag section that follow them, become one `pack`. Small pieces gather
-in `out`; records are never copied, they become a part of their own between joined pieces.
+length and the empty tag section that follow them, become one `pack`. Small byte strings
+collect in `out`; records are never copied, they become a part of their own between joined bytes.
 
 A stepwise encoder is the same code as a generator, which yields before each element of an array, so
 that a broker can do other work while it encodes a response with tens of thousands of elements. It
-joins its pieces as it goes, into parts of some ten kilobytes: to join half a million pieces at the
+joins the byte strings as it goes, into parts of some ten kilobytes: to join half a million at the
 end took eighty milliseconds.
 """
 
@@ -27,11 +27,11 @@ from odradek.protocol.types import Part
 from odradek.protocol.wire import ArrayPackers, check_string_length, unsigned_varint
 
 Encoder = Callable[[object, list[bytes]], list[Part]]
-"""(message, pieces that come first) -> parts"""
+"""(message, byte strings that come first) -> parts"""
 
 StepwiseEncoder = Callable[[object, list[bytes]], Generator[None, None, list[Part]]]
 
-# A stepwise encoder joins this many pieces at once, which takes a tenth of a millisecond.
+# A stepwise encoder joins this many byte strings at once, which takes a tenth of a millisecond.
 _PIECES_A_PART: Final = 2000
 
 

@@ -45,8 +45,8 @@ def response_header_version(api_key: int, version: int) -> int:
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Returns the header of a request, and the position where its body begins.
 
-    The caller refuses unknown APIs and versions. An unknown API counts as not flexible; its body
-    cannot be read in any case.
+    The caller refuses unknown APIs and versions. The header of an unknown API is read as not
+    flexible; its body cannot be read in any case.
     """
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, NewType
 Buffer = bytes | bytearray | memoryview
 
 Part = Buffer | Sized
-"""A piece of an encoded message: bytes, or records that the connection writes later and of
+"""A part of an encoded message: bytes, or records that the connection writes later and of
 which only the length matters here."""
 
 Offset = NewType("Offset", int)

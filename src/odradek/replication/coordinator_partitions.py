@@ -11,8 +11,8 @@ If a machine violates an invariant, its partition alone goes out of service: the
 recent history go to the log, the replica goes offline, and clients get COORDINATOR_NOT_AVAILABLE
 until another broker is elected or this one restarts.
 
-The partition of a key follows from the key's hash as in Kafka, so that Kafka and Odradek can read
-each other's internal topics.
+The partition of a key is computed from the hash of the key as in Kafka, so that Kafka and Odradek
+can read each other's internal topics.
 """
 
 import asyncio
@@ -115,7 +115,8 @@ class CoordinatorPartitions(Generic[M, Effect]):
     # Commands
 
     async def ask(self, key: str, command: Command[R]) -> R:
-        """Returns the machine's reply when the records that it depends on are committed."""
+        """Returns the reply of the state machine when the records that it depends on are
+        committed."""
         return await self._runner(partition_of(key, self._image, self.topic)).ask(command)
 
     def begin(self, key: str, command: Command[R]) -> asyncio.Future[R]:
@@ -147,7 +148,7 @@ class CoordinatorPartitions(Generic[M, Effect]):
         return self._coordinators[partition].leader_epoch
 
     def note(self, partition: int, marker: Marker, end_offset: int) -> None:
-        """Tells the machine of a transaction marker that was written to its own log."""
+        """Tells the state machine of a transaction marker that was written to its own log."""
         coordinator = self._coordinators.get(partition)
         if coordinator is not None and coordinator.runner is not None:
             coordinator.runner.note(marker, end_offset)
@@ -197,8 +198,8 @@ class CoordinatorPartitions(Generic[M, Effect]):
 
     async def regains(self, key: str) -> bool:
         """Waits for the lease after a request about the key was refused, and returns whether this
-        broker answers for the key again from the same machine. It does not if it lost its role or
-        loads the machine anew: then the machine starts from what it finds in the log."""
+        broker answers for the key again from the same state machine. It does not if it lost its
+        role, or loads a new state machine from the log."""
         partition = partition_of(key, self._image, self.topic)
         coordinator = self._coordinators.get(partition)
         runner = None if coordinator is None else coordinator.runner
@@ -244,7 +245,7 @@ class CoordinatorPartitions(Generic[M, Effect]):
                 coordinator.task = self._group.create_task(self._keep(partition, coordinator))
 
     async def _keep(self, partition: int, coordinator: _Coordinator[M, Effect]) -> None:
-        """Loads the machine, and loads it again when its log has failed."""
+        """Loads the state machine, and loads it again when its log has failed."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -292,8 +293,8 @@ class CoordinatorPartitions(Generic[M, Effect]):
     ) -> None:
         """Serves the partition no more after a machine violated an invariant.
 
-        If the machine was loaded, its replica goes offline, so that another broker is elected and
-        loads the state from its log. If the violation comes while the log is replayed, it would
+        If the state machine was loaded, its replica goes offline, so that another broker is elected
+        and loads the state from its log. If the violation comes while the log is replayed, it would
         come at every other replica too: then the replica keeps its role, and only the coordinator
         is out of service.
         """

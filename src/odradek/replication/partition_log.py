@@ -33,8 +33,9 @@ class PartitionLog:
     """A `ReplicatedLog` for as long as this broker leads the partition in one leader epoch.
 
     `is_leased` says whether the broker may assume that it still leads (`Replicas.is_leased`). While
-    it may not, nothing is appended and `refusal` forbids every answer. The log does not end with
-    that: if the session with the metadata store turns out to be alive, no other broker has led.
+    it may not, nothing is appended and `refusal` returns an error, so no client is answered. The
+    log stays usable: if the session with the metadata store turns out to be alive, no other broker
+    has led.
     """
 
     def __init__(self, partition: Partition, is_leased: Callable[[], bool]) -> None:

@@ -208,7 +208,7 @@ class _Union:
                 continue
             bare = _bare(value)
             return {name: bare if member.to_row is None else member.to_row(bare)}
-        raise BadPayload(f"{value!r} is no member of its union")
+        raise BadPayload(f"{value!r} has none of the types of its union")
 
     def _from_row(self, row: Mapping[str, Any]) -> Any:
         for name, schema, member in zip(self._names, self._schemas, self._shapes, strict=True):

@@ -62,7 +62,7 @@ class ProtobufSchema:
         try:
             made._file = _linked(descriptor_pb2.FileDescriptorSet.FromString(data))
         except DecodeError:
-            raise BadSchema("this is no set of Protobuf descriptors") from None
+            raise BadSchema("this is not a set of Protobuf descriptors") from None
         return made
 
     def message(self, name: str | None = None) -> "ProtobufCodec":

@@ -50,7 +50,9 @@ class RegistryClient:
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise RegistryFailed(f"{url!r} is no registry: for instance http://localhost:8081")
+            raise RegistryFailed(
+                f"{url!r} is not the URL of a schema registry, such as http://localhost:8081"
+            )
         port = f":{parts.port}" if parts.port else ""
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         self._url = f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"

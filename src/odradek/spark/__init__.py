@@ -7,7 +7,7 @@
         .option("subscribe", "clicks").load()
 
 The options and the schema are those of Spark's own Kafka source. `register(session)` brings the
-data source to a session made elsewhere. Only this room imports pyspark.
+data source to a session made elsewhere. Only this package imports pyspark.
 """
 
 from importlib import import_module

@@ -66,7 +66,7 @@ class Brokers:
     def resolve(
         self, spec: OffsetSpec, partitions: Iterable[TopicPartition], *, is_start: bool
     ) -> Offsets:
-        """Returns the offset in each partition that an option stands for."""
+        """Returns the offset in each partition that an option asks for."""
         partitions = list(partitions)
         if spec.is_by_time:
             return self._by_time(spec, partitions, is_start=is_start)

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 _SUM_MASK: Final = (1 << 64) - 1
 _CLOSE_TIMEOUT_MS: Final = 5_000
-# The commit marker of the previous batch's transaction may not have reached the group's partition.
+# The commit marker of the previous batch's transaction possibly has not reached the group's
+# partition yet.
 _MAX_UNSTABLE_READS: Final = 100
 _UNSTABLE_READ_INTERVAL_S: Final = 0.05
 

@@ -125,7 +125,7 @@ def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
 def divide(ranges: list[Range], split: Split) -> list[Range]:
     """Cuts large ranges so that there are about as many as `split` asks for and none is too
     long."""
-    pieces: list[Range] = []
+    parts: list[Range] = []
     total = sum(offset_range.end - offset_range.start for offset_range in ranges)
     for offset_range in ranges:
         size = offset_range.end - offset_range.start
@@ -136,8 +136,8 @@ def divide(ranges: list[Range], split: Split) -> list[Range]:
             count = max(count, -(-size // split.max_records))
         count = min(count, size)
         cuts = [offset_range.start + size * index // count for index in range(count + 1)]
-        pieces += [offset_range._replace(start=begin, end=until) for begin, until in pairwise(cuts)]
-    return pieces
+        parts += [offset_range._replace(start=begin, end=until) for begin, until in pairwise(cuts)]
+    return parts
 
 
 def limit(start: Mapping[TopicPartition, int], latest: Offsets, most: int) -> Offsets:

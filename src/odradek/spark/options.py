@@ -274,7 +274,7 @@ def _topics(given: Mapping[str, str]) -> Topics:
         try:
             re.compile(text)
         except re.error as error:
-            raise BadOption(f"subscribePattern is no regular expression: {error}") from None
+            raise BadOption(f"subscribePattern is not a regular expression: {error}") from None
         return Topics(pattern=text)
     assigned = _json("assign", text)
     partitions = [

@@ -91,7 +91,7 @@ def last_batch_of_earlier_runs(
 ) -> tuple[EarlierMarker, ...]:
     """Returns the markers of all tasks of the last batch that earlier runs have written.
 
-    If the current run is not known, every marker counts as one of an earlier run.
+    If the current run is not known, every marker is treated as one of an earlier run.
     """
     admin, topic_id = clients.admin(options.admin_settings()), cache(topic_id_of(options))
     found: list[EarlierMarker] = []

@@ -1,9 +1,9 @@
 """A file in each log directory that tells which run of the broker wrote to it, and in which boot.
 
 If a process is killed, everything that it wrote is still in the page cache; unsynced data is lost
-only when the machine goes down. So if the previous run ended without a clean shutdown, but the
-machine has not been booted since, no data was lost. The file itself is not synced: if a power cut
-removed it, the machine was booted, and that is what its absence tells.
+only when the operating system goes down. So if the previous run ended without a clean shutdown, but
+the machine has not been booted since, no data was lost. The file itself is not synced: if a power
+cut removed it, the operating system was booted: that is what its absence means.
 
 A directory that failed has no such file. A broker that was only killed still leaves the in-sync
 sets of its partitions (`cluster.elections.returning`).
@@ -41,7 +41,7 @@ def note_run(world: World, directory: str, run: BrokerRun) -> None:
 
 
 def read_run(world: World, directory: str) -> BrokerRun | None:
-    """The previous run, if the machine has not been booted since; else None."""
+    """The previous run, if the operating system has not been booted since; else None."""
     try:
         fields = json.loads(world.disk.read(f"{directory}/{RUN_FILE}"))
     except (FileNotFoundError, ValueError):

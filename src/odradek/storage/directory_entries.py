@@ -1,4 +1,4 @@
-"""Which directory entries of a log are not durable yet.
+"""Tracks which directory entries of a log are not durable yet.
 
 On Linux a new, renamed or removed file survives a power cut once its directory was synced, not
 when the file itself was. The parts of a log tell `DirectoryEntries` when they change entries, and
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Unsynced(NamedTuple):
-    """What a sync has to take along. `Flusher` gives it back if the sync fails."""
+    """The changes that a sync must make durable. `Flusher` gives them back if the sync fails."""
 
     has_changed: bool
     has_new_topic_id: bool
@@ -36,8 +36,8 @@ class DirectoryEntries:
     def write_topic_id(self) -> None:
         """`partition.metadata` was written.
 
-        It is durable before the first record counts as flushed: else records of a deleted topic,
-        which a power cut brought back, could pass for those of a new topic of the same name.
+        It is durable before the first record is recorded as flushed. Otherwise a power cut could
+        bring records of a deleted topic back into a new topic of the same name.
         """
         self._has_changed = self._has_new_topic_id = True
 
@@ -47,11 +47,11 @@ class DirectoryEntries:
         self.write_topic_id()
 
     def take_unsynced(self) -> Unsynced:
-        """A sync begins: entries that change from now on are for the next one."""
+        """A sync begins: entries that change from now on belong to the next sync."""
         unsynced = Unsynced(self._has_changed, self._has_new_topic_id)
         self._has_changed = self._has_new_topic_id = False
         return unsynced
 
     def keep_topic_id(self, unsynced: Unsynced) -> None:
-        """The sync failed: the next one has to take the topic id along."""
+        """The sync failed: the next sync must make the topic id durable."""
         self._has_new_topic_id |= unsynced.has_new_topic_id

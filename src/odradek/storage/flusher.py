@@ -127,7 +127,7 @@ class Flusher:
         self.flushed.fail(reason)
 
     def adopt(self, segments: Sequence[Segment]) -> None:
-        """Takes over closed segments that recovery has read: they may not be durable."""
+        """Takes over closed segments that recovery has read: they are possibly not durable."""
         self._closed.extend(segments)
 
     async def close(self) -> bool:
@@ -222,8 +222,8 @@ class Flusher:
 
     def _failed(self, reason: StorageError, closed: list[Segment]) -> None:
         """If the directory went offline, its logs have failed everything that waits. Else there was
-        no descriptor or no space: requests that wait fail, nothing counts as synced, and a later
-        sync may succeed."""
+        no descriptor or no space: requests that wait fail, nothing is recorded as synced, and a
+        later sync may succeed."""
         if self._log.is_usable:
             self._closed[:0] = closed
             self._log.entries.change()

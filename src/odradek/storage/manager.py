@@ -73,8 +73,8 @@ class LogManager:
         # The broker epoch in the clean-shutdown markers: -1 unless every directory had a marker.
         self.last_clean_broker_epoch = -1
         self.had_clean_shutdown = False
-        # The previous run, if it was killed and the machine was not booted since, and if the run
-        # files of all directories agree.
+        # The previous run, if it was killed and the operating system was not booted since, and if
+        # the run files of all directories agree.
         self.killed_run: BrokerRun | None = None
         self._world = world
         self._ownership = DirectoryOwnership(
@@ -174,8 +174,9 @@ class LogManager:
     ) -> int | None:
         """Returns the broker epoch of the clean-shutdown marker; None if there was no marker.
 
-        `pages_survived` says that the machine was not booted since the previous run: if there is no
-        marker the broker was killed, and the page cache still has everything that it wrote.
+        `pages_survived` says that the operating system was not booted since the previous run: if
+        there is no marker the broker was killed, and the page cache still has everything that it
+        wrote.
         """
         disk, path = self._world.disk, directory.path
         disk.make_directories(path)
@@ -242,7 +243,7 @@ class LogManager:
         known = read_run(self._world, path)
         if clean_epoch >= 0 and (known is None or clean_epoch not in known):
             note_run(self._world, path, BrokerRun(clean_epoch, clean_epoch))
-        # A crash from here on must count as one, even if nothing was written yet.
+        # From here on a crash must be recognized as one, even if nothing was written yet.
         disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
         disk.sync_directory(path)
         return clean_epoch

@@ -350,7 +350,7 @@ class ProducerStates:
             if first != self.ongoing.get(producer_id, NO_OFFSET):
                 return (
                     f"producer {producer_id} has a transaction from {first} on, but "
-                    f"{self.ongoing.get(producer_id)} counts as its first unstable offset"
+                    f"{self.ongoing.get(producer_id)} is listed as its first unstable offset"
                 )
         firsts = list(self.ongoing.values())
         if firsts != sorted(firsts) or not self.ongoing.keys() <= self.entries.keys():

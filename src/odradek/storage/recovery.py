@@ -4,9 +4,9 @@ After a clean shutdown the files are trusted. After a crash, segments that reach
 point are read batch by batch, and indexes, leader epochs and producer state are rebuilt. Which
 batches stay depends on what crashed:
 
-- The process was killed and the machine was not booted since (`pages_survived`): everything that
-  was written is there. Only the last write may be incomplete, so a batch that is too short or fails
-  its checksum ends the log. Nothing else ends it.
+- The process was killed and the operating system was not booted since (`pages_survived`):
+everything that was written is there. Only the last write may be incomplete, so a batch that is too
+short or fails its checksum ends the log. Nothing else ends it.
 - The machine went down, or it is not known what happened: pages and directory entries that were not
   synced may be missing, and a truncation that was not synced may be undone. Above the recovery
   point the log also ends at a gap between segments, at an overlap of segments, and where the leader
@@ -115,7 +115,7 @@ class LogLoader:
         self._pages_survived = False
         self._epochs = LeaderEpochs()
         self._aborted = AbortedTransactions()
-        # Segments that were read batch by batch and may not be durable.
+        # Segments that were read batch by batch and are possibly not durable.
         self._recovered: list[Segment] = []
 
     def load(
@@ -128,8 +128,8 @@ class LogLoader:
     ) -> Log:
         """The offsets are those of the checkpoint files, 0 if the partition has no entry there.
 
-        `pages_survived` says that the machine was not booted since the log was last used, so that
-        everything that was written is there.
+        `pages_survived` says that the operating system was not booted since the log was last used,
+        so that everything that was written is there.
         """
         self._names = set(self._disk.list_directory(self._path))
         self._remove_leftovers()
@@ -200,7 +200,7 @@ class LogLoader:
             return NO_TOPIC_ID
 
     def _read_epochs(self) -> LeaderEpochs:
-        """A damaged checkpoint counts as missing: recovery reads epochs from the batches."""
+        """A damaged checkpoint is treated as missing: recovery reads epochs from the batches."""
         if LEADER_EPOCH_CHECKPOINT not in self._names:
             return LeaderEpochs()
         try:

@@ -11,14 +11,14 @@ from odradek.world.workers import WorkerLock
 
 
 class Sizes:
-    """A batch of more than `large_bytes` is staged, and written `piece_bytes` at a time. The
+    """A batch of more than `large_bytes` is staged, and written `chunk_bytes` at a time. The
     simulation makes both smaller (`simulation.batch_staging`)."""
 
-    __slots__ = ("large_bytes", "piece_bytes")
+    __slots__ = ("chunk_bytes", "large_bytes")
 
     def __init__(self) -> None:
         self.large_bytes = 2 << 20
-        self.piece_bytes = 1 << 20
+        self.chunk_bytes = 1 << 20
 
 
 STAGING_SIZES: Final = Sizes()
@@ -44,27 +44,27 @@ class StagedBatch:
 
     async def write(self, workers: Workers) -> None:
         """Writes all but the first 16 bytes. Stops when `cancel` was called."""
-        for position, piece in self._pieces():
-            await workers.run_blocking(partial(self._write_piece, position, piece))
+        for position, chunk in self._chunks():
+            await workers.run_blocking(partial(self._write_chunk, position, chunk))
             if self._is_cancelled:
                 return
         self.is_whole = True
 
     def write_at_once(self) -> None:
-        for position, piece in self._pieces():
-            self._write_piece(position, piece)
+        for position, chunk in self._chunks():
+            self._write_chunk(position, chunk)
         self.is_whole = True
 
-    def _pieces(self) -> Iterator[tuple[int, memoryview]]:
-        view, step = memoryview(self.records), STAGING_SIZES.piece_bytes
+    def _chunks(self) -> Iterator[tuple[int, memoryview]]:
+        view, step = memoryview(self.records), STAGING_SIZES.chunk_bytes
         for start in range(PREFIX_SIZE, len(view), step):
             yield self.position + start, view[start : start + step]
 
-    def _write_piece(self, position: int, piece: memoryview) -> None:
+    def _write_chunk(self, position: int, chunk: memoryview) -> None:
         """Runs in a worker thread."""
         with self._lock:
             if not self._is_cancelled:
-                self.handle.write_at(position, [piece])
+                self.handle.write_at(position, [chunk])
 
     def cancel(self) -> None:
         """When this returns no thread writes this batch any more."""

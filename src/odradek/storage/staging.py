@@ -4,7 +4,7 @@ To write a hundred megabytes to the page cache takes a third of a second, and th
 of a second. So a batch above `large_bytes` is *staged*:
 
 1. A worker thread writes all of it but its first 16 bytes (base offset, length, leader epoch) to
-   the place of the next append, a piece at a time. Readers do not see these bytes, because they lie
+   the place of the next append, a chunk at a time. Readers do not see these bytes, because they lie
    beyond the end of the segment. After a crash they are a batch without a header, which recovery
    truncates.
 2. `Log.append` checks the batch as any other, and writes the 16 bytes. From then on the batch is in
@@ -12,7 +12,7 @@ of a second. So a batch above `large_bytes` is *staged*:
 
 Batches of other clients wait meanwhile, in the order in which they came (`room_for`). A transaction
 marker, a truncation, a roll and a clean shutdown do not wait: they cancel the staged batch (waiting
-only for the piece that is being written), truncate the file and go on. The batch is then staged
+only for the chunk that is being written), truncate the file and go on. The batch is then staged
 again; after a few such tries it is written at once, on the event loop.
 
 Invariant: between `is_whole` and the append that uses the staged batch, nothing else is awaited.

@@ -1,6 +1,7 @@
-"""Functions that the storage room calls when something happens to a log or to its directory.
+"""Functions that `odradek.storage` calls when something happens to a log or to its directory.
 
-The rooms above storage subscribe where they are made: `logs.on_start_moved.add(self._start_moved)`.
+The packages above storage subscribe when they are constructed:
+`logs.on_start_moved.add(self._start_moved)`.
 """
 
 from collections.abc import Callable

@@ -327,15 +327,15 @@ class AppendRules:
 
 
 async def _with_head(head: bytes, records: Buffer) -> bytearray:
-    """Copies a large batch with another header, a piece at a time."""
+    """Copies a large batch with another header, a chunk at a time."""
     copy, view = bytearray(len(records)), memoryview(records)
     copy[:HEADER_SIZE] = head
     timeslice = Timeslice.of_running_loop()
-    for start in range(HEADER_SIZE, len(view), STAGING_SIZES.piece_bytes):
+    for start in range(HEADER_SIZE, len(view), STAGING_SIZES.chunk_bytes):
         if timeslice.is_over():
             await timeslice.next_turn()
-        piece = view[start : start + STAGING_SIZES.piece_bytes]
-        copy[start : start + len(piece)] = piece
+        chunk = view[start : start + STAGING_SIZES.chunk_bytes]
+        copy[start : start + len(chunk)] = chunk
     return copy
 
 

@@ -3,7 +3,7 @@
 | module | what it is |
 |---|---|
 | `transaction` | a transactional id, its states and the transition table |
-| `commands` | the commands of the machine and their replies |
+| `commands` | the commands of the state machine and their replies |
 | `machine` | decides about InitProducerId, AddPartitionsToTxn and EndTxn |
 | `records` | the records of transactions, in Kafka's format |
 | `refusal_lines` | the log line about a refused request |

@@ -2,10 +2,10 @@
 
 The marker writer of this broker uses it, and the handler of WriteTxnMarkers for other coordinators.
 
-Invariant: a marker counts as written when the high watermark has passed it. That holds as well for
-a marker that is found in the log because a coordinator asks again. Otherwise the coordinator would
-forget the transaction, a new leader of the partition might lack the marker, and the transaction
-would stay open there for ever.
+Invariant: a marker is reported as written only when the high watermark has passed it. This is also
+true of a marker that is found in the log because a coordinator asks again. Otherwise the
+coordinator would forget the transaction, a new leader of the partition might lack the marker, and
+the transaction would stay open there for ever.
 """
 
 import asyncio

@@ -21,8 +21,8 @@ next attempt succeeds.
 In version 2 the epoch tells a repeated EndTxn from the next one, because the first one bumped it. A
 repeated EndTxn finds its own epoch + 1 in a prepared or complete state, or it is fenced. An
 InitProducerId that fences another producer in ONGOING bumps the epoch by two, so that no request of
-the fenced producer counts as repeated. A new producer id belongs to the producer as soon as a reply
-gave it; until the markers are written, requests with it are told to retry.
+the fenced producer is taken for a repeated one. A new producer id belongs to the producer as soon
+as a reply gave it; until the markers are written, requests with it are told to retry.
 
 `prepared` holds the transactions whose markers are still to be written. After a replay they are
 found there again, so that a new coordinator continues where the old one stopped.
@@ -407,7 +407,7 @@ class _Claim(Enum):
 
     ANOTHER = "it sent no identity: it is another producer, and fences the current one"
     HOLDER = "it has the current identity"
-    REPEATED = "it had the identity before, and may not have received the current one"
+    REPEATED = "it had the identity before, and possibly did not receive the current one"
     FENCED = "it lost its identity to another producer"
 
 

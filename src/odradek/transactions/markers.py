@@ -6,10 +6,10 @@ The transaction machine asks for it with the effect `WriteMarkers`. For each tra
    decision that another coordinator might not find in its log.
 2. Write a marker to every partition of the transaction, through the broker that leads it: this one
    (`local_markers`), or another with WriteTxnMarkers (`remote_markers`). A partition that no longer
-   exists in the metadata store counts as done.
+   exists in the metadata store needs no marker.
 3. Retry what failed, at the leader that the image shows by then, for as long as this broker is the
    coordinator.
-4. Tell the machine (`MarkersWritten`), which completes the transaction.
+4. Tell the state machine (`MarkersWritten`), which completes the transaction.
 """
 
 import asyncio

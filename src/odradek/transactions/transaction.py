@@ -175,7 +175,7 @@ class Transaction(NamedTuple):
     # Steps
 
     def resumed(self, timeout_ms: int, now_ms: int) -> "Transaction":
-        """Keeps the identity, for a producer that may not have received the reply with it."""
+        """Keeps the identity, for a producer that possibly did not receive the reply with it."""
         return self.become(Status.EMPTY, now_ms)._replace(
             timeout_ms=timeout_ms,
             partitions=frozenset(),

@@ -180,9 +180,9 @@ class TransactionVerifier:
 
 
 def as_produce_error(error: ApiError) -> ApiError:
-    """Returns the error that Produce answers with. A missing transaction coordinator is no reason
-    for the client to look for another partition leader, and older clients would give up after an
-    error that they do not know; this one makes them retry."""
+    """Returns the error for the response to Produce. If the transaction coordinator is not
+    available, the returned error makes clients retry. The original error would make them look for
+    another partition leader, or give up if they are older and do not know it."""
     if error.code in _RETRIED:
         return ApiError(
             ErrorCode.NOT_ENOUGH_REPLICAS,

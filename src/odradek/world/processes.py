@@ -2,7 +2,7 @@
 
 A work is a generator function `work(disk, clock, argument)`. It yields messages (plain data that
 JSON can express) and returns one. A message may have `pause_s`: the work is resumed after so many
-seconds. If the disk is the machine's own, a child process runs the work with low priority, and ends
+seconds. If the disk is the real one, a child process runs the work with low priority, and ends
 with its parent. On any other disk (memory, simulation) the work runs on the event loop, step by
 step.
 

@@ -45,5 +45,5 @@ def test_failures_say_who_said_what() -> None:
         RegistryClient(known.url).by_id(9)
     with pytest.raises(RegistryFailed, match="cannot be asked"):
         RegistryClient(known.url).by_id(1)
-    with pytest.raises(RegistryFailed, match="is no registry"):
+    with pytest.raises(RegistryFailed, match="is not the URL of a schema registry"):
         RegistryClient("localhost:8081")

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--include-fenced-brokers",
         action="store_true",
-        help="with list-endpoints: also brokers that may not serve at the moment",
+        help="with list-endpoints: also brokers that are fenced",
     )
     parser.add_argument(
         "--id", "--broker", metavar="ID", type=whole_number,

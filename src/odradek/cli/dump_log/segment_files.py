@@ -1,7 +1,7 @@
 """Reads the files of a log directory for `dump-log`.
 
-It does not use the storage room's code, so that the tool shows what is on disk and not how a broker
-would interpret it. Nothing here writes.
+It does not use the code of `odradek.storage`, so that the tool shows what is on disk and not how a
+broker would interpret it. Nothing here writes.
 """
 
 import struct
@@ -145,7 +145,7 @@ def check_offset_index(disk: "Disk", path: str, entries: list[OffsetEntry]) -> N
     if entries and entries[-1].offset < base_offset_of(path):
         raise CorruptFile("the last offset lies before the segment")
     if disk.size(path) % _OFFSET_ENTRY.size:
-        raise CorruptFile("the size is no multiple of an entry's")
+        raise CorruptFile("the size is not a multiple of the size of an entry")
 
 
 def check_time_index(disk: "Disk", path: str, entries: list[TimeEntry]) -> None:
@@ -154,7 +154,7 @@ def check_time_index(disk: "Disk", path: str, entries: list[TimeEntry]) -> None:
     if entries and entries[-1].offset < base_offset_of(path):
         raise CorruptFile("the last offset lies before the segment")
     if disk.size(path) % _TIME_ENTRY.size:
-        raise CorruptFile("the size is no multiple of an entry's")
+        raise CorruptFile("the size is not a multiple of the size of an entry")
 
 
 def read_transaction_index(disk: "Disk", path: str) -> list[AbortedTransaction]:

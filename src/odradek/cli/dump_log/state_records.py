@@ -23,7 +23,7 @@ from odradek.protocol.schema import Message, Struct
 from odradek.transactions.records import TransactionLogKey, TransactionLogValue
 
 Shown = tuple[str, str | None]
-"""A key and a value; None where nothing stands for the value."""
+"""A key and a value; None if there is nothing to show for the value."""
 
 _VERSION_BYTES: Final = 2
 # Tags from here on are Odradek's own; Kafka skips them.

@@ -79,7 +79,7 @@ def _checked_config(path: str) -> str:
     are stack traces."""
     properties = read_properties(path)
     if "dataDir" not in properties:
-        raise CommandFailed(f"{path} has no dataDir, so it is no configuration of ZooKeeper")
+        raise CommandFailed(f"{path} has no dataDir, so it is not a ZooKeeper configuration")
     if any(name.startswith("server.") for name in properties):
         _check_own_id(path, properties)
     return path

@@ -144,7 +144,7 @@ def _count(text: str) -> int:
 def _percent(text: str) -> int:
     number = whole_number(text)
     if not 0 <= number < 100:
-        raise argparse.ArgumentTypeError(f"{text} is no share; give 0 to 99")
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage from 0 to 99")
     return number
 
 

@@ -72,7 +72,7 @@ def time_ms(text: str) -> int:
         return time_since_1970_ms(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: 2026-11-15, 2026-11-15T07:30 or milliseconds"
+            f"{text!r} is not a time: write 2026-11-15, 2026-11-15T07:30 or milliseconds"
         ) from None
 
 

@@ -55,9 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --create: a setting of the topic; may be repeated",
     )
     parser.add_argument(
-        "--if-not-exists", action="store_true", help="with --create: an existing topic is no error"
+        "--if-not-exists",
+        action="store_true",
+        help="with --create: an existing topic is not an error",
     )
-    parser.add_argument("--if-exists", action="store_true", help="a missing topic is no error")
+    parser.add_argument("--if-exists", action="store_true", help="a missing topic is not an error")
     _add_filters(parser)
     add_json_argument(parser)
     add_connection_arguments(parser)

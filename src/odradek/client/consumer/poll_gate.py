@@ -38,7 +38,7 @@ class PollGate:
         self._last_poll_s = self._loop.time()
 
     def note_iteration(self) -> None:
-        """Notes that the program took a record from the iterator, which counts as a poll."""
+        """Notes that the program took a record from the iterator, which is treated like a poll."""
         self._last_poll_s = self._loop.time()
         self._polled.set()
 

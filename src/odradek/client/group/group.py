@@ -239,8 +239,8 @@ class Group:
         """Returns the identity with which a transaction commits offsets.
 
         A consumer that was removed from the group still has records until its next poll. It keeps
-        its old identity, which the coordinator refuses: without an identity it would count as a
-        consumer without a subscription, which may commit any offset.
+        its old identity, which the coordinator refuses: without an identity the coordinator would
+        take it for a consumer without a subscription, which may commit any offset.
         """
         if self._membership is None:
             return GroupMetadata(self.group_id)
@@ -256,7 +256,7 @@ class Group:
         return self._settings.enable_auto_commit
 
     def commit_if_due(self) -> None:
-        """Commits automatically: records that earlier polls returned count as handled."""
+        """Commits automatically: records that earlier polls returned are regarded as handled."""
         now_s = self._loop.time()
         if not self._commits_by_itself or now_s < self._next_commit_s:
             return

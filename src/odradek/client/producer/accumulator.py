@@ -404,24 +404,24 @@ class Accumulator:
         """Splits a batch that is too large for the broker into two, and queues both."""
         records = decode_records(batch.build())
         half = max(1, len(records) // 2)
-        parts = [records[:half], records[half:]]
+        halves = [records[:half], records[half:]]
         deliveries = [batch.deliveries[:half], batch.deliveries[half:]]
-        pieces = []
-        for index, (part, owed) in enumerate(zip(parts, deliveries, strict=True)):
+        parts = []
+        for index, (half_records, owed) in enumerate(zip(halves, deliveries, strict=True)):
             builder = BatchBuilder(self._codec, self._level)
-            piece = ProducerBatch(batch.queue, builder, (*batch.order, index), batch.created_s)
-            for record in part:
-                piece.builder.append(record.key, record.value, record.headers, record.timestamp_ms)
-            piece.deliveries = owed
-            piece.held_bytes = piece.builder.size_bytes - HEADER_SIZE
-            piece.attempts = batch.attempts
-            self.free_bytes -= piece.held_bytes
-            self.incomplete[piece] = None
-            pieces.append(piece)
-            batch.queue.put_back(piece)
+            part = ProducerBatch(batch.queue, builder, (*batch.order, index), batch.created_s)
+            for record in half_records:
+                part.builder.append(record.key, record.value, record.headers, record.timestamp_ms)
+            part.deliveries = owed
+            part.held_bytes = part.builder.size_bytes - HEADER_SIZE
+            part.attempts = batch.attempts
+            self.free_bytes -= part.held_bytes
+            self.incomplete[part] = None
+            parts.append(part)
+            batch.queue.put_back(part)
         batch.deliveries = []
         self.finish(batch)
-        return pieces
+        return parts
 
     def finish(self, batch: ProducerBatch) -> None:
         """Frees the memory of a batch that is acknowledged or has failed."""

@@ -104,10 +104,10 @@ class BatchOutcomes:
         if needs_metadata(error):
             self._cluster.refresh_soon()
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
-            pieces = self._accumulator.split(batch)
+            parts = self._accumulator.split(batch)
             if self._idempotence is not None:
-                self._idempotence.split(batch, pieces)
-            self._timers.add_parts(pieces)
+                self._idempotence.split(batch, parts)
+            self._timers.add_parts(parts)
         elif self._may_retry(batch, error, response.log_start_offset):
             self._put_back(batch, error)
         else:

@@ -31,14 +31,14 @@ class BatchTimers:
             self._lingering.append(batch)
         self.set()
 
-    def add_parts(self, pieces: list[ProducerBatch]) -> None:
+    def add_parts(self, parts: list[ProducerBatch]) -> None:
         """Adds the parts of a batch that was split. They have the age of that batch."""
         expiring = self._expiring
         position = 0
-        while position < len(expiring) and expiring[position].created_s < pieces[0].created_s:
+        while position < len(expiring) and expiring[position].created_s < parts[0].created_s:
             position += 1
-        for piece in reversed(pieces):
-            expiring.insert(position, piece)
+        for part in reversed(parts):
+            expiring.insert(position, part)
 
     def take_lingered(self) -> Iterator[ProducerBatch]:
         """Removes and yields the batches that are still open and have lingered."""

@@ -17,8 +17,8 @@ would append them again under another epoch.
 
 A broker that does not know a producer accepts whichever batch comes first (KIP-360). So batches of
 one partition overtake each other unless the first is acknowledged before the second is sent. A
-broker may not know us because we are new, because the topic was deleted and created again, or
-because we were idle for `producer.id.expiration.ms`.
+broker does not know this producer if the producer is new, if the topic was deleted and created
+again, or if the producer was idle for `producer.id.expiration.ms`.
 
 This is pure state without I/O and without a clock; the sender calls it. Invariant, for each
 partition: `in_flight` is ordered as the records were sent, and its batches carry the producer id
@@ -140,17 +140,17 @@ class Idempotence:
             self._leave_gap(batch)
 
     @staticmethod
-    def split(batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+    def split(batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Divides the sequence numbers of a batch that was too large among its parts."""
         if not batch.has_sequence:
             return
         sequence = batch.base_sequence
-        for piece in pieces:
-            piece.set_producer(batch.producer_id, batch.producer_epoch, sequence)
-            sequence = (sequence + piece.record_count) & _SEQUENCE_MASK
+        for part in parts:
+            part.set_producer(batch.producer_id, batch.producer_epoch, sequence)
+            sequence = (sequence + part.record_count) & _SEQUENCE_MASK
         in_flight = batch.queue.sequences.in_flight
         position = in_flight.index(batch)
-        in_flight[position : position + 1] = pieces
+        in_flight[position : position + 1] = parts
 
     def note_unknown_result(self, batch: ProducerBatch) -> None:
         """Notes that a batch failed after it was sent: it is unknown whether the broker has it."""

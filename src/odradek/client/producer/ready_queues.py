@@ -14,7 +14,7 @@ from odradek.protocol.types import BrokerId, TopicPartition
 
 
 class ReadyQueues:
-    """`Sender` has one. A leader of -1 stands for partitions without a known leader."""
+    """`Sender` has one. The leader -1 is the key of partitions without a known leader."""
 
     def __init__(self, leader_of: Callable[[TopicPartition], BrokerId]) -> None:
         self._leader_of = leader_of

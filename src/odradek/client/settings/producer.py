@@ -29,7 +29,7 @@ def _check_partitioner(value: object) -> str | PartitionFunction:
     if callable(value):
         return value
     if value == _UNIFORM:
-        raise SettingsError("is no class here: set partitioner.ignore.keys=true in its place")
+        raise SettingsError("is not supported: set partitioner.ignore.keys=true instead")
     if not isinstance(value, str) or value not in _PARTITIONERS:
         raise SettingsError("must be default, round_robin, or a function")
     return _PARTITIONERS[value]

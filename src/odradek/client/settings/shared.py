@@ -1,6 +1,6 @@
 """The settings that producers, consumers and admin clients share.
 
-TLS and SASL come with the security room: their settings belong here, beside
+TLS and SASL are not implemented yet: their settings belong here, beside
 `security_protocol`, which refuses everything but PLAINTEXT until then.
 """
 

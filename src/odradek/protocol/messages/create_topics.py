@@ -1,8 +1,8 @@
 """CreateTopics: creates topics, with a number of partitions and a replication factor, or with the
 replicas of each partition.
 
-From version 4 -1 stands for the broker's default of either number. From version 5 the response
-describes the topic that was created.
+From version 4 on, either number may be -1, which means the broker's default. From version 5 the
+response describes the topic that was created.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""DeleteRecords: moves the log start offset of partitions up. The offset -1 stands for the high
+"""DeleteRecords: moves the log start offset of partitions up. The offset -1 means the high
 watermark."""
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which SCRAM mechanisms users have. Null `users` stand for all."""
+"""DescribeUserScramCredentials: which SCRAM mechanisms users have. Null `users` means all."""
 
 from typing import Final
 

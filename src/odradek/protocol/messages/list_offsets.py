@@ -1,6 +1,6 @@
 """ListOffsets: the offset of the first record at or after a timestamp.
 
-Negative timestamps stand for offsets: -1 for the latest, -2 for the earliest, -3 for that of the
+Negative timestamps ask for offsets: -1 for the latest, -2 for the earliest, -3 for that of the
 record with the largest timestamp (from version 7), -4 for the earliest local (8), -5 for the latest
 tiered (9), -6 for the earliest pending upload (11).
 """

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the reassignments under way; null `topics` stand for all."""
+"""ListPartitionReassignments: the reassignments under way; null `topics` means all."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: the committed offsets of a group. Null `topics` stand for all topics.
+"""OffsetFetch: the committed offsets of a group. Null `topics` means all topics.
 
 From version 8 a request is about several groups. From version 10 topics are identified by id.
 """

@@ -131,13 +131,13 @@ class _RestoreWriter(DataSourceArrowWriter):
         assert self._options.topic is not None
         seen: set[int] = set()
         # Usually one partition. Spark may combine tasks, but never mixes their rows.
-        for partition, pieces in groupby(_by_partition(iterator), key=itemgetter(0)):
+        for partition, rows in groupby(_by_partition(iterator), key=itemgetter(0)):
             if partition in seen:
-                raise RestoreFailed(f"the records of partition {partition} came in pieces")
+                raise RestoreFailed(f"the records of partition {partition} are not consecutive")
             seen.add(partition)
             target = TopicPartition(self._options.topic, partition)
             work = Work(self._group, self._source, target, *self._work[str(partition)])
-            restore(work, self._options, map(itemgetter(1), pieces))
+            restore(work, self._options, map(itemgetter(1), rows))
         return WriterCommitMessage()
 
 

@@ -99,7 +99,7 @@ class RangeReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yields the visible records with offsets in [start, end).
 
-        With a `topic_id`, a topic that was deleted and created again counts as data loss.
+        With a `topic_id`, a topic that was deleted and created again is reported as data loss.
         """
         decoder = ArrowDecoder(
             partition,

@@ -141,7 +141,9 @@ def _encoded(frame: "DataFrame", sink: SinkSpec) -> "DataFrame":
     """Returns the columns that the sink writes: the key, and the value as JSON or as one column."""
     names = frame.columns
     if sink.key is not None and sink.key not in names:
-        raise BadPipeline(f"[sink]: key = {sink.key!r} is no column; there are {', '.join(names)}")
+        raise BadPipeline(
+            f"[sink]: key = {sink.key!r} is not a column; there are {', '.join(names)}"
+        )
     if sink.value == "json":
         # All columns become fields, whatever their names. SQL can leave out the others.
         value = f.to_json(f.struct(*[f.col(f"`{name}`") for name in names]))

@@ -82,7 +82,7 @@ class PipelineSpec:
 def check_name(name: str) -> str:
     if not _PIPELINE_NAME.fullmatch(name):
         raise BadPipeline(
-            f"{name!r} is no name for a pipeline: letters, digits, '.', '_' and '-', at most 100"
+            f"{name!r} is not a valid pipeline name: letters, digits, '.', '_' and '-', at most 100"
         )
     return name
 

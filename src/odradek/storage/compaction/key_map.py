@@ -7,8 +7,8 @@ pass continues there.
 `PlainKeyMap` is a dict. `vector_key_map` does the same with numpy arrays, if numpy is installed, in
 a quarter of the memory.
 
-Invariant: two different keys never count as equal. Short keys are compared as they are, long ones
-by a digest that is longer than any short key.
+Invariant: two different keys are never taken for equal. Short keys are compared as they are, long
+ones by a digest that is longer than any short key.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """The newest offset of each key in numpy arrays: 24 bytes a slot, filled many keys at a time.
 
 This is a hash table with open addressing and linear probing. A slot has two hashes of its key, 128
-bits together, and the value. Two keys with equal hashes would count as one key; with ten million
-keys this happens once in 10^24 compactions. The hashes are Python's own for bytes: SipHash with a
-secret of this process, so that clients cannot choose keys that collide.
+bits together, and the value. Two keys with equal hashes would be taken for one key; with ten
+million keys this happens once in 10^24 compactions. The hashes are Python's own for bytes: SipHash
+with a secret of this process, so that clients cannot choose keys that collide.
 
 Only the worker that compacts imports this module, and numpy with it.
 """

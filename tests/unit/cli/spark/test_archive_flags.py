@@ -54,7 +54,7 @@ def test_times_are_utc_unless_they_say_otherwise(text: str, time_ms: int) -> Non
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="'yesterday' is no time"):
+    with pytest.raises(UsageError, match="'yesterday' is not a time"):
         parser_of("restore", restore).parse_args(
             ["--from", "/x", "--topic", "t", "--until", "yesterday"]
         )
