@@ -2,8 +2,8 @@
 
 If a process is killed, everything that it wrote is still in the page cache; unsynced data is lost
 only when the operating system goes down. So if the previous run ended without a clean shutdown, but
-the machine has not been booted since, no data was lost. The file itself is not synced: if a power
-cut removed it, the operating system was booted: that is what its absence means.
+it has not been booted since, no data was lost. The file itself is not synced: if a power cut
+removed it, the operating system was booted, and that is what its absence means.
 
 A directory that failed has no such file. A broker that was only killed still leaves the in-sync
 sets of its partitions (`cluster.elections.returning`).

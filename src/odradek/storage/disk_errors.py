@@ -4,7 +4,7 @@ Every `OSError` of a call that touches the disk has one of three consequences. T
 docs/storage.md ("Errors of the disk") lists for each call which one it is and who retries.
 
 - `REFUSE`: the process or the operating system is short of descriptors or memory, and the disk is
-healthy. The operation is refused, nothing has changed, and a later one may succeed.
+  healthy. The operation is refused, nothing has changed, and a later one may succeed.
 - `FULL`: the disk or the user's quota is used up. The directory takes no records until there is
   space again, and is read as before.
 - `OFFLINE`: the disk failed, or it is unknown what is on it. The directory is offline until the

@@ -5,8 +5,8 @@ point are read batch by batch, and indexes, leader epochs and producer state are
 batches stay depends on what crashed:
 
 - The process was killed and the operating system was not booted since (`pages_survived`):
-everything that was written is there. Only the last write may be incomplete, so a batch that is too
-short or fails its checksum ends the log. Nothing else ends it.
+  everything that was written is there. Only the last write may be incomplete, so a batch that is
+  too short or fails its checksum ends the log. Nothing else ends it.
 - The machine went down, or it is not known what happened: pages and directory entries that were not
   synced may be missing, and a truncation that was not synced may be undone. Above the recovery
   point the log also ends at a gap between segments, at an overlap of segments, and where the leader
