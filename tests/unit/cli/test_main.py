@@ -38,7 +38,8 @@ def test_every_command_has_help(command: str, capsys: Captured) -> None:
     assert ended.value.code == 0
     output = capsys.readouterr().out
     assert output.startswith(f"usage: odradek {command}")
-    assert SUMMARIES[command] in output.lower() or SUMMARIES[command].capitalize() in output
+    # After its first letter the summary is unchanged: ZooKeeper, JSON and ACLs keep their spelling.
+    assert SUMMARIES[command][1:] in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
