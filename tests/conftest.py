@@ -6,7 +6,9 @@ that a change is judged by the change. Invariants are checked thoroughly (`odrad
 
 import asyncio
 import inspect
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -27,3 +29,23 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture(autouse=True)
+def logger_levels_stay() -> Iterator[None]:
+    """Fails a test that leaves the level of a logger changed: a later test might miss a line."""
+    before = _logger_levels()
+    yield
+    after = _logger_levels()
+    assert after == before, "a level of a logger was left changed"
+
+
+def _logger_levels() -> dict[str, int]:
+    """The loggers of the project that have a level of their own, and the root logger."""
+    loggers = logging.root.manager.loggerDict.items()
+    levels = {
+        name: logger.level
+        for name, logger in loggers
+        if isinstance(logger, logging.Logger) and logger.level and name.startswith("odradek")
+    }
+    return {"root": logging.root.level, **levels}
