@@ -107,14 +107,6 @@ class SimulatedServer(asyncio.AbstractServer):
             self._network.trace(self._host.name, f"port {self.port} closed")
             self._wake()
 
-    def close_clients(self) -> None:
-        for transport in list(self._connections.values()):
-            transport.close()
-
-    def abort_clients(self) -> None:
-        for transport in list(self._connections.values()):
-            transport.abort()
-
     async def wait_closed(self) -> None:
         if self.is_open or self._connections:
             waiter: asyncio.Future[None] = self._network.loop.create_future()

@@ -156,7 +156,7 @@ def check_answer(frame: bytes, entry: Input) -> None:
     api = find_api(entry.api_key)
     if api is None:
         return
-    if api.has_version(entry.api_version):
+    if api.min_version <= entry.api_version <= api.max_version:
         try:
             decode_response(frame, entry.api_key, entry.api_version)
         except MalformedMessage:

@@ -105,11 +105,6 @@ Steps = Generator[None, None, T]
 """A generator whose steps take a millisecond or less; it returns what was built."""
 
 
-def image_of(nodes: Mapping[str, Node], number: int = 1) -> ClusterImage:
-    """Returns the image of a whole tree, built in one go."""
-    return run_at_once(build_image(nodes, number))
-
-
 def build_image(
     nodes: Mapping[str, Node], number: int = 1, known: ClusterImage | None = None
 ) -> "Steps[ClusterImage]":

@@ -94,9 +94,6 @@ class Api(Generic[Request_co, Response_co]):
             VersionRange(self.flexible_from, NEVER_FLEXIBLE),
         )
 
-    def has_version(self, version: int) -> bool:
-        return self.min_version <= version <= self.max_version
-
     def __repr__(self) -> str:
         return f"Api({self.name} {self.min_version}-{self.max_version})"
 

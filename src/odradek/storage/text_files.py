@@ -68,14 +68,6 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
     return offsets
 
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Returns no offsets if the checkpoint is missing or damaged."""
-    try:
-        return decode_offsets(disk.read(path))
-    except (FileNotFoundError, MalformedCheckpoint):
-        return {}
-
-
 # partition.metadata
 
 

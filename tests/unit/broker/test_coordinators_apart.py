@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings
 from odradek.metadata.image import ClusterImage
-from odradek.metadata.image_builder import image_of
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -33,6 +32,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.replication.coordinator_partitions import partition_of
 from odradek.world import World
 from tests.inside import inside
+from tests.unit.metadata.images import image_of
 from tests.unit.replication.cluster import Cluster, with_cluster
 
 BOOTSTRAP = ["broker-1:9092", "broker-2:9092", "broker-3:9092"]

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from odradek.client.connection import Connection
 from odradek.metadata import ClusterImage
 from odradek.metadata.image import PartitionImage
-from odradek.metadata.image_builder import image_of
 from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -21,6 +20,7 @@ from odradek.world import World
 from simulation import Simulation, run
 from simulation.simulated_broker import SimulatedBroker
 from tests.inside import inside
+from tests.unit.metadata.images import image_of
 
 R = TypeVar("R", bound=Response)
 

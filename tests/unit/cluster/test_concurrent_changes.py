@@ -131,7 +131,7 @@ class Pair:
 
     @property
     def image(self) -> ClusterImage:
-        from odradek.metadata.image_builder import image_of
+        from tests.unit.metadata.images import image_of
 
         return image_of(self.metadata.tree.read_tree("/"))
 

@@ -28,11 +28,11 @@ from odradek.metadata import (
 )
 from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.image import ClusterImage, difference
-from odradek.metadata.image_builder import image_of
 from odradek.metadata.memory import LostReply, MemoryMetadata, StoreFaults
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 from odradek.world.timeslice import measured_by
+from tests.unit.metadata.images import image_of
 
 PLAIN = {"PLAINTEXT": "PLAINTEXT"}
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.storage import text_files
+from odradek.storage.checkpoint_file import CheckpointFile
 from odradek.storage.file_names import (
     deleted_directory,
     is_deleted_directory,
@@ -17,7 +18,8 @@ from odradek.storage.file_names import (
 )
 from odradek.storage.index import OffsetIndex, TimeIndex
 from odradek.storage.leader_epochs import LeaderEpochs
-from odradek.world import MemoryDisk
+from odradek.storage.log_directory import LogDirectory
+from tests.unit.storage.storage_world import make_world
 
 
 def epochs_of(*entries: tuple[int, int]) -> LeaderEpochs:
@@ -110,11 +112,15 @@ def test_offset_checkpoints_are_kafkas_text() -> None:
 @pytest.mark.parametrize(
     "content", [b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"x\ny\n", b"\xff\n\n"]
 )
-def test_a_damaged_checkpoint_says_nothing(content: bytes) -> None:
-    disk = MemoryDisk()
-    disk.replace("/checkpoint", content)
-    assert text_files.read_offsets(disk, "/checkpoint") == {}
-    assert text_files.read_offsets(disk, "/missing") == {}
+def test_a_damaged_checkpoint_is_malformed_and_has_no_entries(content: bytes) -> None:
+    with pytest.raises(text_files.MalformedCheckpoint):
+        text_files.decode_offsets(content)
+    world = make_world()
+    world.disk.make_directories("/data")
+    file = CheckpointFile(LogDirectory("/data", world.disk), "checkpoint", world, dict)
+    assert file.read() == {}, "it is missing"
+    world.disk.replace("/data/checkpoint", content)
+    assert file.read() == {}
 
 
 def test_partition_metadata_is_kafkas_text() -> None:

@@ -22,7 +22,6 @@ class _WholeBatchProducer(Producer):
     def __init__(self, settings: ProducerSettings) -> None:
         super().__init__(settings)
         self.failure: BaseException | None = None
-        self.acknowledged_batches = 0
 
     async def send_batch(self, topic: str, partition: int, records: EncodedBatch) -> None:
         """Appends a batch to the accumulator; waits while the buffer is full. `failure` keeps the
@@ -36,9 +35,7 @@ class _WholeBatchProducer(Producer):
         return (await cluster.topic(topic, self.settings.max_block_ms)).id
 
     def _delivered(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
-        if error is None:
-            self.acknowledged_batches += 1
-        elif self.failure is None:
+        if error is not None and self.failure is None:
             self.failure = error
 
 
