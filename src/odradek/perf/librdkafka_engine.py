@@ -14,6 +14,7 @@ from odradek.perf.throughput import (
     ProducerStatistics,
     Production,
     Throttle,
+    choose_payload,
     java_date,
 )
 from odradek.tools.failures import CommandFailed
@@ -122,7 +123,7 @@ def _send_all(
     next_report_s = clock.monotonic_s() + arguments.reporting_interval / 1000
     look_every = throttle.look_every
     for number in range(arguments.num_records):
-        payload = only or _payload(payloads, number, randomness)
+        payload = only or choose_payload(payloads, number, randomness)
         while True:
             try:
                 producer.produce(topic, payload)
@@ -143,10 +144,6 @@ def _send_all(
     while producer.flush(0.5):
         failures.check()
     progress.clear()
-
-
-def _payload(payloads: list[bytes], number: int, randomness: Randomness) -> bytes:
-    return payloads[randomness.below(len(payloads))] if payloads else b"%d" % number
 
 
 def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[int]:

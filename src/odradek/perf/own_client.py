@@ -15,6 +15,7 @@ from odradek.perf.throughput import (
     ProducerStatistics,
     Production,
     Throttle,
+    choose_payload,
     java_date,
     percentile,
 )
@@ -76,7 +77,7 @@ async def _send_all(
 
     only = payloads[0] if len(payloads) == 1 else None
     for number in range(arguments.num_records):
-        payload = only or _payload(payloads, number, randomness)
+        payload = only or choose_payload(payloads, number, randomness)
         now_s = monotonic_s()
         await producer.send(
             arguments.topic, payload, on_delivery=partial(delivered, now_s, len(payload))
@@ -91,10 +92,6 @@ async def _send_all(
             if pause_s > 0:
                 await asyncio.sleep(pause_s)
     progress.clear()
-
-
-def _payload(payloads: list[bytes], number: int, randomness: Randomness) -> bytes:
-    return payloads[randomness.below(len(payloads))] if payloads else b"%d" % number
 
 
 def consume_load(arguments: argparse.Namespace, properties: dict[str, str]) -> int:

@@ -6,6 +6,7 @@ The functions are pure: the caller passes the time, so every line can be tested.
 from array import array
 from typing import NamedTuple
 
+from odradek.world import Randomness
 from odradek.world.clock import Clock
 
 _MEGABYTE = 1024 * 1024
@@ -18,6 +19,11 @@ def percentile(ordered: "array[int] | list[int] | list[float]", share: float) ->
     if not ordered:
         return 0
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def choose_payload(payloads: list[bytes], number: int, randomness: Randomness) -> bytes:
+    """Returns one of the payloads, or the number of the record if there are none."""
+    return payloads[randomness.below(len(payloads))] if payloads else b"%d" % number
 
 
 class Throttle:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import cast
 
+from odradek.protocol.generated_source import GeneratedSource
 from odradek.protocol.layout import (
     FIXED_FORMATS,
     Field,
@@ -51,7 +52,7 @@ def compile_decoder(
 ) -> Decoder:
     source = _DecoderSource(version, flexible)
     source.function(layout, max_elements)
-    return cast("Decoder", source.compile(f"<decode {layout.__name__} v{version}>"))
+    return cast("Decoder", source.compile(f"<decode {layout.__name__} v{version}>", "decode"))
 
 
 def compile_stepwise_decoder(
@@ -60,18 +61,13 @@ def compile_stepwise_decoder(
     source = _DecoderSource(version, flexible, stepwise=True)
     source.function(layout, max_elements)
     name = f"<decode {layout.__name__} v{version} stepwise>"
-    return cast("StepwiseDecoder", source.compile(name))
+    return cast("StepwiseDecoder", source.compile(name, "decode"))
 
 
-class _DecoderSource:
+class _DecoderSource(GeneratedSource):
     def __init__(self, version: int, flexible: bool, *, stepwise: bool = False) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.stepwise = stepwise
-        self.lines: list[str] = []
-        self.depth = 0
-        self.run: list[tuple[str, str]] = []
-        self.namespace: dict[str, object] = {
+        super().__init__(version, flexible, stepwise=stepwise)
+        self.namespace |= {
             "new": object.__new__,
             "read_varint": read_unsigned_varint,
             "skip_tags": skip_tagged_fields,
@@ -80,25 +76,6 @@ class _DecoderSource:
             "refuse_null": refuse_null,
             "refuse_tag": refuse_tag,
         }
-        self.variables = 0
-
-    def compile(self, name: str) -> object:
-        code = compile("\n".join(self.lines), name, "exec")
-        exec(code, self.namespace)  # noqa: S102 - the source is made of our own declarations
-        return self.namespace["decode"]
-
-    # Lines and names
-
-    def line(self, text: str) -> None:
-        self.lines.append(" " * self.depth + text)
-
-    @contextmanager
-    def block(self, opening: str) -> Iterator[None]:
-        self.line(opening)
-        self.depth += 1
-        yield
-        self.flush()
-        self.depth -= 1
 
     def constant(self, value: object) -> str:
         for name, known in self.namespace.items():
@@ -107,10 +84,6 @@ class _DecoderSource:
         name = f"c{len(self.namespace)}"
         self.namespace[name] = value
         return name
-
-    def variable(self, stem: str) -> str:
-        self.variables += 1
-        return f"{stem}{self.variables}"
 
     # Runs of fixed size
 

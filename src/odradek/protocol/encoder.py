@@ -11,10 +11,10 @@ end took eighty milliseconds.
 """
 
 import struct
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from typing import Final, cast
 
+from odradek.protocol.generated_source import GeneratedSource
 from odradek.protocol.layout import (
     FIXED_FORMATS,
     Field,
@@ -38,7 +38,7 @@ _PIECES_A_PART: Final = 2000
 def compile_encoder(layout: StructType, version: int, *, flexible: bool) -> Encoder:
     source = _EncoderSource(version, flexible)
     source.function(layout)
-    return cast("Encoder", source.compile(f"<encode {layout.__name__} v{version}>"))
+    return cast("Encoder", source.compile(f"<encode {layout.__name__} v{version}>", "encode"))
 
 
 def compile_stepwise_encoder(
@@ -47,46 +47,17 @@ def compile_stepwise_encoder(
     source = _EncoderSource(version, flexible, stepwise=True)
     source.function(layout)
     name = f"<encode {layout.__name__} v{version} stepwise>"
-    return cast("StepwiseEncoder", source.compile(name))
+    return cast("StepwiseEncoder", source.compile(name, "encode"))
 
 
-class _EncoderSource:
+class _EncoderSource(GeneratedSource):
     def __init__(self, version: int, flexible: bool, *, stepwise: bool = False) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.stepwise = stepwise
-        self.lines: list[str] = []
-        self.functions: list[str] = []
-        self.depth = 0
-        self.run: list[tuple[str, str]] = []
-        self.namespace: dict[str, object] = {
+        super().__init__(version, flexible, stepwise=stepwise)
+        self.namespace |= {
             "join": b"".join,
             "check_string_length": check_string_length,
             "varint": unsigned_varint,
         }
-        self.variables = 0
-
-    def compile(self, name: str) -> object:
-        code = compile("\n".join(self.functions + self.lines), name, "exec")
-        exec(code, self.namespace)  # noqa: S102 - the source is made of our own declarations
-        return self.namespace["encode"]
-
-    # Lines and names
-
-    def line(self, text: str) -> None:
-        self.lines.append(" " * self.depth + text)
-
-    @contextmanager
-    def block(self, opening: str) -> Iterator[None]:
-        self.line(opening)
-        self.depth += 1
-        yield
-        self.flush()
-        self.depth -= 1
-
-    def variable(self, stem: str) -> str:
-        self.variables += 1
-        return f"{stem}{self.variables}"
 
     # Runs of fixed size
 

@@ -6,15 +6,10 @@ record. `record_walkers` writes the loops and says what they check.
 
 from typing import Final, cast
 
-from odradek.protocol.compression import (
-    DEFAULT_MAX_BYTES,
-    DecompressedTooLarge,
-    MalformedCompression,
-    decompress,
-)
-from odradek.protocol.record_parser import MalformedRecords, Record, parse_records
+from odradek.protocol.compression import DEFAULT_MAX_BYTES
+from odradek.protocol.record_parser import Record, parse_records
 from odradek.protocol.record_walkers import Offsets, Walk
-from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer, DecompressedBatchTooLarge
+from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer, decompressed_records
 
 _KEYS: Final = Walk(
     "keys with offsets",
@@ -39,14 +34,7 @@ def decompress_payload(
 ) -> bytes:
     """Returns the records of a whole batch, decompressed."""
     stored = memoryview(batch)[HEADER_SIZE : header.size_bytes]
-    if not header.record_count and not stored:
-        return b""
-    try:
-        return decompress(header.codec, stored, max_bytes)
-    except DecompressedTooLarge as error:
-        raise DecompressedBatchTooLarge(str(error)) from error
-    except MalformedCompression as error:
-        raise MalformedRecords(str(error)) from error
+    return decompressed_records(header, stored, max_bytes)
 
 
 def parse_keys(payload: bytes, count: int) -> list[tuple[int, bytes]]:

@@ -154,7 +154,11 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
     end = position + header.batch_length + LENGTH_OVERHEAD
     if end > len(buffer):
         raise MalformedRecords(f"the batch lacks {end - len(buffer)} bytes")
-    stored = memoryview(buffer)[position + HEADER_SIZE : end]
+    return decompressed_records(header, memoryview(buffer)[position + HEADER_SIZE : end], max_bytes)
+
+
+def decompressed_records(header: BatchHeader, stored: memoryview, max_bytes: int) -> bytes:
+    """Returns the records of a batch; `stored` is what follows its header."""
     if not header.record_count and not stored:
         return b""
     try:

@@ -175,6 +175,13 @@ def send_all(
     return rows, set(counts)
 
 
+def _write(options: SinkOptions, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
+    columns = columns_of(iterator)
+    if not options.exactly_once:
+        return TaskResult(_write_at_least_once(options, columns))
+    return _write_exactly_once(options, columns)
+
+
 def _write_at_least_once(options: SinkOptions, columns: "Iterator[RecordColumns]") -> int:
     from odradek.spark.arrow.producer import BatchProducer  # noqa: PLC0415
 
@@ -223,11 +230,9 @@ class BatchSink(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
-        columns = columns_of(iterator)
-        if not self._options.exactly_once:
-            return TaskResult(_write_at_least_once(self._options, columns))
-        # A batch write within foreachBatch: its tasks inherit the properties of the stream's tasks.
-        return _write_exactly_once(self._options, columns)
+        # A batch write within foreachBatch may be exactly-once: its tasks inherit the properties of
+        # the stream's tasks.
+        return _write(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the open transactions of a replayed micro-batch. Otherwise there are none."""
@@ -243,10 +248,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
-        columns = columns_of(iterator)
-        if not self._options.exactly_once:
-            return TaskResult(_write_at_least_once(self._options, columns))
-        return _write_exactly_once(self._options, columns)
+        return _write(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits the open transactions of a replayed micro-batch. Otherwise there are none."""

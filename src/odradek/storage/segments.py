@@ -291,13 +291,16 @@ def _slice(
     return Slice(segment.file, start, end - start)
 
 
-def rename_to_deleted(disk: Disk, segment: Segment) -> list[str]:
-    """Renames a segment's files, and the snapshot at its start, to names that loading ignores."""
-    directory, base_offset = segment.directory, segment.base_offset
+def rename_to_deleted(disk: Disk, segment: Segment, *, keeps_snapshot: bool = False) -> list[str]:
+    """Renames the files of a segment to names that loading ignores, and returns the new names.
+
+    The producer snapshot at its base offset is renamed too, unless a compacted segment with the
+    same base offset needs it (`keeps_snapshot`).
+    """
     segment.forget()
     renamed = []
-    for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
-        path = offset_file(directory, base_offset, suffix)
+    for suffix in SEGMENT_SUFFIXES if keeps_snapshot else (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
+        path = offset_file(segment.directory, segment.base_offset, suffix)
         try:
             disk.rename(path, path + DELETED_SUFFIX)
         except FileNotFoundError:

@@ -111,13 +111,7 @@ class GroupOffsetCalls(CoordinatorChannel):
             response = await connection.request(
                 request, OffsetCommitResponse, max_version=_LAST_VERSION_WITH_NAMES
             )
-            return {
-                group_id: _answers(
-                    (TopicPartition(topic.name, answer.partition_index), answer.error_code)
-                    for topic in response.topics
-                    for answer in topic.partitions
-                )
-            }
+            return {group_id: _answers(response)}
 
         return await self._one_group(group_id, ask)
 
@@ -144,13 +138,7 @@ class GroupOffsetCalls(CoordinatorChannel):
             response = await connection.request(request, OffsetDeleteResponse)
             if response.error_code:
                 return {group_id: error_for(response.error_code)}
-            return {
-                group_id: _answers(
-                    (TopicPartition(topic.name, answer.partition_index), answer.error_code)
-                    for topic in response.topics
-                    for answer in topic.partitions
-                )
-            }
+            return {group_id: _answers(response)}
 
         return await self._one_group(group_id, ask)
 
@@ -219,12 +207,15 @@ def _offsets(
     return answers
 
 
-def _answers(codes: Iterable[tuple[TopicPartition, int]]) -> Answers[bool] | KafkaError:
+def _answers(
+    response: OffsetCommitResponse | OffsetDeleteResponse,
+) -> Answers[bool] | KafkaError:
     """Returns the answer for each partition, or one error if the broker is not the coordinator."""
     answers: Answers[bool] = {}
-    for partition, code in codes:
-        error = error_for(code) if code else None
-        if isinstance(error, CoordinatorError):
-            return error
-        answers[partition] = error or True
+    for topic in response.topics:
+        for partition in topic.partitions:
+            error = error_for(partition.error_code) if partition.error_code else None
+            if isinstance(error, CoordinatorError):
+                return error
+            answers[TopicPartition(topic.name, partition.partition_index)] = error or True
     return answers

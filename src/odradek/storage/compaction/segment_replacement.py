@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     COMPACTED_FILES,
-    DELETED_SUFFIX,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     offset_file,
 )
 from odradek.storage.local_log import Compacted
 from odradek.storage.segment import Segment
+from odradek.storage.segments import rename_to_deleted
 from odradek.storage.transaction_index import AbortedTransaction
 from odradek.world.disk import Disk
 
@@ -65,7 +63,9 @@ def replace_segments(log: "Log", old: Sequence[Segment], replacement: "Replaceme
         renamed = [
             path
             for old_segment in old
-            for path in _rename_old(disk, old_segment, kept_snapshot=base_offset)
+            for path in rename_to_deleted(
+                disk, old_segment, keeps_snapshot=old_segment.base_offset == base_offset
+            )
         ]
         _rename_cleaned(disk, log.path, base_offset, SWAP_SUFFIX, "")
     except OSError as error:
@@ -79,22 +79,3 @@ def _rename_cleaned(disk: Disk, directory: str, base_offset: int, before: str, a
     for suffix in COMPACTED_FILES:
         path = offset_file(directory, base_offset, suffix)
         disk.rename(path + before, path + after)
-
-
-def _rename_old(disk: Disk, segment: Segment, *, kept_snapshot: int) -> list[str]:
-    """Renames the files of an old segment to `.deleted`, except the producer snapshot at the base
-    offset of the new segment."""
-    segment.forget()
-    suffixes = list(SEGMENT_SUFFIXES)
-    if segment.base_offset != kept_snapshot:
-        suffixes.append(SNAPSHOT_SUFFIX)
-    renamed = []
-    for suffix in suffixes:
-        path = offset_file(segment.directory, segment.base_offset, suffix)
-        try:
-            disk.rename(path, path + DELETED_SUFFIX)
-        except FileNotFoundError:
-            continue
-        renamed.append(path + DELETED_SUFFIX)
-    segment.file.path += DELETED_SUFFIX
-    return renamed
