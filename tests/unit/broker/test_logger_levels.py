@@ -43,6 +43,7 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.types import TopicId
 from odradek.telemetry import logs
 from tests.unit.broker.harness import Client, batch, on_broker, with_broker
+from tests.unit.telemetry.levels import default_levels
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -101,16 +102,16 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """What the request log says; levels are given back at the end."""
+    """What the request log says; the levels are those of a fresh process, and at the end those
+    that they were before."""
     handler = _Lines()
     logger = logging.getLogger(logs.REQUESTS)
     logger.addHandler(handler)
     try:
-        yield handler.lines
+        with default_levels():
+            yield handler.lines
     finally:
         logger.removeHandler(handler)
-        for name in logs.loggers():
-            logs.set_level(name, None)
 
 
 def test_levels_are_set_shown_and_given_back() -> None:
@@ -133,8 +134,6 @@ def test_levels_are_set_shown_and_given_back() -> None:
         assert await described(client) == before
 
     with listening():
-        logs.set_level(logs.REQUESTS, None)
-        logs.set_level(logs.ROOT, None)
         with_broker(test)
 
 

@@ -16,7 +16,7 @@ from odradek.metadata.node_values import NO_LEADER, PartitionState
 from odradek.metadata.paths import topic_path
 from odradek.metadata.store import Delete
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from tests.unit.cluster.test_concurrent_changes import Pair
+from tests.unit.cluster.racing import Pair
 from tests.unit.cluster.test_elections import every_case, subsets
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

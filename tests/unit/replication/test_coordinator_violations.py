@@ -19,7 +19,7 @@ from odradek.replication import coordinator_partitions
 from odradek.replication.coordinator_partitions import CoordinatorPartitions, partition_of
 from odradek.statemachine.machine import LogRecord
 from odradek.world import SystemClock
-from tests.unit.statemachine.test_runner import Count, Counter, MemoryLog
+from tests.unit.statemachine.counter import Count, Counter, MemoryLog
 
 TOPIC = "__counts"
 

@@ -8,6 +8,7 @@ import pytest
 from odradek.telemetry import logs
 from odradek.telemetry.logs import LogFiles
 from odradek.world import MemoryDisk
+from tests.unit.telemetry.levels import default_levels
 
 
 class FixedClock:
@@ -18,19 +19,18 @@ class FixedClock:
         return 0.0
 
 
+@pytest.fixture(autouse=True)
+def levels() -> Iterator[None]:
+    with default_levels():
+        yield
+
+
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     stream = io.StringIO()
     started = logs.start_logging(clock=FixedClock(), stream=stream)
     yield stream
     started.stop()
-    give_levels_back()
-
-
-def give_levels_back() -> None:
-    logs._default_levels[logs.ROOT] = logging.INFO
-    for name in logs.loggers():
-        logs.set_level(name, None)
 
 
 def test_a_message_is_a_line_as_kafka_writes_it(stream: io.StringIO) -> None:
@@ -141,7 +141,6 @@ def test_each_concern_has_its_file_and_the_terminal_only_warnings() -> None:
         logging.getLogger("asyncio").error("nobody waited")
     finally:
         started.stop()
-        give_levels_back()
     found = {
         name: [
             line.split(" ", 2)[2]

@@ -1,13 +1,7 @@
 """Heartbeats of the new protocol: joining, sharing, fencing, leaving, time."""
 
-from dataclasses import replace
-
-import pytest
-
-from odradek.groups.commands import DeleteGroup
 from odradek.groups.consumer.commands import (
     ConsumerGroupDescription,
-    ConsumerHeartbeat,
     ConsumerHeartbeatReply,
     DescribeConsumerGroup,
     JoinTogether,
@@ -18,34 +12,20 @@ from odradek.groups.consumer.records import GROUP as GROUP_KIND
 from odradek.groups.consumer.records import read_key
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import TopicId
 from tests.unit.groups.consumer.driver import (
-    REBALANCE_MS,
-    SESSION_MS,
     Consumer,
     ConsumerCoordinator,
     GuardedCoordinator,
     settle,
     topic_id,
 )
+from tests.unit.groups.consumer.two_members import refused, two_members
 from tests.unit.groups.driver import GROUP, Waiting
-
-
-def refused(consumer: Consumer, request: ConsumerHeartbeat | None = None) -> ErrorCode:
-    return consumer.coordinator.refusal(request or consumer.request())
 
 
 def state_of(coordinator: ConsumerCoordinator) -> GroupState:
     return coordinator.consumer_group.state
-
-
-def two_members() -> tuple[ConsumerCoordinator, Consumer, Consumer]:
-    coordinator = ConsumerCoordinator()
-    one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
-    one.join()
-    two.join()
-    settle(one, two)
-    return coordinator, one, two
 
 
 # Sharing
@@ -244,272 +224,6 @@ def test_a_wrong_pattern_is_refused() -> None:
     one = Consumer(coordinator, "one", topics=None, pattern="(")
     assert refused(one) is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert GROUP not in coordinator.machine.groups
-
-
-# Fencing
-
-
-def test_who_is_unknown() -> None:
-    coordinator = ConsumerCoordinator()
-    one = Consumer(coordinator, "one")
-    assert refused(one, one.request(epoch=1)) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert refused(one, one.request(epoch=-1)) is ErrorCode.GROUP_ID_NOT_FOUND
-    one.join()
-    two = Consumer(coordinator, "two")
-    assert refused(two, two.request(epoch=1)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert refused(two, two.request(epoch=-1)) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_epochs_fence() -> None:
-    _, one, _ = two_members()
-    assert one.epoch == 3
-    assert refused(one, one.request(epoch=4)) is ErrorCode.FENCED_MEMBER_EPOCH
-    with_more = one.request(epoch=2)
-    stranger = next(iter(one.owned))._replace(partition=3)
-    more = replace(with_more, owned=one.owned | {stranger})
-    assert refused(one, more) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refused(one, replace(with_more, owned=None)) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert one.send(with_more).member_epoch == 3
-
-
-def test_a_lost_answer_is_said_again() -> None:
-    coordinator = ConsumerCoordinator()
-    one = Consumer(coordinator, "one")
-    one.send()
-    one.beat()
-    assert (one.epoch, one.partitions) == (2, [0, 1, 2, 3])
-    coordinator.set_topics(t=6)
-    one.send()
-    reply = one.beat()
-    assert (reply.member_epoch, one.partitions) == (3, [0, 1, 2, 3, 4, 5])
-
-
-def test_a_member_that_comes_back_with_nothing_gets_its_part_again() -> None:
-    coordinator, one, two = two_members()
-    one.join()
-    assert (one.epoch, one.partitions) == (3, [0, 1])
-    settle(one, two)
-    coordinator.check_replay()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"member_id": ""}, "MemberId"),
-        ({"group_id": " "}, "GroupId"),
-        ({"instance_id": ""}, "InstanceId"),
-        ({"rack_id": ""}, "RackId"),
-        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs"),
-        ({"owned": None}, "TopicPartitions"),
-        ({"topics": None}, "SubscribedTopicNames"),
-        ({"member_epoch": -2}, "InstanceId"),
-        ({"member_epoch": -3}, "MemberEpoch"),
-    ],
-)
-def test_requests_that_make_no_sense(change: dict[str, object], message: str) -> None:
-    coordinator = ConsumerCoordinator()
-    request = replace(Consumer(coordinator, "one").request(), **change)  # type: ignore[arg-type]
-    assert coordinator.refusal(request) is ErrorCode.INVALID_REQUEST, message
-
-
-def test_a_member_without_an_id_is_given_one_in_version_0() -> None:
-    coordinator = ConsumerCoordinator()
-    request = replace(Consumer(coordinator, "").request(), makes_own_id=False)
-    assert Consumer(coordinator, "").send(request).member_id == "made-1"
-
-
-def test_an_assignor_nobody_knows() -> None:
-    one = Consumer(ConsumerCoordinator(), "one", assignor="best")
-    assert refused(one) is ErrorCode.UNSUPPORTED_ASSIGNOR
-
-
-def test_a_full_group() -> None:
-    coordinator = ConsumerCoordinator(group_consumer_max_size="1")
-    one = Consumer(coordinator, "one", instance="i")
-    one.join()
-    assert refused(Consumer(coordinator, "two")) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    one.join()
-    one.leave(for_now=True)
-    Consumer(coordinator, "three", instance="i").join()
-
-
-# Static members
-
-
-def test_a_static_member_comes_back_to_what_it_had() -> None:
-    coordinator = ConsumerCoordinator()
-    one = Consumer(coordinator, "one", instance="i1")
-    two = Consumer(coordinator, "two", instance="i2")
-    one.join()
-    two.join()
-    settle(one, two)
-    had, epoch = two.partitions, two.epoch
-    assert two.leave(for_now=True).member_epoch == -2
-    settle(one)
-    assert one.partitions == [0, 1]
-    again = Consumer(coordinator, "two-again", instance="i2")
-    again.join()
-    assert (again.partitions, again.epoch) == (had, epoch)
-    assert coordinator.consumer_group.epoch == epoch  # Nobody else noticed.
-    coordinator.check_replay()
-    assert refused(two, two.request(epoch=epoch)) is ErrorCode.FENCED_INSTANCE_ID
-    assert refused(two, two.request(epoch=-1)) is ErrorCode.FENCED_INSTANCE_ID
-
-
-def test_an_instance_in_use_is_not_taken() -> None:
-    coordinator = ConsumerCoordinator()
-    Consumer(coordinator, "one", instance="i").join()
-    assert refused(Consumer(coordinator, "two", instance="i")) is ErrorCode.UNRELEASED_INSTANCE_ID
-    stranger = Consumer(coordinator, "two", instance="j")
-    assert refused(stranger, stranger.request(epoch=1)) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_static_member_that_stays_away_is_removed() -> None:
-    coordinator = ConsumerCoordinator()
-    one = Consumer(coordinator, "one", instance="i1")
-    two = Consumer(coordinator, "two", instance="i2")
-    one.join()
-    two.join()
-    settle(one, two)
-    two.leave(for_now=True)
-    coordinator.pass_time(SESSION_MS - 1)
-    one.beat()
-    assert one.partitions == [0, 1]
-    coordinator.pass_time(1)
-    one.beat()
-    assert one.partitions == [0, 1, 2, 3]
-
-
-# Time
-
-
-def test_a_silent_member_is_removed() -> None:
-    coordinator, one, two = two_members()
-    coordinator.pass_time(SESSION_MS - 1)
-    one.beat()
-    coordinator.pass_time(1)
-    assert list(coordinator.consumer_group.members) == ["one"]
-    assert refused(two) is ErrorCode.UNKNOWN_MEMBER_ID
-    one.beat()
-    assert one.partitions == [0, 1, 2, 3]
-
-
-def test_a_group_may_be_set_to_other_times() -> None:
-    coordinator = ConsumerCoordinator()
-    own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
-    coordinator.image = coordinator.image._replace(group_configs={GROUP: own, "other": {}})
-    one = Consumer(coordinator, "one")
-    assert one.join().heartbeat_interval_ms == 7_000
-    coordinator.pass_time(49_999)
-    assert list(coordinator.consumer_group.members) == ["one"]
-    coordinator.pass_time(1)
-    assert not coordinator.consumer_group.members
-
-
-def test_who_does_not_give_up_in_time_is_removed() -> None:
-    coordinator = ConsumerCoordinator()
-    one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
-    one.join()
-    two.join()
-    told = one.send()
-    assert told.member_epoch == 2
-    for _ in range(REBALANCE_MS // 10_000):
-        coordinator.pass_time(9_999)
-        one.send()  # It reports that it still owns everything.
-        two.beat()
-    assert two.partitions == []
-    coordinator.pass_time(10_000)
-    two.beat()
-    assert two.partitions == [0, 1, 2, 3]
-
-
-def test_who_gives_up_in_time_stays() -> None:
-    coordinator, one, two = two_members()
-    coordinator.set_topics(t=2)
-    settle(one, two)
-    for _ in range(20):
-        coordinator.pass_time(10_000)
-        settle(one, two)
-    assert list(coordinator.consumer_group.members) == ["one", "two"]
-
-
-def test_deadlines_begin_anew_at_a_new_coordinator() -> None:
-    coordinator = ConsumerCoordinator()
-    one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
-    one.join()
-    two.join()
-    one.send()
-    coordinator.restart()
-    kinds = {key[1:] for key in coordinator.deadlines if key[0] == "consumer"}  # type: ignore[index]
-    assert kinds == {
-        ("session", GROUP, "one"),
-        ("session", GROUP, "two"),
-        ("rebalance", GROUP, "one"),
-    }
-
-
-# Offsets and administration
-
-
-def test_commits_need_an_epoch_in_which_the_partition_was_the_members() -> None:
-    coordinator = ConsumerCoordinator()
-    one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
-    one.join()
-    two.join()
-    settle(one, two)
-    kept, lost = TopicPartition("t", 0), TopicPartition("t", 3)
-
-    def commit(member_id: str, epoch: int, partition: TopicPartition) -> ErrorCode:
-        (error,) = coordinator.commit(
-            7, partition=partition, member_id=member_id, generation_id=epoch
-        )
-        return error
-
-    assert commit("one", 3, kept) is ErrorCode.NONE
-    assert commit("one", 2, kept) is ErrorCode.NONE  # It had it in epoch 2 already.
-    assert commit("one", 2, lost) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("two", 2, lost) is ErrorCode.STALE_MEMBER_EPOCH  # It got it in epoch 3.
-    assert commit("two", 3, lost) is ErrorCode.NONE
-
-
-def test_commits_and_fetches_that_are_refused() -> None:
-    coordinator, one, _ = two_members()
-    group = coordinator.consumer_group
-
-    def refusal(member_id: str, epoch: int) -> ErrorCode:
-        return coordinator.refusal(coordinator.commit_command(member_id, epoch))
-
-    assert refusal("stranger", 2) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert refusal("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert refusal("one", 4) is ErrorCode.STALE_MEMBER_EPOCH
-    group.check_fetch(None, -1)
-    group.check_fetch("one", one.epoch)
-    assert coordinator.refusal(coordinator.fetch_command("one", 1)) is ErrorCode.STALE_MEMBER_EPOCH
-    assert coordinator.refusal(coordinator.fetch_command("x", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_an_empty_group_can_be_deleted_and_one_with_members_not() -> None:
-    coordinator = ConsumerCoordinator()
-    one = Consumer(coordinator, "one", pattern="t.*")
-    one.join()
-    assert coordinator.refusal(DeleteGroup(GROUP)) is ErrorCode.NON_EMPTY_GROUP
-    one.leave()
-    coordinator.commit(3)
-    coordinator.ask(DeleteGroup(GROUP))
-    assert GROUP not in coordinator.machine.groups
-    assert GROUP not in coordinator.replayed().groups
-    assert not coordinator.fetch()
-
-
-def test_a_group_is_described_and_listed() -> None:
-    coordinator, one, _ = two_members()
-    described = coordinator.ask(DescribeConsumerGroup(GROUP)).answer(ConsumerGroupDescription)
-    assert described[:5] == (GROUP, "Stable", 3, 3, "uniform")
-    assert [each.member.member_id for each in described.members] == ["one", "two"]
-    assert described.members[0].target == one.owned
-    (listing,) = coordinator.machine.listings(types=["Consumer"], states=["stable"])
-    assert listing == (GROUP, "consumer", "Stable", "consumer")
-    assert coordinator.refusal(DescribeConsumerGroup("?")) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # Many at once
