@@ -109,7 +109,7 @@ class Coordinators:
             return str(randomness.uuid())
 
         consumer_groups = ConsumerGroups(
-            settings, new_identifier, has_access_rules=bool(settings.authorizer_class_name)
+            settings, new_identifier, has_authorizer=bool(settings.authorizer_class_name)
         )
         return GroupMachine(settings, new_identifier, (consumer_groups,), self._max_batch_bytes)
 

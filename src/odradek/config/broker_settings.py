@@ -95,9 +95,11 @@ class BrokerSettings(
 
     def with_id(self, node_id: int) -> "BrokerSettings":
         """Returns the same settings for a broker that has got its id from the store."""
-        named = {"node.id", *BrokerSettings.node_id.aliases}
-        kept = {name: text for name, text in self.layers.static.items() if name not in named}
-        static = {**kept, "node.id": str(node_id)}
+        id_names = {"node.id", *BrokerSettings.node_id.aliases}
+        other_settings = {
+            name: text for name, text in self.layers.static.items() if name not in id_names
+        }
+        static = {**other_settings, "node.id": str(node_id)}
         return BrokerSettings(
             Layers(static, self.layers.dynamic_default, self.layers.dynamic_broker)
         )
@@ -213,13 +215,13 @@ def _alias(static: Mapping[str, str]) -> Mapping[str, str]:
 
 def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Returns the settings without effect that are not set to their default, with reasons."""
-    found = []
+    reasons = []
     for name, text in sorted(given.items()):
         setting = BROKER_DECLARED.get(name)
         why = reason(name, setting)
         if why is not None and not is_default(name, text, setting):
-            found.append((name, why))
-    return tuple(found)
+            reasons.append((name, why))
+    return tuple(reasons)
 
 
 def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str]:

@@ -69,13 +69,13 @@ def describe_broker(
     settings: BrokerSettings, names: Iterable[str] | None = None
 ) -> list[Description]:
     """Returns the settings of a broker, with hidden values also unknown ones that were set."""
-    known = {**BROKER_DECLARED, **dict.fromkeys(_set_names(settings))}
+    settings_by_name = {**BROKER_DECLARED, **dict.fromkeys(_set_names(settings))}
     for setting in BROKER_DECLARED.values():
-        known.update(dict.fromkeys(setting.aliases, setting))
-    wanted_names = known if names is None else set(names)
+        settings_by_name.update(dict.fromkeys(setting.aliases, setting))
+    wanted_names = settings_by_name if names is None else set(names)
     return [
         _describe_broker_setting(settings, name, broker_setting(name))
-        for name in known
+        for name in settings_by_name
         if name in wanted_names
     ]
 
@@ -124,7 +124,7 @@ _SAME_VALUE = {
 def _synonyms(settings: BrokerSettings, names: tuple[str, ...]) -> tuple[SynonymDescription, ...]:
     """Returns what was set under these names, and their defaults; the first one is used."""
     layers = settings.layers
-    found = []
+    synonyms = []
     for source, layer in (
         (Source.DYNAMIC_BROKER, layers.dynamic_broker),
         (Source.DYNAMIC_DEFAULT_BROKER, layers.dynamic_default),
@@ -132,13 +132,13 @@ def _synonyms(settings: BrokerSettings, names: tuple[str, ...]) -> tuple[Synonym
     ):
         for name in names:
             if name in layer:
-                found.append(SynonymDescription(name, _shown(name, layer[name]), source))
+                synonyms.append(SynonymDescription(name, _shown(name, layer[name]), source))
     for name in names:
         setting = BROKER_DECLARED.get(name)
         if setting is not None and setting.default is not None:
             text = setting.text(setting.default)
-            found.append(SynonymDescription(name, text, Source.DEFAULT))
-    return tuple(found)
+            synonyms.append(SynonymDescription(name, text, Source.DEFAULT))
+    return tuple(synonyms)
 
 
 def _shown(name: str, text: str) -> str | None:
@@ -202,10 +202,10 @@ def alter(
         if setting is None or setting.kind is not Kind.LIST:
             raise InvalidSetting(name, text, "only a list can be appended to or subtracted from")
         old = parse_list(altered.get(name, setting.text(setting.default) or ""))
-        named = parse_list(text)
+        values = parse_list(text)
         if operation is ConfigOperation.APPEND:
-            new = (*old, *(value for value in named if value not in old))
+            new = (*old, *(value for value in values if value not in old))
         else:
-            new = tuple(value for value in old if value not in named)
+            new = tuple(value for value in old if value not in values)
         altered[name] = ",".join(new)
     return altered

@@ -26,8 +26,8 @@ _SETTING = "setting"
 
 def option(setting: Setting[T]) -> T:
     """Makes a declared setting a field of a `ProgramSettings` class."""
-    made: T = field(default=setting.default, metadata={_SETTING: setting})
-    return made
+    option_field: T = field(default=setting.default, metadata={_SETTING: setting})
+    return option_field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,8 @@ class ProgramSettings:
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> Self:
         """From keyword arguments; an unknown name is a mistake in a program, so it raises."""
-        known = {item.name for item in fields(cls)}
-        if unknown := sorted(name for name in options if name not in known):
+        field_names = {item.name for item in fields(cls)}
+        if unknown := sorted(name for name in options if name not in field_names):
             hint = cls.hint(unknown[0].replace("_", ".")).replace(".", "_")
             raise cls.error_class(
                 f"unknown setting {', '.join(unknown)}: see {cls.__name__} for the names{hint}"

@@ -95,12 +95,12 @@ _PREFIXES: Final = {
 
 
 def _undeclared() -> dict[str, tuple[str | None, str]]:
-    found: dict[str, tuple[str | None, str]] = {}
+    defaults_and_reasons: dict[str, tuple[str | None, str]] = {}
     for why, names in _REASONS.items():
         for word in names.split():
             name, _, default = word.partition("=")
-            found[name] = (default or None, why)
-    return found
+            defaults_and_reasons[name] = (default or None, why)
+    return defaults_and_reasons
 
 
 # Name: (default, reason).

@@ -351,16 +351,16 @@ class GroupMachine:
         groups = self._some_groups(start)
         records: list[LogRecord] = []
         subjects: list[Hashable] = []
-        removed = 0
+        removed_groups = 0
         for group in groups:
             offset_tombstones, group_tombstones = self._unused(group, now)
             if offset_tombstones or group_tombstones:
                 records += (*offset_tombstones, *group_tombstones)
                 subjects += _all_subjects(group.group_id)
-            removed += bool(group_tombstones)
+            removed_groups += bool(group_tombstones)
         if start + len(groups) < len(self.groups):
             # The positions of the next groups fall by the number of groups that are removed.
-            next_start = start + len(groups) - removed
+            next_start = start + len(groups) - removed_groups
             deadline = Deadline((RETENTION, next_start), _YIELD_MS)
         else:
             interval_ms = self._settings.offsets_retention_check_interval_ms

@@ -79,24 +79,24 @@ class Offsets:
     def fetch(self, query: FetchOffsets) -> list[FetchedOffset]:
         offsets = self.of(query.group_id)
         if query.partitions is None:
-            asked = [(partition, NO_TOPIC_ID) for partition in offsets]
+            requested = [(partition, NO_TOPIC_ID) for partition in offsets]
         else:
-            asked = [(partition, topic_id) for partition, topic_id in query.partitions]
+            requested = [(partition, topic_id) for partition, topic_id in query.partitions]
         stable_only = query.require_stable and self.has_open_transaction(query.group_id)
         answers = []
-        for partition, topic_id in asked:
-            found = offsets.get(partition)
+        for partition, topic_id in requested:
+            committed = offsets.get(partition)
             if stable_only and self.is_pending(query.group_id, partition):
                 answer = FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            elif found is None or _is_of_other_topic(found, topic_id):
+            elif committed is None or _is_of_other_topic(committed, topic_id):
                 answer = FetchedOffset(partition)
             else:
                 answer = FetchedOffset(
                     partition,
-                    found.offset,
-                    found.leader_epoch,
-                    found.metadata,
-                    topic_id=found.topic_id,
+                    committed.offset,
+                    committed.leader_epoch,
+                    committed.metadata,
+                    topic_id=committed.topic_id,
                 )
             answers.append(answer)
         return answers
@@ -140,14 +140,14 @@ class Offsets:
 
     def groups_with(self, topics: frozenset[str]) -> dict[str, list[TopicPartition]]:
         """Returns the partitions of these topics with offsets, committed or pending, by group."""
-        found = {}
+        partitions_by_group = {}
         for group_id in dict.fromkeys((*self.committed, *self._open)):
             partitions = [
                 partition for partition in self.known(group_id) if partition.topic in topics
             ]
             if partitions:
-                found[group_id] = partitions
-        return found
+                partitions_by_group[group_id] = partitions
+        return partitions_by_group
 
     # Changes
 

@@ -186,8 +186,8 @@ class MetadataCache:
                 paths += [partition_state_path(topic, partition) for partition in partitions]
         paths += [broker_path(broker) for broker in affected.brokers]
         paths += affected.singles
-        found = await self._store.read_each(paths) if paths else []
-        nodes.update((path, node) for path, node in zip(paths, found, strict=True) if node)
+        affected_nodes = await self._store.read_each(paths) if paths else []
+        nodes.update((path, node) for path, node in zip(paths, affected_nodes, strict=True) if node)
         return nodes
 
     async def _built(self, nodes: dict[str, Node], build: Callable[[], Steps[T]]) -> T:

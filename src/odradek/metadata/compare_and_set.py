@@ -198,8 +198,12 @@ async def _replacement(
 ) -> list[Operation]:
     if node is not None:
         return [Set(path, value, node.version)]
-    found = await cache.store.read_each(parents) if parents else []
-    missing = [parent for parent, there in zip(parents, found, strict=True) if there is None]
+    parent_nodes = await cache.store.read_each(parents) if parents else []
+    missing = [
+        parent
+        for parent, parent_node in zip(parents, parent_nodes, strict=True)
+        if parent_node is None
+    ]
     return [*map(Create, missing), Create(path, value)]
 
 

@@ -179,13 +179,13 @@ class ImageChange(NamedTuple):
         if old is None or old.topic_id != topic.topic_id:
             yield from topic.partitions
             return
-        known = old.partitions
-        if known is topic.partitions:
+        old_partitions = old.partitions
+        if old_partitions is topic.partitions:
             return
-        for state, was in zip(topic.partitions, known, strict=False):
+        for state, was in zip(topic.partitions, old_partitions, strict=False):
             if state is not was and state != was:
                 yield state
-        yield from topic.partitions[len(known) :]
+        yield from topic.partitions[len(old_partitions) :]
 
 
 def difference(before: ClusterImage, after: ClusterImage) -> ImageChange:

@@ -134,15 +134,17 @@ def build_change(
     builder = ImageBuilder(before)
     states = yield from _states_in(nodes)
     for topic, partitions in affected.topics.items():
-        found = states.get(topic, {})
+        states_by_partition = states.get(topic, {})
         if partitions is None or topic not in before.topics:
             node, config = nodes.get(topic_path(topic)), nodes.get(topic_config_path(topic))
             built = None
             if node is not None:
-                built = yield from _topic(topic, node, found, config, nodes)
+                built = yield from _topic(topic, node, states_by_partition, config, nodes)
             builder.set_topic(topic, built)
         else:
-            builder.set_partitions(topic, {each: found.get(each) for each in partitions})
+            builder.set_partitions(
+                topic, {partition: states_by_partition.get(partition) for partition in partitions}
+            )
             yield
     for broker in affected.brokers:
         builder.set_broker(broker, nodes.get(f"{BROKER_IDS}/{broker}"))

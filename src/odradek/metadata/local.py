@@ -71,10 +71,10 @@ class LocalSession:
     def watch(self) -> Watch:
         return self.watch_with(None)
 
-    def watch_with(self, on_note: Callable[[], None] | None) -> PathWatch:
-        """Returns a watch that calls `on_note` whenever it has new paths."""
+    def watch_with(self, on_changes: Callable[[], None] | None) -> PathWatch:
+        """Returns a watch that calls `on_changes` whenever it has new paths."""
         self._session.require_open()
-        return self._watches.add(PathWatch(on_note))
+        return self._watches.add(PathWatch(on_changes))
 
     async def close(self) -> None:
         self.end()
@@ -92,10 +92,10 @@ class LocalSession:
         self._watches.expire()
 
     def _notice(self, paths: Iterable[str]) -> None:
-        self._watches.note(paths)
+        self._watches.add_changes(paths)
 
     def renew(self) -> None:
         """Expires the session, with its ephemeral nodes, and begins the next one."""
         self._backend.end_session(self.session_id)
         self._session.begin(self._tree.begin_session())
-        self._watches.note([EVERYTHING])
+        self._watches.add_changes([EVERYTHING])

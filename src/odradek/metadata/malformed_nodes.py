@@ -37,33 +37,33 @@ def is_needed_to_start(path: str) -> bool:
 
 
 def _last_known(path: str, image: ClusterImage) -> bytes | None:
-    known: bytes | None = None
+    value: bytes | None = None
     match path.split("/")[1:]:
         case ["controller"] if image.controller_id != NO_LEADER:
-            known = Controller(image.controller_id).encode()
+            value = Controller(image.controller_id).encode()
         case ["controller_epoch"]:
-            known = encode_controller_epoch(image.controller_epoch)
+            value = encode_controller_epoch(image.controller_epoch)
         case ["cluster", "id"]:
-            known = ClusterId(image.cluster_id).encode()
+            value = ClusterId(image.cluster_id).encode()
         case ["brokers", "ids", name] if int(name) in image.brokers:
             broker = image.brokers[int(name)]
-            known = BrokerRegistration(
+            value = BrokerRegistration(
                 broker.listeners, broker.security_protocols, broker.rack, epoch=broker.epoch
             ).encode()
         case ["brokers", "topics", name] if name in image.topics:
-            known = _assignment(image.topics[name]).encode()
+            value = _assignment(image.topics[name]).encode()
         case ["brokers", "topics", name, "partitions", index, "state"]:
             partition = image.partition(name, int(index))
-            known = None if partition is None else _state(partition)
+            value = None if partition is None else _state(partition)
         case ["config", "topics", name] if name in image.topics:
-            known = ConfigOverrides(image.topic_overrides(name)).encode()
+            value = ConfigOverrides(image.topic_overrides(name)).encode()
         case ["config", "brokers", name] if name in image.broker_configs:
-            known = ConfigOverrides(image.broker_configs[name]).encode()
+            value = ConfigOverrides(image.broker_configs[name]).encode()
         case ["kafka-acl" | "kafka-acl-extended", *_]:
             resource = acl_nodes.resource_of(path)
             if resource is not None and resource in image.acls:
-                known = acl_nodes.encode_entries(image.acls[resource])
-    return known
+                value = acl_nodes.encode_entries(image.acls[resource])
+    return value
 
 
 def _assignment(topic: TopicImage) -> TopicAssignment:

@@ -202,7 +202,7 @@ class MemorySession(LocalSession):
         self._stop_timers()
         self._catch_up()
         if self._tree.is_alive(self.session_id):
-            self._watches.note([EVERYTHING])
+            self._watches.add_changes([EVERYTHING])
         else:
             self.renew()
 
@@ -229,7 +229,7 @@ class MemorySession(LocalSession):
             return
         delay_s = self._faults.notification_delay_s()
         if not delay_s and self._delivery is None:
-            self._watches.note(paths)
+            self._watches.add_changes(paths)
             return
         self._late.update(dict.fromkeys(paths))
         if self._delivery is None:
@@ -242,7 +242,7 @@ class MemorySession(LocalSession):
         self._delivery = None
         late, self._late = self._late, {}
         if self._cut_at is None:
-            self._watches.note(late)
+            self._watches.add_changes(late)
 
     def _catch_up(self) -> None:
         """Lets the broker see every change so far."""
@@ -254,13 +254,13 @@ class MemorySession(LocalSession):
         unseen, self._unseen = self._unseen, []
         for changes in unseen:
             self._view.apply(changes)
-            self._watches.note(changes)
+            self._watches.add_changes(changes)
 
     def _lose_reply(self) -> None:
         # A broker that reconnects may have missed notifications, and sees all changes so far.
         self._catch_up()
         if self._cut_at is None:
-            self._watches.note([EVERYTHING])
+            self._watches.add_changes([EVERYTHING])
         raise OutcomeUnknown
 
     def _require_connection(self) -> None:

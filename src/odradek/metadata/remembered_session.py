@@ -30,7 +30,7 @@ class RememberedSession:
         self._disk = disk
         self._path = path
 
-    def note(self, key: SessionKey) -> None:
+    def save(self, key: SessionKey) -> None:
         """Stores the session; blocks. If that fails, the next run waits for the session timeout."""
         text = json.dumps({"session": key.session_id, "password": key.password.hex()})
         try:

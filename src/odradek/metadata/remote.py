@@ -180,7 +180,7 @@ class SocketStore:
         self._alive_until_s = greeted_s + self._timeout_s
         self._connection = connection
         self._session.begin(session_id)
-        self._watches.note([EVERYTHING])
+        self._watches.add_changes([EVERYTHING])
         self._was_open.set()
 
     async def _open_connection(self, connection: asyncio.Protocol) -> None:
@@ -244,7 +244,7 @@ class _Connection(asyncio.Protocol):
         self._unanswered_pings = 0
         if self.is_silent:
             self.is_silent = False
-            self._watches.note([EVERYTHING])
+            self._watches.add_changes([EVERYTHING])
         try:
             for message in self._reader.feed(data):
                 self._take(message)
@@ -309,7 +309,7 @@ class _Connection(asyncio.Protocol):
         request, kind, *content = message
         if request == 0:
             if kind == wire.CHANGED:
-                self._watches.note(content[0])
+                self._watches.add_changes(content[0])
             elif kind == wire.EXPIRED:
                 self.is_expired = True
             return

@@ -61,15 +61,15 @@ class Tree:
         return sorted(child.rpartition("/")[2] for child in self._below.get(path, ()))
 
     def read_tree(self, prefix: str) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         if prefix in self.nodes:
-            self._collect(prefix, found)
-        return found
+            self._collect(prefix, nodes)
+        return nodes
 
-    def _collect(self, path: str, found: dict[str, Node]) -> None:
-        found[path] = self.nodes[path]
+    def _collect(self, path: str, nodes: dict[str, Node]) -> None:
+        nodes[path] = self.nodes[path]
         for child in self._below.get(path, ()):
-            self._collect(child, found)
+            self._collect(child, nodes)
 
     # Changing
 

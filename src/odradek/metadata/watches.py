@@ -12,23 +12,23 @@ _MAX_PATHS = 50_000
 class PathWatch:
     """A `Watch`: collects the paths of changed nodes until its reader takes them."""
 
-    __slots__ = ("_changed", "_on_note", "_wakened", "closed")
+    __slots__ = ("_changed", "_on_changes", "_wakened", "closed")
 
-    def __init__(self, on_note: Callable[[], None] | None = None) -> None:
-        self._on_note = on_note
+    def __init__(self, on_changes: Callable[[], None] | None = None) -> None:
+        self._on_changes = on_changes
         self._changed: dict[str, None] = {}
         self._wakened = asyncio.Event()
         self.closed = False
 
-    def note(self, paths: Iterable[str]) -> None:
+    def add_changes(self, paths: Iterable[str]) -> None:
         if self.closed:
             return
         self._changed.update(dict.fromkeys(paths))
         if len(self._changed) > _MAX_PATHS:
             self._changed = {EVERYTHING: None}
         self._wakened.set()
-        if self._on_note is not None:
-            self._on_note()
+        if self._on_changes is not None:
+            self._on_changes()
 
     async def next(self) -> list[str]:
         while not self._changed:
@@ -58,12 +58,12 @@ class Watches:
 
     def add(self, watch: PathWatch) -> PathWatch:
         # Watches that their readers have closed are dropped here.
-        self._all = [*(known for known in self._all if not known.closed), watch]
+        self._all = [*(open_watch for open_watch in self._all if not open_watch.closed), watch]
         return watch
 
-    def note(self, paths: Iterable[str]) -> None:
+    def add_changes(self, paths: Iterable[str]) -> None:
         for watch in self._all:
-            watch.note(paths)
+            watch.add_changes(paths)
 
     def expire(self) -> None:
         """Closes all watches."""

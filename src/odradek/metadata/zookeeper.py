@@ -158,7 +158,7 @@ class ZookeeperStore:
     async def _remember_session(self) -> None:
         key = self._zookeeper.session_key
         if self._remembered is not None and key is not None:
-            await self._world.workers.run_blocking(partial(self._remembered.note, key))
+            await self._world.workers.run_blocking(partial(self._remembered.save, key))
             self._noted_session = key.session_id
 
     # Reading
@@ -179,13 +179,13 @@ class ZookeeperStore:
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
         await self._require_connection()
-        found: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         level = [prefix]
         while level:
             parents = []
             for path, (node, children) in zip(level, await self._read_nodes(level), strict=True):
                 if node is not None:
-                    found[path] = node
+                    nodes[path] = node
                     if children:
                         parents.append(path)
             level = [
@@ -193,18 +193,18 @@ class ZookeeperStore:
                 for parent, names in zip(parents, await self._list_nodes(parents), strict=True)
                 for name in names
             ]
-        return found
+        return nodes
 
     async def _read_nodes(self, paths: Sequence[str]) -> list[tuple[Node | None, int]]:
         """Returns each node, and how many children it has."""
         return [
             (None, 0)
-            if found is None
+            if node is None
             else (
-                Node(found[0], found[1].version, found[1].czxid, found[1].ephemeralOwner),
-                found[1].numChildren,
+                Node(node[0], node[1].version, node[1].czxid, node[1].ephemeralOwner),
+                node[1].numChildren,
             )
-            for found in await self._in_batches(self._zookeeper.read_nodes, paths)
+            for node in await self._in_batches(self._zookeeper.read_nodes, paths)
         ]
 
     async def _list_nodes(self, paths: Sequence[str]) -> list[list[str]]:
@@ -363,7 +363,7 @@ class ZookeeperStore:
         self._note_answer(sent_s)
         self._is_available = True
         self._session.begin(zookeeper.session_id)
-        self._watches.note([EVERYTHING])
+        self._watches.add_changes([EVERYTHING])
         self._was_available.set()
 
     async def _send_heartbeats(self) -> None:
@@ -387,7 +387,7 @@ class ZookeeperStore:
 
     def _note_changes(self, paths: Iterable[str]) -> None:
         start = len(self._chroot)
-        self._watches.note(
+        self._watches.add_changes(
             path[start:] or "/" for path in paths if start or not path.startswith(_ITS_OWN)
         )
 

@@ -71,18 +71,18 @@ class AclIndex:
     def decide(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> Decision:
-        found = Decision(Ruling.UNREGULATED)
+        decision = Decision(Ruling.UNREGULATED)
         for resource, entries in self._about(kind, name):
             for entry in entries:
                 if not _concerns(entry, principal, host, operation):
                     continue
                 if entry.permission is Permission.DENY:
                     return Decision(Ruling.DENIED, resource, entry)
-                if found.ruling is not Ruling.ALLOWED:
-                    found = Decision(Ruling.ALLOWED, resource, entry)
-            if found.ruling is Ruling.UNREGULATED:
-                found = Decision(Ruling.DENIED)
-        return found
+                if decision.ruling is not Ruling.ALLOWED:
+                    decision = Decision(Ruling.ALLOWED, resource, entry)
+            if decision.ruling is Ruling.UNREGULATED:
+                decision = Decision(Ruling.DENIED)
+        return decision
 
     def allows_any(
         self, principal: str, host: str, operation: Operation, kind: ResourceType

@@ -137,14 +137,14 @@ def load_authorizer(settings: BrokerSettings) -> Authorizer | None:
             SETTING, name, f"write module:Class for one in Python, or {_KAFKAS_NAMES[0]}"
         )
     try:
-        found = getattr(import_module(module), class_name)
+        authorizer_class = getattr(import_module(module), class_name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidSetting(SETTING, name, f"it cannot be imported: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Authorizer)):
+    if not (isinstance(authorizer_class, type) and issubclass(authorizer_class, Authorizer)):
         raise InvalidSetting(
             SETTING, name, "it is not a subclass of odradek.security.authorizer.Authorizer"
         )
-    return found(settings)
+    return authorizer_class(settings)
 
 
 def _super_users(text: str) -> frozenset[Principal]:

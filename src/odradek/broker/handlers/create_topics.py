@@ -39,10 +39,10 @@ async def handle(
         allowed, denied = context.split_authorized(
             Operation.CREATE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
         )
-    named = Counter(topic.name for topic in allowed)
+    counts_by_name = Counter(topic.name for topic in allowed)
     by_name = {topic.name: topic for topic in allowed}
     results = []
-    for name, times in named.items():
+    for name, times in counts_by_name.items():
         result = CreatableTopicResult(name=name, error_message=None)
         results.append(result)
         if not len(results) % _AT_ONCE:

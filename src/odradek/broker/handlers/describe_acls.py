@@ -27,7 +27,7 @@ async def handle(
 ) -> DescribeAclsResponse:
     try:
         services.require_authorizer()
-        found = await services.acls.find(read_filter(request))
+        entries_by_resource = await services.acls.find(read_filter(request))
     except ApiError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     return DescribeAclsResponse(
@@ -47,7 +47,7 @@ async def handle(
                     for entry in entries
                 ],
             )
-            for resource, entries in found.items()
+            for resource, entries in entries_by_resource.items()
         ],
     )
 

@@ -38,12 +38,12 @@ async def handle(
     if request.topic_partitions is None:
         partitions = [topic_partition for topic_partition, _ in partitions_of(image, image.topics)]
     else:
-        named = (
+        requested = (
             TopicPartition(topic.topic, index)
             for topic in request.topic_partitions
             for index in topic.partitions
         )
-        partitions = list(dict.fromkeys(named))
+        partitions = list(dict.fromkeys(requested))
     try:
         if request.election_type == _PREFERRED:
             results = await elect_preferred(services.images.cache, partitions)

@@ -29,17 +29,17 @@ def handle(
     if not types <= set(ConfigResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = services.images.image
-    found = []
+    resources = []
     if ConfigResourceType.TOPIC in types:
-        found += [(ConfigResourceType.TOPIC, name) for name in sorted(image.topics)]
+        resources += [(ConfigResourceType.TOPIC, name) for name in sorted(image.topics)]
     for kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         if kind in types:
-            found += [(kind, str(broker)) for broker in image.brokers]
+            resources += [(kind, str(broker)) for broker in image.brokers]
     if ConfigResourceType.GROUP in types:
-        found += [(ConfigResourceType.GROUP, name) for name in sorted(image.group_configs)]
+        resources += [(ConfigResourceType.GROUP, name) for name in sorted(image.group_configs)]
     return ListConfigResourcesResponse(
         config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind) for kind, name in found
+            ConfigResource(resource_name=name, resource_type=kind) for kind, name in resources
         ]
     )
 

@@ -36,7 +36,7 @@ def handle(
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     now_ms = services.world.clock.now_ms()
     try:
-        found = [
+        transactions = [
             transaction for transaction in _all(services) if _matches(transaction, request, now_ms)
         ]
     except ApiError as error:
@@ -44,10 +44,14 @@ def handle(
     if request.transactional_id_pattern:
         try:
             pattern = compile_pattern(request.transactional_id_pattern)
-            matching = pattern.matching(transaction.transactional_id for transaction in found)
+            matching = pattern.matching(
+                transaction.transactional_id for transaction in transactions
+            )
         except InvalidPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        found = [transaction for transaction in found if transaction.transactional_id in matching]
+        transactions = [
+            transaction for transaction in transactions if transaction.transactional_id in matching
+        ]
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _STATES],
         transaction_states=[
@@ -56,7 +60,7 @@ def handle(
                 producer_id=transaction.producer_id,
                 transaction_state=transaction.status.kafka_name,
             )
-            for transaction in found
+            for transaction in transactions
             if context.authorize_without_logging(
                 Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
             )

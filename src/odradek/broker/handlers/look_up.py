@@ -111,15 +111,15 @@ async def _look_up(
                 break
             if not number % _KEYS_AT_ONCE:
                 await asyncio.sleep(0)  # A look-up in an index never awaits.
-            found = await index.look_up(
+            record = await index.look_up(
                 bytes(asked_key.key),
                 end_offset=partition.readable(committed_only).value,
                 committed_only=committed_only,
                 read=read,
             )
-            answer.results.append(_result(found))
-            if found is not None:
-                room.bytes_left -= len(found.record.value or b"") + _size_of(found.record.headers)
+            answer.results.append(_result(record))
+            if record is not None:
+                room.bytes_left -= len(record.record.value or b"") + _size_of(record.record.headers)
         answer.unindexed_bytes = services.key_indexes.looked_up(index)
     except StorageError as error:
         raise ApiError(error.code, str(error)) from error
@@ -132,15 +132,15 @@ def _size_of(headers: list[tuple[str, bytes | None]]) -> int:
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
-def _result(found: FoundRecord | None) -> LookUpResult:
-    if found is None:
+def _result(found_record: FoundRecord | None) -> LookUpResult:
+    if found_record is None:
         return LookUpResult()
-    record = found.record
+    record = found_record.record
     return LookUpResult(
         offset=record.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found_record.leader_epoch,
         timestamp=record.timestamp_ms,
-        timestamp_type=int(found.is_log_append_time),
+        timestamp_type=int(found_record.is_log_append_time),
         value=record.value,
         headers=[LookUpHeader(name=name, value=value) for name, value in record.headers],
     )

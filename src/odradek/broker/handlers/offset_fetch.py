@@ -135,28 +135,30 @@ async def _group(
     """Fetches the offsets of one group, some partitions at a time; other connections are served in
     between."""
     image = services.images.image
-    unknown: list[OffsetFetchResponseTopics] = []
+    unknown_topics: list[OffsetFetchResponseTopics] = []
     partitions: tuple[PartitionToFetch, ...] | None = None
     if group_request.topics is not None:
-        known: list[PartitionToFetch] = []
+        partitions_to_fetch: list[PartitionToFetch] = []
         timeslice = Timeslice.of_running_loop()
         for topic in group_request.topics:
-            if len(known) + len(unknown) > _AT_ONCE and timeslice.is_over():
+            if len(partitions_to_fetch) + len(unknown_topics) > _AT_ONCE and timeslice.is_over():
                 await timeslice.next_turn()
-            found = _find(image, topic, by_id=by_id)
-            if found is None and by_id:
-                refused = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
+            topic_image = _find(image, topic, by_id=by_id)
+            if topic_image is None and by_id:
+                unknown_topic = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
                 async for indexes in timeslice.batches(topic.partition_indexes, _AT_ONCE):
-                    refused.partitions += _error_partitions(indexes, ErrorCode.UNKNOWN_TOPIC_ID)
-                unknown.append(refused)
+                    unknown_topic.partitions += _error_partitions(
+                        indexes, ErrorCode.UNKNOWN_TOPIC_ID
+                    )
+                unknown_topics.append(unknown_topic)
                 continue
-            name = topic.name if found is None else found.name
-            topic_id = NO_TOPIC_ID if found is None else found.topic_id
+            name = topic.name if topic_image is None else topic_image.name
+            topic_id = NO_TOPIC_ID if topic_image is None else topic_image.topic_id
             async for indexes in timeslice.batches(topic.partition_indexes, _AT_ONCE):
-                known += [
+                partitions_to_fetch += [
                     PartitionToFetch(TopicPartition(name, index), topic_id) for index in indexes
                 ]
-        partitions = tuple(known)
+        partitions = tuple(partitions_to_fetch)
     query = FetchOffsets(
         group_request.group_id,
         partitions,
@@ -174,7 +176,9 @@ async def _group(
                     topics.append(answer)
     except ApiError as error:
         return OffsetFetchResponseGroup(group_id=group_request.group_id, error_code=error.code)
-    return OffsetFetchResponseGroup(group_id=group_request.group_id, topics=[*topics, *unknown])
+    return OffsetFetchResponseGroup(
+        group_id=group_request.group_id, topics=[*topics, *unknown_topics]
+    )
 
 
 async def _fetch_in_steps(
@@ -188,10 +192,10 @@ async def _fetch_in_steps(
     while True:
         if requested_partitions is not None and len(requested_partitions) > _AT_ONCE:
             query = replace(query, partitions=requested_partitions[first : first + _AT_ONCE])
-        found = await services.groups.ask(query.group_id, query)
-        for begin in range(0, len(found), _AT_ONCE):
-            yield found[begin : begin + _AT_ONCE]
-            if len(found) >= _AT_ONCE and timeslice.is_over():
+        fetched_offsets = await services.groups.ask(query.group_id, query)
+        for begin in range(0, len(fetched_offsets), _AT_ONCE):
+            yield fetched_offsets[begin : begin + _AT_ONCE]
+            if len(fetched_offsets) >= _AT_ONCE and timeslice.is_over():
                 await timeslice.next_turn()
         first += _AT_ONCE
         if requested_partitions is None or first >= len(requested_partitions):
@@ -205,9 +209,9 @@ def _find(
 
 
 def _by_topic(
-    image: ClusterImage, found: list[FetchedOffset], *, by_id: bool
+    image: ClusterImage, fetched_offsets: list[FetchedOffset], *, by_id: bool
 ) -> Iterable[OffsetFetchResponseTopics]:
-    for name, offsets in groupby(found, lambda offset: offset.partition.topic):
+    for name, offsets in groupby(fetched_offsets, lambda offset: offset.partition.topic):
         topic = image.topics.get(name)
         if by_id and topic is None:
             continue

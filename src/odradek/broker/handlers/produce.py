@@ -453,10 +453,10 @@ def _add_leaders(
     image = services.images.image
     leaders: dict[int, None] = {}
     for topic, answer in refused:
-        known = image.topics.get(topic.name) or image.topics_by_id.get(topic.topic_id)
-        if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or known is None:
+        topic_image = image.topics.get(topic.name) or image.topics_by_id.get(topic.topic_id)
+        if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or topic_image is None:
             continue
-        state = known.partitions[answer.index]
+        state = topic_image.partitions[answer.index]
         leader = image.live_leader(state)
         if leader == NO_LEADER:
             continue  # There is none, or this broker lost its lease: the client has to ask again.

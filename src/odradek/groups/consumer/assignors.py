@@ -68,14 +68,14 @@ def _spread_evenly(subscribers: Subscribers, topics: Topics) -> dict[str, list[T
     min_count, with_one_more = divmod(len(free), len(members))
     owned: dict[str, list[TopicIdPartition]] = {}
     for member in members:
-        kept = list(free & subscribers[member].target)
-        if len(kept) > min_count:
+        retained = list(free & subscribers[member].target)
+        if len(retained) > min_count:
             limit = min_count
             if with_one_more:
                 limit, with_one_more = min_count + 1, with_one_more - 1
-            kept = sorted(kept)[:limit]
-        owned[member] = kept
-        free.difference_update(kept)
+            retained = sorted(retained)[:limit]
+        owned[member] = retained
+        free.difference_update(retained)
     room = {}
     for member in members:
         missing = min_count - len(owned[member])
@@ -134,14 +134,14 @@ def _placed_by_rack(
             by_rack.setdefault(rack, []).append(member)
     if not by_rack:
         return free
-    rest = []
+    unplaced = []
     for partition in free:
-        found = _in_a_rack_of(partition, topics, by_rack, room)
-        if found is None:
-            rest.append(partition)
+        member_in_rack = _in_a_rack_of(partition, topics, by_rack, room)
+        if member_in_rack is None:
+            unplaced.append(partition)
         else:
-            _place(partition, found, owned, room)
-    return rest
+            _place(partition, member_in_rack, owned, room)
+    return unplaced
 
 
 def _in_a_rack_of(

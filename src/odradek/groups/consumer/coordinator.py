@@ -81,11 +81,11 @@ class ConsumerGroups:
         settings: GroupSettings,
         new_identifier: Callable[[], str],
         *,
-        has_access_rules: bool = False,
+        has_authorizer: bool = False,
     ) -> None:
-        """`has_access_rules`: a new topic that matches a pattern is only for members that may
+        """`has_authorizer`: a new topic that matches a pattern is only for members that may
         describe it. The next heartbeat of a member finds out (`refresh_pattern`)."""
-        self._has_access_rules = has_access_rules
+        self._has_authorizer = has_authorizer
         self._settings = settings
         self._new_identifier = new_identifier
         self._classic_members = ClassicMembers(settings, new_identifier)
@@ -227,22 +227,22 @@ class ConsumerGroups:
     ) -> ConsumerDecision:
         """Returns a decision about the group, which is created if this member joins as its
         first."""
-        found = groups.get(heartbeat.group_id)
-        if isinstance(found, ConsumerGroup):
-            return self._decision(found, now)
+        group = groups.get(heartbeat.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._decision(group, now)
         if heartbeat.member_epoch != JOINING_EPOCH:
             raise (
-                _not_found(heartbeat.group_id) if found is None else _wrong_type(heartbeat.group_id)
+                _not_found(heartbeat.group_id) if group is None else _wrong_type(heartbeat.group_id)
             )
         decision = self._decision(ConsumerGroup(heartbeat.group_id), now)
-        if isinstance(found, ClassicGroup):
-            if found.is_empty:
-                decision.records += found.tombstones()
-            elif may_upgrade(found, self._settings):
-                upgrade(decision, found)
+        if isinstance(group, ClassicGroup):
+            if group.is_empty:
+                decision.records += group.tombstones()
+            elif may_upgrade(group, self._settings):
+                upgrade(decision, group)
             else:
                 raise _wrong_type(heartbeat.group_id)
-        elif found is not None:
+        elif group is not None:
             raise _wrong_type(heartbeat.group_id)
         return decision
 
@@ -322,7 +322,7 @@ class ConsumerGroups:
         now: GroupDecisionContext,
     ) -> GroupOutcome:
         outcomes = [
-            self._look_at_topics(group, change.names, now).outcome()
+            self._check_subscribed_topics(group, change.names, now).outcome()
             for group in groups.values()
             if isinstance(group, ConsumerGroup) and group.members
         ]
@@ -334,24 +334,24 @@ class ConsumerGroups:
             log_lines=[line for outcome in changed for line in outcome.log_lines],
         )
 
-    def _look_at_topics(
+    def _check_subscribed_topics(
         self, group: ConsumerGroup, names: frozenset[str], now: GroupDecisionContext
     ) -> ConsumerDecision:
         """Bumps the group epoch if the topics that the group subscribes to have changed. The next
         heartbeat then computes a target assignment."""
         decision = self._decision(group, now)
         is_affected = subscribes_to_any(group, names)
-        for pattern, known in group.patterns.items():
-            if self._has_access_rules:
-                resolved = without_deleted(known, names, decision.image)
+        for pattern, before in group.patterns.items():
+            if self._has_authorizer:
+                resolved = without_deleted(before, names, decision.image)
             else:
-                resolved = resolve_again(pattern, known, names, decision.image, now)
-            if resolved != known:
+                resolved = resolve_again(pattern, before, names, decision.image, now)
+            if resolved != before:
                 decision.put_pattern(pattern, resolved)
                 is_affected = True
         if is_affected:
-            after = metadata_hash(decision.group.subscribed_topics, decision.image)
-            if after != group.metadata_hash:
+            new_hash = metadata_hash(decision.group.subscribed_topics, decision.image)
+            if new_hash != group.metadata_hash:
                 decision.bump_epoch()
         return decision
 
@@ -377,7 +377,7 @@ class ConsumerGroups:
         if not group.members:
             return _NO_CHANGE
         names = frozenset(now.image.topics) | group.subscribed_topics
-        decision = self._look_at_topics(group, names, now)
+        decision = self._check_subscribed_topics(group, names, now)
         for member in group.members.values():
             decision.renew_session(member)
             is_unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS

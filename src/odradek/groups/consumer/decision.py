@@ -150,12 +150,16 @@ class ConsumerDecision:
     def refresh_pattern(self, pattern: str) -> bool:
         """Resolves a stale pattern again, with the permissions of the member that sent the request.
         Returns whether it matches other topics now."""
-        known = self.group.patterns.get(pattern)
-        if self.may_describe is None or known is None or not is_stale(known, self.image, self.now):
+        before = self.group.patterns.get(pattern)
+        if (
+            self.may_describe is None
+            or before is None
+            or not is_stale(before, self.image, self.now)
+        ):
             return False
         resolved = resolve(pattern, self.image, self.now, self.may_describe)
         self.put_pattern(pattern, resolved)
-        return resolved.topics != known.topics
+        return resolved.topics != before.topics
 
     def put_pattern(self, pattern: str, resolved: ResolvedPattern) -> None:
         self._draft().put_pattern(pattern, resolved)
@@ -271,6 +275,6 @@ def known_assignors(settings: GroupSettings) -> list[str]:
 
 
 def assignor_of(group: ConsumerGroup, settings: GroupSettings) -> str:
-    known = known_assignors(settings)
+    assignors = known_assignors(settings)
     preferred = group.preferred_assignor()
-    return preferred if preferred in known else known[0]
+    return preferred if preferred in assignors else assignors[0]

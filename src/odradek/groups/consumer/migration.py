@@ -151,9 +151,11 @@ def owned_partitions(
     """Returns the partitions by topic id, without those of topics that no longer exist."""
     partitions: set[TopicIdPartition] = set()
     for topic in topics:
-        known = image.topics.get(topic.topic)
-        if known is not None:
-            partitions.update(TopicIdPartition(known.topic_id, index) for index in topic.partitions)
+        topic_image = image.topics.get(topic.topic)
+        if topic_image is not None:
+            partitions.update(
+                TopicIdPartition(topic_image.topic_id, index) for index in topic.partitions
+            )
     return frozenset(partitions)
 
 
@@ -230,20 +232,20 @@ def _downgrade(
     )
     for member in members:
         if member.profile.classic is not None:
-            known = classic.members[member.member_id]
-            classic.members[member.member_id] = known._replace(
+            former_member = classic.members[member.member_id]
+            classic.members[member.member_id] = former_member._replace(
                 protocols=member.profile.classic.protocols,
                 awaiting_join=(waiting or {}).get(member.member_id),
             )
     for member_id in group.members:
         for kind in (SESSION, REBALANCE, JOIN, SYNC):
             decision.set_deadline(kind, member_id, None)
-    after = ClassicDecision(classic, decision.settings, decision.now)
-    after.records += [*group.tombstones(), classic.record()]
+    classic_decision = ClassicDecision(classic, decision.settings, decision.now)
+    classic_decision.records += [*group.tombstones(), classic.record()]
     for classic_member in classic.members.values():
-        after.renew_session(classic_member)
-    after.rebalance(f"no member uses the consumer protocol any more: {why}")
-    outcome = after.outcome()
+        classic_decision.renew_session(classic_member)
+    classic_decision.rebalance(f"no member uses the consumer protocol any more: {why}")
+    outcome = classic_decision.outcome()
     decision.records += outcome.records
     decision.events += outcome.events
     decision.replies += outcome.replies

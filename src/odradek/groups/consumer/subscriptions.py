@@ -78,37 +78,43 @@ def resolve(
     return ResolvedPattern(topics, image.number, now.wall_ms)
 
 
-def is_stale(known: ResolvedPattern, image: ClusterImage, now: GroupDecisionContext) -> bool:
+def is_stale(resolved: ResolvedPattern, image: ClusterImage, now: GroupDecisionContext) -> bool:
     """Returns whether the pattern has to be resolved again because permissions may have changed:
     the cluster has changed since, or a long time has passed. The intervals are Kafka's."""
-    age_ms = now.wall_ms - known.timestamp_ms
-    if known.version != image.number:
+    age_ms = now.wall_ms - resolved.timestamp_ms
+    if resolved.version != image.number:
         return not 0 <= age_ms < _MIN_REFRESH_INTERVAL_MS
     return not 0 <= age_ms < _MAX_REFRESH_INTERVAL_MS
 
 
 def without_deleted(
-    known: ResolvedPattern, names: Iterable[str], image: ClusterImage
+    resolved: ResolvedPattern, names: Iterable[str], image: ClusterImage
 ) -> ResolvedPattern:
-    """Returns `known` without those of the topics that were deleted. It is as stale as before."""
-    return known._replace(topics=known.topics - (frozenset(names) - image.topics.keys()))
+    """Returns `resolved` without the topics that were deleted. It is as stale as before."""
+    return resolved._replace(topics=resolved.topics - (frozenset(names) - image.topics.keys()))
 
 
 def resolve_again(
     pattern: str,
-    known: ResolvedPattern,
+    resolved: ResolvedPattern,
     names: Iterable[str],
     image: ClusterImage,
     now: GroupDecisionContext,
 ) -> ResolvedPattern:
-    """Returns `known` after topics of these names were created or deleted."""
+    """Returns `resolved` after topics of these names were created or deleted."""
     changed = frozenset(names)
     try:
         matching = compile_pattern(pattern).matching(changed & image.topics.keys())
     except InvalidPattern:
-        return known  # Another coordinator accepted the expression: its members keep their topics.
-    topics = (known.topics - changed) | matching
-    return known if topics == known.topics else ResolvedPattern(topics, image.number, now.wall_ms)
+        return (
+            resolved  # Another coordinator accepted the expression: its members keep their topics.
+        )
+    topics = (resolved.topics - changed) | matching
+    return (
+        resolved
+        if topics == resolved.topics
+        else ResolvedPattern(topics, image.number, now.wall_ms)
+    )
 
 
 def subscribes_to_any(group: ConsumerGroup, names: frozenset[str]) -> bool:

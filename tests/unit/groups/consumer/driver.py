@@ -56,7 +56,7 @@ def image_of(
 
 
 class ConsumerCoordinator(Coordinator):
-    has_access_rules = False
+    has_authorizer = False
 
     def __init__(self, topics: dict[str, int] | None = None, **properties: str) -> None:
         named = {name.replace("_", "."): value for name, value in properties.items()}
@@ -67,7 +67,7 @@ class ConsumerCoordinator(Coordinator):
         kind = ConsumerGroups(
             BrokerSettings.from_properties(named),
             self._make_id,
-            has_access_rules=self.has_access_rules,
+            has_authorizer=self.has_authorizer,
         )
         super().__init__(plugins=(kind,), **properties)
         self.image = image_of(self.topics)
@@ -130,7 +130,7 @@ def is_same(one: ConsumerGroup, other: ConsumerGroup) -> bool:
 class GuardedCoordinator(ConsumerCoordinator):
     """Of a broker with ACLs."""
 
-    has_access_rules = True
+    has_authorizer = True
 
 
 class Consumer:
