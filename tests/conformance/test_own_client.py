@@ -20,7 +20,7 @@ from odradek.client import (
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.conformance.own_client import run
-from tests.conformance.topics import create_topic
+from tests.conformance.topics import KEEP_OLD_RECORDS, create_topic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -40,7 +40,7 @@ async def read(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_is_produced_is_consumed(any_broker: BrokerProcess, codec: str) -> None:
-    topic = create_topic(any_broker)
+    topic = create_topic(any_broker, config=KEEP_OLD_RECORDS)
     headers: list[tuple[str, bytes | None]] = [("trace", b"\x00\xff"), ("trace", None), ("é", b"")]
 
     async def work() -> None:
@@ -188,7 +188,7 @@ def test_keys_go_where_other_clients_send_them(any_broker: BrokerProcess) -> Non
 
 
 def test_a_consumer_stands_where_it_was_told_to(any_broker: BrokerProcess) -> None:
-    topic = create_topic(any_broker, partitions=2)
+    topic = create_topic(any_broker, partitions=2, config=KEEP_OLD_RECORDS)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
     async def work() -> None:

@@ -23,7 +23,7 @@ from odradek.client.api_versions import ApiVersions
 from odradek.client.leader_requests import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from odradek.protocol.errors import ErrorCode
 from tests.conformance.own_client import T, run
-from tests.conformance.topics import create_topic, new_topic_name
+from tests.conformance.topics import KEEP_OLD_RECORDS, create_topic, new_topic_name
 
 
 async def settled(ask: Callable[[], Coroutine[Any, Any, T]], is_right: Callable[[T], bool]) -> T:
@@ -152,7 +152,7 @@ def test_settings_of_topics_and_brokers(any_broker: BrokerProcess) -> None:
 
 
 def test_offsets_and_records_of_a_log(any_broker: BrokerProcess) -> None:
-    topic = create_topic(any_broker)
+    topic = create_topic(any_broker, config=KEEP_OLD_RECORDS)
     partition, missing = TopicPartition(topic, 0), TopicPartition(topic, 9)
 
     async def work() -> None:

@@ -9,6 +9,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.broker_process import BrokerProcess
 from tests.conformance.patience import PATIENCE_S, eventually
 
+# For records with timestamps long ago, which retention deletes when it first runs, half a minute
+# after the broker's start.
+KEEP_OLD_RECORDS = {"retention.ms": "-1"}
+
 
 def new_topic_name() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"

@@ -26,8 +26,9 @@ def odradek(odradek_cluster: Cluster) -> Shell:
 
 @pytest.fixture
 def topic(odradek_cluster: Cluster) -> str:
-    """Two partitions with ten records each, a second apart."""
-    name = odradek_cluster.create_topic(partitions=2)
+    """Two partitions with ten records each, a second apart. Their timestamps are years old, so
+    retention would delete them when it first runs, half a minute after the broker's start."""
+    name = odradek_cluster.create_topic(partitions=2, config={"retention.ms": "-1"})
     producer = confluent_kafka.Producer({"bootstrap.servers": odradek_cluster.bootstrap})
     for number in range(20):
         producer.produce(
