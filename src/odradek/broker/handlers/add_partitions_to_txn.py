@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (v0-v5): adds to a transaction the partitions that it will write to.
 
-Up to version 3 a producer asks for its own transaction. If one of the partitions does not exist,
-none is added. From version 4 brokers ask for many transactions at once, and may ask only whether
-the partitions were added.
+Up to version 3 a producer sends the request for its own transaction. If one of the partitions does
+not exist, none is added. From version 4 the leaders of partitions send it, for many transactions at
+once; with `verify_only` they only ask whether the partitions were added.
 """
 
 import asyncio

@@ -4,8 +4,8 @@ The offset -1 means the high watermark. Records below the offset cannot be read 
 space is freed when whole segments are below it. The response waits until the replicas on live
 brokers have moved their log start offset too (its low watermark is the lowest of these offsets),
 and until this broker has written its own to the checkpoint file, so that a crash does not undo the
-deletion. Topics whose cleanup.policy has no `delete` are
-refused with POLICY_VIOLATION, internal topics with INVALID_TOPIC_EXCEPTION.
+deletion. Topics whose cleanup.policy has no `delete` get POLICY_VIOLATION, internal topics get
+INVALID_TOPIC_EXCEPTION.
 """
 
 import asyncio

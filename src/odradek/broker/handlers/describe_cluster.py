@@ -1,6 +1,6 @@
 """DescribeCluster (v0-v2): the brokers and the controller, without topics.
 
-Not done: endpoint type 2 asks for a quorum of controllers, which this platform does not have.
+Not done: endpoint type 2 asks for a quorum of controllers, which Odradek does not have.
 """
 
 from typing import Final

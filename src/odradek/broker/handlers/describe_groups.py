@@ -1,6 +1,7 @@
 """DescribeGroups (v0-v6): the state, the protocol and the members of classic groups.
 
-A group that does not exist is Dead. From version 6 it is an error with a message.
+A group that does not exist has the state Dead. From version 6 it also has the error
+GROUP_ID_NOT_FOUND, with a message.
 """
 
 from typing import Final

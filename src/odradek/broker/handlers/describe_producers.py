@@ -1,7 +1,8 @@
-"""DescribeProducers (v0): the producers that the partitions led by this broker know.
+"""DescribeProducers (v0): the active producers of partitions that this broker leads.
 
 `current_txn_start_offset` is the offset at which the open transaction of a producer began, -1 if it
-has none. A transaction that stays open although no coordinator knows it hangs (KIP-664).
+has none. Operators use it to find hanging transactions (KIP-664): they stay open in a partition
+although the transaction coordinator does not know them.
 """
 
 from typing import Final

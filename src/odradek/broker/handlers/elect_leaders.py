@@ -1,7 +1,8 @@
 """ElectLeaders (v0-v2): elects the preferred replica, or (type 1) any replica that is alive.
 
-The broker that is asked does it, by the same compare-and-set as the controller. A request for all
-partitions is answered with those that needed an election.
+The broker that receives the request elects the leaders itself, with the same compare-and-set in the
+metadata store as the controller. The response to a request for all partitions has only those that
+needed an election.
 """
 
 from typing import Final

@@ -1,11 +1,13 @@
-"""Fetch (v4-v18): records from an offset on, at once or when enough of them are there.
+"""Fetch (v4-v18): records from an offset on, at once or when enough bytes are available.
 
-The life of a fetch is a state machine (`broker.fetching.fetch_lifecycle`); this module moves it on:
-reads, waits, answers. A fetch in a session reads only the partitions that may have something new
-since the last one (`broker.fetching.due_partitions`). What may be read differs between consumers
-and followers (`broker.fetching.consumer_reader`, `broker.fetching.replica_reader`).
+A fetch is a state machine (`broker.fetching.fetch_lifecycle`). This module drives it: it reads,
+waits and answers. A fetch in a session reads only the partitions that may have new records since
+the last fetch (`broker.fetching.due_partitions`). Up to which offset a client may read differs
+between consumers and followers (`broker.fetching.consumer_reader`,
+`broker.fetching.replica_reader`).
 
-The records of a response are pinned slices of the log: nothing is read before the socket takes it.
+The records of a response are pinned slices of the log. They are read from the file only when the
+socket can take them.
 
 A fetch of many partitions is read, answered and encoded in steps, and yields to other tasks in
 between (`world.timeslice`).

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (v0-v1): sets, deletes, appends to and subtracts from settings.
 
-The levels of a broker's loggers can be set and deleted, and hold until that broker stops.
+The levels of a broker's loggers can be set and deleted. They are lost when that broker stops.
 """
 
 from collections.abc import Mapping

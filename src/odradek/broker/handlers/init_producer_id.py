@@ -2,9 +2,10 @@
 
 Without a transactional id every request gets a new producer id with epoch 0. With one, the producer
 gets the next epoch of the producer id of this transactional id: a producer with an older epoch is
-fenced, and its open transaction is aborted first. The request waits a moment for that; if it takes
-longer, the client is told to try again. From version 3 a producer may send the identity that it
-had, to continue after an error (KIP-360).
+fenced, and its open transaction is aborted first. The request waits for a short time until the
+abort is complete; if it takes longer, the client gets CONCURRENT_TRANSACTIONS and retries. From
+version 3 a producer may send its current producer id and epoch, to continue after an error
+(KIP-360).
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """JoinGroup (v0-v9): a consumer becomes a member of a classic group, or enters its next generation.
 
-The response is sent when all members have joined. From version 4 a new member is refused once, with
-the member id that it has to use (KIP-394); from 5 it may be static (KIP-345); from 9 a static
-leader that came back is told to skip the assignment (KIP-814). A member whose protocols are larger
-than the record of the group may be is refused (`broker.group_record_size`).
+The response is sent when all members have joined. From version 4 the first request of a new member
+gets MEMBER_ID_REQUIRED and the member id that it has to use (KIP-394). From version 5 a member may
+be static (KIP-345). From version 9 a static leader that has restarted is told to skip the
+assignment (KIP-814). A member is refused if its protocols do not fit into the record of the group
+(`broker.group_record_size`).
 """
 
 from typing import Final

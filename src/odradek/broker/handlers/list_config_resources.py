@@ -1,7 +1,7 @@
 """ListConfigResources (v0-v1): the resources that can have settings of their own.
 
-Version 0 lists subscriptions of client metrics alone, of which there are none. Version 1 lists the
-types that the request names, or all of them.
+Version 0 lists only client metrics subscriptions, which Odradek does not have. Version 1 lists the
+resources of the types that the request names, or of all types.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """ListGroups (v0-v5): the groups that this broker coordinates. Requests filter them by state
 (from v4) and by type (from v5).
 
-While a part of them is being loaded, the response is an error rather than an incomplete list.
+While some groups are still being loaded, the response is an error rather than an incomplete list.
 """
 
 from typing import Final

@@ -2,13 +2,13 @@
 
 The answer is the one of a consumer that has read the partition to its end: up to the high
 watermark, and for read_committed up to the last stable offset. A tombstone that is still in the log
-is answered, without a value. Any topic can be asked; in a topic that is not compacted the answer is
-among the records that retention has left.
+is returned, without a value. LookUp works for every topic. In a topic that is not compacted it
+finds only records that retention has not deleted.
 
 The first look-up in a partition starts to build an index, which is kept current from then on
 (`storage/key_index`). Until it is built the log is read backwards until the key is found: the
 answer is the same, but takes longer. If the values of many keys would make a response too large,
-only the first keys are answered. Not done: followers do not answer.
+only the first keys are answered. Not done: followers do not serve this API.
 """
 
 import asyncio

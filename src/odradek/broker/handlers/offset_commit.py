@@ -1,9 +1,9 @@
 """OffsetCommit (v2-v10): stores the offsets of a group until they are overwritten or expire.
 
-Topics and partitions that do not exist are refused one by one, and the rest is committed. From
-version 10 topics are identified by id; the id is stored with the offset in any version.
-`retention_time_ms` (up to version 4) is obeyed. Offsets that take more room than a batch of the
-internal topic may have are refused together, with UNKNOWN_SERVER_ERROR as by Kafka.
+Partitions that do not exist get an error; the offsets of the others are committed. From version 10
+topics are identified by id; the id is stored with the offset in any version. `retention_time_ms`
+(up to version 4) is obeyed. If the offsets do not fit into one batch of the internal topic
+(`max.message.bytes`), all of them get UNKNOWN_SERVER_ERROR, as in Kafka.
 
 If the offsets are committed as soon as they are written, `handle` returns the response at once, so
 that a client that sends commit after commit does not wait for a turn of the event loop each time.
@@ -139,7 +139,8 @@ async def _answer_later(
 
 
 async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCode]:
-    """Asks the coordinator; returns the error of each offset. If it refuses, all have the same."""
+    """Asks the coordinator; returns the error code of each offset. If the command as a whole fails,
+    all offsets have the same error code."""
     try:
         return await services.groups.ask(command.group_id, command)
     except ApiError as error:

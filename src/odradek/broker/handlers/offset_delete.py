@@ -1,6 +1,7 @@
 """OffsetDelete (v0): deletes the committed offsets of a group for some partitions.
 
-Topics to which members are subscribed are refused, because the members would start anew there.
+Topics to which members are subscribed are refused, because the members would start again from
+`auto.offset.reset`.
 """
 
 from typing import Final

@@ -1,8 +1,9 @@
 """OffsetFetch (v1-v10): the committed offsets of a group; from version 8 of several groups.
 
-A request without topics asks for all topics of a group. `require_stable` (from version 7) refuses
-partitions that an open transaction is about to change. From version 10 topics are identified by id.
-An offset that was committed to an older topic of the same name is not shown.
+A request without topics asks for all topics of a group. With `require_stable` (from version 7),
+partitions with offsets of an open transaction get UNSTABLE_OFFSET_COMMIT. From version 10 topics
+are identified by id. An offset that was committed for a deleted topic of the same name is not
+returned.
 """
 
 from collections.abc import AsyncIterator, Iterable

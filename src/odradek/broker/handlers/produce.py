@@ -5,10 +5,10 @@ Batches are appended at once, in the order of the request. Only replication (ack
 connection, because the client cannot notice it otherwise.
 
 The first batch of a transaction in a partition waits for the transaction coordinator: from version
-12 on this adds the partition to the transaction, in older versions it only asks whether the client
-has added it. Other connections are served while a batch is appended that takes long to check (keys
-of a compacted topic, another codec) or to write (above 2 MiB), and between the partitions of a
-request that has many bytes or very many partitions. Until all batches of a request are appended,
+12 on the leader adds the partition to the transaction, in older versions it only verifies that the
+client has added it. Other connections are served while a batch is appended that takes long to check
+(keys of a compacted topic, another codec) or to write (above 2 MiB), and between the partitions of
+a request that has many bytes or very many partitions. Until all batches of a request are appended,
 its connection serves no other request, so no batch overtakes another.
 """
 

@@ -2,7 +2,7 @@
 
 From version 5 a member has to say which protocol it uses, and is refused if the group uses another
 one. An assignment with which the record of the group would be larger than `max.message.bytes` of
-the internal topic is refused with UNKNOWN_SERVER_ERROR, as by Kafka.
+the internal topic gets UNKNOWN_SERVER_ERROR, as in Kafka.
 """
 
 from typing import Final

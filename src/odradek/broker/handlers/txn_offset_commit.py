@@ -1,9 +1,9 @@
 """TxnOffsetCommit (v0-v5): stores offsets that become visible when the transaction commits.
 
-They are written at once, and until then a consumer that requires stable offsets is refused. From
-version 3 the member id and the generation of the consumer are checked; older producers do not send
-them. The partition that keeps the offsets must be part of the transaction; from version 5 this
-request adds it.
+The offsets are written at once. Until the transaction ends, OffsetFetch with `require_stable` gets
+UNSTABLE_OFFSET_COMMIT for these partitions. From version 3 the member id and the generation of the
+consumer are checked; older producers do not send them. The partition that keeps the offsets must be
+part of the transaction; from version 5 this request adds it.
 """
 
 from collections.abc import Sequence
