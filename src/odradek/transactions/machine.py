@@ -29,7 +29,6 @@ found there again, so that a new coordinator continues where the old one stopped
 """
 
 from collections.abc import Hashable
-from enum import Enum
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -61,13 +60,19 @@ from odradek.transactions.commands import (
     MarkersWritten,
     ProducerIdResult,
 )
+from odradek.transactions.identity_checks import (
+    Claim,
+    check_end,
+    check_identity,
+    claim_of,
+    repeated_reply,
+    repeats_end,
+)
 from odradek.transactions.records import key_of, read_key, read_value, record_of
 from odradek.transactions.refusal_lines import LOGGER, refusal_line
 from odradek.transactions.transaction import (
     IDLE,
     LAST_EPOCH,
-    NO_EPOCH,
-    NO_PRODUCER,
     PREPARED,
     VERSION_2,
     Status,
@@ -76,7 +81,6 @@ from odradek.transactions.transaction import (
 
 _SWEEP: Final = ("sweep",)
 _MAX_FORGOTTEN_AT_ONCE: Final = 1000
-_COMMITTED: Final = frozenset({Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT})
 
 
 class StepTaken(NamedTuple):
@@ -212,8 +216,8 @@ class TransactionMachine:
             return _write(
                 new, command, caller, ProducerIdResult(ErrorCode.NONE, new.producer_id, 0)
             )
-        claim = _claim(current, command)
-        if claim is _Claim.FENCED:
+        claim = claim_of(current, command)
+        if claim is Claim.FENCED:
             return self._answer(command, caller, ProducerIdResult(ErrorCode.PRODUCER_FENCED))
         if current.status in PREPARED:
             return self._answer(
@@ -222,13 +226,13 @@ class TransactionMachine:
         if current.status is Status.ONGOING:
             # Its producer is fenced and the transaction aborted. The client retries.
             return _write(
-                current.fenced(now_ms, by_holder=claim is _Claim.HOLDER),
+                current.fenced(now_ms, by_holder=claim is Claim.HOLDER),
                 command,
                 caller,
                 ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS),
                 Deadline(current.transactional_id, None),
             )
-        if claim is _Claim.REPEATED and current.producer_epoch != LAST_EPOCH:
+        if claim is Claim.REPEATED and current.producer_epoch != LAST_EPOCH:
             started = current.resumed(command.timeout_ms, now_ms)
         else:
             started = current.renewed(
@@ -250,7 +254,7 @@ class TransactionMachine:
         now: DecisionContext[ClusterImage],
     ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
-        error = _check(current, command.producer_id, command.producer_epoch)
+        error = check_identity(current, command.producer_id, command.producer_epoch)
         if error is not ErrorCode.NONE or current is None:
             return self._answer(command, caller, Added(error))
         if current.status in PREPARED:
@@ -284,11 +288,11 @@ class TransactionMachine:
             return self._answer(command, caller, ProducerIdResult(error))
         if command.client_transaction_version >= VERSION_2:
             return self._end_and_bump(current, command, caller, now.wall_ms)
-        error = _check(current, command.producer_id, command.producer_epoch)
+        error = check_identity(current, command.producer_id, command.producer_epoch)
         if error is not ErrorCode.NONE:
             return self._answer(command, caller, ProducerIdResult(error))
         if current.status is not Status.ONGOING:
-            return self._answer(command, caller, _repeated_reply(current, command))
+            return self._answer(command, caller, repeated_reply(current, command))
         if not now.is_committed(command.transactional_id):
             # The producer does not know yet that this transaction began, so the request may be a
             # delayed EndTxn of the transaction before.
@@ -307,11 +311,11 @@ class TransactionMachine:
     ) -> TransactionOutcome:
         """Decides about an EndTxn of version 2. A repeated one must find its own decision, or no
         transaction of this producer at all."""
-        if _repeats_end(current, command):
+        if repeats_end(current, command):
             if current.status in (Status.EMPTY, Status.ONGOING):
                 return self._answer(command, caller, ProducerIdResult(ErrorCode.PRODUCER_FENCED))
-            return self._answer(command, caller, _repeated_reply(current, command))
-        error = _check_end(current, command)
+            return self._answer(command, caller, repeated_reply(current, command))
+        error = check_end(current, command)
         if error is not ErrorCode.NONE:
             return self._answer(command, caller, ProducerIdResult(error))
         prepared = current.prepared(committed=command.committed, now_ms=now_ms)
@@ -400,89 +404,6 @@ class TransactionMachine:
             deadlines=[Deadline(_SWEEP, again_ms)],
             subjects=forgotten,
         )
-
-
-class _Claim(Enum):
-    """What the identity in an InitProducerId says about the producer that sent it."""
-
-    ANOTHER = "it sent no identity: it is another producer, and fences the current one"
-    HOLDER = "it has the current identity"
-    REPEATED = "it had the identity before, and possibly did not receive the current one"
-    FENCED = "it lost its identity to another producer"
-
-
-def _claim(current: Transaction, command: InitProducer) -> _Claim:
-    producer_id, epoch = command.producer_id, command.producer_epoch
-    if producer_id == NO_PRODUCER:
-        return _Claim.ANOTHER
-    if (producer_id, epoch) in (current.identity, current.next_identity):
-        return _Claim.HOLDER
-    is_rotated = current.previous_producer_id == producer_id and current.producer_epoch == 0
-    held_id = producer_id == current.producer_id or (is_rotated and epoch >= LAST_EPOCH - 1)
-    if held_id and epoch == current.last_producer_epoch != NO_EPOCH:
-        return _Claim.REPEATED
-    return _Claim.FENCED
-
-
-def _check(current: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode:
-    """Returns whether the identity is the current one. For a prepared transaction it may also be
-    the one that the producer was told to continue with. If that is a new producer id, the
-    transaction gets it only when the markers, which carry the old one, are written."""
-    if current is not None and (producer_id, producer_epoch) == current.next_identity:
-        return ErrorCode.NONE
-    if current is None or current.producer_id != producer_id:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if current.producer_epoch != producer_epoch:
-        return ErrorCode.PRODUCER_FENCED
-    return ErrorCode.NONE
-
-
-def _check_end(current: Transaction, command: EndTransaction) -> ErrorCode:
-    """Checks an EndTxn of version 2 that is not repeated."""
-    error = _check(current, command.producer_id, command.producer_epoch)
-    if error is not ErrorCode.NONE:
-        return error
-    if current.status in PREPARED:
-        # The producer continues already, while the markers are being written.
-        return ErrorCode.CONCURRENT_TRANSACTIONS
-    if current.status is not Status.ONGOING and command.committed:
-        return ErrorCode.INVALID_TXN_STATE
-    if current.is_exhausted and command.fresh_producer_id == NO_PRODUCER:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.NONE
-
-
-def _repeats_end(current: Transaction, command: EndTransaction) -> bool:
-    """Returns whether the end of a transaction bumped the epoch by one from that of the request:
-    then the request may be a repetition. Where the epoch was bumped to fence its producer, it was
-    bumped by two (`Transaction.fenced`), or reached the last one without a new producer id."""
-    if not current.has_bumped_epoch:
-        return False
-    if current.producer_id == command.producer_id:
-        was_fenced = (
-            current.producer_epoch == LAST_EPOCH and current.next_producer_id == NO_PRODUCER
-        )
-        return current.producer_epoch == command.producer_epoch + 1 and not was_fenced
-    return (
-        current.previous_producer_id == command.producer_id
-        and command.producer_epoch == LAST_EPOCH - 1
-        and current.producer_epoch == 0
-    )
-
-
-def _repeated_reply(current: Transaction, command: EndTransaction) -> ProducerIdResult:
-    """Returns the reply to an EndTxn whose transaction is prepared or complete."""
-    has_same_result = current.status is not Status.EMPTY and command.committed == (
-        current.status in _COMMITTED
-    )
-    if not has_same_result:
-        return ProducerIdResult(ErrorCode.INVALID_TXN_STATE)
-    if current.status in PREPARED:
-        return ProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if current.producer_epoch == LAST_EPOCH:
-        # The producer has to start again, with another producer id.
-        return ProducerIdResult(ErrorCode.PRODUCER_FENCED)
-    return ProducerIdResult(ErrorCode.NONE, *current.next_identity)
 
 
 def _write_end(

@@ -23,7 +23,7 @@ from odradek.client.consumer.undelivered import Polled, Undelivered, in_reverse,
 from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTimedOut
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, with_metadata
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset, list_offsets
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError
@@ -341,7 +341,7 @@ class Consumer:
         """
         group = self._need_group("commit()")
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        await group.commit(None if offsets is None else _whole(offsets), limit_ms)
+        await group.commit(None if offsets is None else with_metadata(offsets), limit_ms)
 
     def commit_async(
         self,
@@ -350,7 +350,7 @@ class Consumer:
     ) -> None:
         """Commits once, in the background; `on_commit(offsets, error)` gets the outcome."""
         group = self._need_group("commit_async()")
-        group.commit_async(None if offsets is None else _whole(offsets), on_commit)
+        group.commit_async(None if offsets is None else with_metadata(offsets), on_commit)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
@@ -479,16 +479,6 @@ class Consumer:
                 self._positions.start(state)
             self._parts().fetcher.wake()
         raise fault
-
-
-def _whole(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit, from those that were given without metadata too."""
-    return {
-        TopicPartition(*partition): OffsetAndMetadata(given) if isinstance(given, int) else given
-        for partition, given in offsets.items()
-    }
 
 
 __all__ = [

@@ -57,6 +57,16 @@ class GroupMetadata(NamedTuple):
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
+def with_metadata(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets to commit; a plain offset gets empty metadata."""
+    return {
+        TopicPartition(*partition): OffsetAndMetadata(given) if isinstance(given, int) else given
+        for partition, given in offsets.items()
+    }
+
+
 class GroupOffsets:
     """Commits and reads the offsets of one group."""
 
