@@ -197,13 +197,18 @@ def test_brokers_and_their_directories(any_broker: BrokerProcess) -> None:
             host, port = any_broker.bootstrap.rsplit(":", 1)
             assert (cluster.brokers[0].host, cluster.brokers[0].port) == (host, int(port))
             assert cluster.cluster_id
-            directories = await admin.describe_log_dirs()
-            sizes = {
-                partition: replica.size_bytes
-                for directory in directories[cluster.brokers[0].id]
-                for partition, replica in directory.replicas.items()
-                if partition.topic == topic
-            }
+
+            async def sizes_of_logs() -> dict[TopicPartition, int]:
+                directories = await admin.describe_log_dirs()
+                return {
+                    partition: replica.size_bytes
+                    for directory in directories[cluster.brokers[0].id]
+                    for partition, replica in directory.replicas.items()
+                    if partition.topic == topic
+                }
+
+            # A broker may make the log of a partition a moment after that of another one.
+            sizes = await settled(sizes_of_logs, lambda found: len(found) == 2)
             assert sizes[TopicPartition(topic, 0)] == 0
             assert sizes[TopicPartition(topic, 1)] > 1_000
             versions = (await admin.api_versions())[cluster.brokers[0].id]
