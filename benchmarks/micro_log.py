@@ -16,11 +16,19 @@ from collections.abc import Callable
 
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.records import BatchBuilder
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import (
+    FIRST_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
 from odradek.storage import Log, LogDirectory, LogManager, create_log
 from odradek.world import World
 
 ROUNDS = 5
+EPOCH = LeaderEpoch(0)
 TOPIC_ID = TopicId(bytes(range(16)))
 
 
@@ -81,7 +89,7 @@ class LogBench:
         def work(count: int) -> None:
             log = self.log()
             for _ in range(count):
-                log.append(view, leader_epoch=0)
+                log.append(view, leader_epoch=EPOCH)
 
         total = measure(f"append, {name}", calls, work)
         print(f"{'  of which ours':<44}{total - bare:>8.2f} µs")
@@ -92,7 +100,7 @@ class LogBench:
         def work(_: int) -> None:
             log = self.log()
             for batch in batches:
-                log.append(batch, leader_epoch=0)
+                log.append(batch, leader_epoch=EPOCH)
 
         measure("append, 1 record of an idempotent producer", calls, work)
 
@@ -100,12 +108,13 @@ class LogBench:
         log = self.log()
         batch = memoryview(make_batch(1, 100))
         for _ in range(1000):
-            log.append(batch, leader_epoch=0)
+            log.append(batch, leader_epoch=EPOCH)
 
         def work(count: int) -> None:
             end = log.log_end_offset
+            last = Offset(end - 1)
             for _ in range(count):
-                found = log.read(end - 1, 1 << 20, end_offset=end)
+                found = log.read(last, 1 << 20, end_offset=end)
                 if found is not None:
                     found.release()
 
@@ -121,12 +130,12 @@ class LogBench:
         log = self.log(segment_bytes=16 << 20)
         batch = memoryview(make_batch(10, 100))
         for _ in range(50_000):
-            log.append(batch, leader_epoch=0)
+            log.append(batch, leader_epoch=EPOCH)
         calls = 0
 
         def work(_: int) -> None:
             nonlocal calls
-            offset = calls = 0
+            calls, offset = 0, FIRST_OFFSET
             while (found := log.read(offset, max_bytes)) is not None:
                 offset += len(found) // len(batch) * 10
                 found.release()
@@ -141,8 +150,8 @@ class LogBench:
         log = self.log(segment_bytes=16 << 20)
         batch = memoryview(make_batch(10, 100))
         for _ in range(50_000):
-            log.append(batch, leader_epoch=0)
-        offsets = [number * 7919 % 400_000 for number in range(calls)]
+            log.append(batch, leader_epoch=EPOCH)
+        offsets = [Offset(number * 7919 % 400_000) for number in range(calls)]
 
         def work(_: int) -> None:
             for offset in offsets:
@@ -159,7 +168,9 @@ async def start_up(root: str, partitions: int) -> None:
     settings = BrokerSettings.from_properties({"log.dirs": root})
 
     def manager() -> LogManager:
-        return LogManager(settings, world, cluster_id="bench", node_id=1, max_open_files=1 << 20)
+        return LogManager(
+            settings, world, cluster_id="bench", node_id=BrokerId(1), max_open_files=1 << 20
+        )
 
     async def timed(name: str, work: Callable[[], object]) -> None:
         wall, cpu = time.perf_counter(), time.process_time()
@@ -182,7 +193,7 @@ async def start_up(root: str, partitions: int) -> None:
     def append() -> None:
         for _ in range(10):
             for log in logs.logs.values():
-                log.append(batch, leader_epoch=0)
+                log.append(batch, leader_epoch=EPOCH)
 
     await timed(f"create {partitions} logs", create)
     await timed("append 10 batches to each", append)

@@ -43,7 +43,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Violation
 from simulation.group_checkers import Commit, GroupHistory, Observation
@@ -140,7 +140,8 @@ class DirectObserver:
             asked = topics.setdefault(topic, ListOffsetsTopic(name=topic))
             asked.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST))
         response = await admin.request(
-            ListOffsetsRequest(replica_id=-1, topics=list(topics.values())), ListOffsetsResponse
+            ListOffsetsRequest(replica_id=BrokerId(-1), topics=list(topics.values())),
+            ListOffsetsResponse,
         )
         for answered in response.topics:
             for partition in answered.partitions:

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.groups.machine import GroupMachine
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import ProducerId
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.replication.partition import Partition
 from odradek.statemachine.machine import Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import Runner
@@ -123,7 +123,9 @@ def _lose_a_pending_offset() -> list[Patch]:
 
     def forget(self: GroupMachine, now: Any) -> Any:
         for producer_id in list(self.offsets.pending):
-            self.offsets.end_transaction(Marker(ProducerIdentity(producer_id, 0), committed=False))
+            self.offsets.end_transaction(
+                Marker(ProducerIdentity(ProducerId(producer_id), ProducerEpoch(0)), committed=False)
+            )
         return after_load(self, now)
 
     return [(GroupMachine, "after_load", forget)]

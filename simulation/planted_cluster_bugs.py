@@ -41,7 +41,7 @@ def elect_unclean() -> list[Patch]:
         return next((BrokerId(replica) for replica in partition.replicas if replica in live), None)
 
     def with_its_leader(
-        leader: BrokerId, partition: Any, in_sync: tuple[int, ...], controller_epoch: int
+        leader: BrokerId, partition: Any, in_sync: tuple[BrokerId, ...], controller_epoch: int
     ) -> Any:
         among = in_sync if leader < 0 or leader in in_sync else (*in_sync, leader)
         return led_by(leader, partition, among, controller_epoch)

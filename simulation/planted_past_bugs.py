@@ -50,9 +50,10 @@ from odradek.metadata.store import ANY_VERSION, Check, Create
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import BrokerId, Offset, ProducerEpoch
 from odradek.replication import isr_changes
 from odradek.replication.coordinator_partitions import CoordinatorPartitions
-from odradek.replication.leadership import UNKNOWN, Leadership
+from odradek.replication.leadership import UNKNOWN_BROKER_EPOCH, Leadership
 from odradek.replication.log_creation_retries import LogCreationRetries
 from odradek.replication.partition_log import PartitionLog
 from odradek.replication.replicas import Replicas
@@ -94,7 +95,7 @@ def keep_a_log_start() -> list[Patch]:
     advance, load = Log.advance_log_start, LogLoader.load
     starts: dict[tuple[object, str], int] = {}
 
-    def advance_and_remember(log: Log, offset: int) -> None:
+    def advance_and_remember(log: Log, offset: Offset) -> None:
         advance(log, offset)
         starts[log.directory.disk, log.path] = log.log_start_offset
 
@@ -140,13 +141,15 @@ def no_leader_lease() -> list[Patch]:
 def ignore_broker_epochs() -> list[Patch]:
     fetched, wanted = Leadership.note_fetch, Leadership.next_in_sync
 
-    def fetched_by_anyone(self: Leadership, replica: int, *progress: Any, **more: Any) -> None:
+    def fetched_by_anyone(self: Leadership, replica: BrokerId, *progress: Any, **more: Any) -> None:
         known = self.followers[replica].broker_epoch
-        if known != UNKNOWN:
+        if known != UNKNOWN_BROKER_EPOCH:
             more["broker_epoch"] = known
         fetched(self, replica, *progress, **more)
 
-    def wanted_of_any_epoch(self: Leadership, mark: int, end: int, alive: Any, **more: Any) -> Any:
+    def wanted_of_any_epoch(
+        self: Leadership, mark: Offset, end: Offset, alive: Any, **more: Any
+    ) -> Any:
         any_epoch = {
             replica: self.followers[replica].broker_epoch if replica in self.followers else epoch
             for replica, epoch in alive.items()
@@ -262,7 +265,7 @@ def fence_by_one_epoch() -> list[Patch]:
 
     def fenced_by_one(self: Transaction, now_ms: int, *, by_holder: bool) -> Transaction:
         return fenced(self, now_ms, by_holder=by_holder)._replace(
-            producer_epoch=min(self.producer_epoch + 1, LAST_EPOCH)
+            producer_epoch=ProducerEpoch(min(self.producer_epoch + 1, LAST_EPOCH))
         )
 
     def repeats_end(current: Transaction, command: Any) -> bool:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from odradek.protocol.records import MalformedRecords, decode_records
+from odradek.protocol.types import Offset
 from odradek.storage.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -68,7 +69,7 @@ def verify_log(disk: Disk, directory: str, *, deep: bool = False) -> LogReport:
 
 
 def _verify_segment(
-    disk: Disk, report: LogReport, base_offset: int, names: set[str], *, deep: bool
+    disk: Disk, report: LogReport, base_offset: Offset, names: set[str], *, deep: bool
 ) -> None:
     path = offset_file(report.directory, base_offset, LOG_SUFFIX)
     if base_offset < report.next_offset:
@@ -83,7 +84,7 @@ def _verify_segment(
 
 
 def _verify_batches(
-    disk: Disk, report: LogReport, path: str, base_offset: int, *, deep: bool
+    disk: Disk, report: LogReport, path: str, base_offset: Offset, *, deep: bool
 ) -> _Batches:
     batches = _Batches()
     position, youngest = 0, -1
@@ -112,7 +113,7 @@ def _verify_batches(
     return batches
 
 
-def _verify_index(disk: Disk, report: LogReport, base_offset: int, batches: _Batches) -> None:
+def _verify_index(disk: Disk, report: LogReport, base_offset: Offset, batches: _Batches) -> None:
     path = offset_file(report.directory, base_offset, INDEX_SUFFIX)
     index = OffsetIndex.decode(base_offset, disk.read(path))
     starts = dict(zip(batches.positions, batches.last_offsets, strict=True))
@@ -128,7 +129,9 @@ def _verify_index(disk: Disk, report: LogReport, base_offset: int, batches: _Bat
             )
 
 
-def _verify_time_index(disk: Disk, report: LogReport, base_offset: int, batches: _Batches) -> None:
+def _verify_time_index(
+    disk: Disk, report: LogReport, base_offset: Offset, batches: _Batches
+) -> None:
     path = offset_file(report.directory, base_offset, TIME_INDEX_SUFFIX)
     index = TimeIndex.decode(base_offset, disk.read(path))
     for timestamp, relative_offset in zip(index.timestamps, index.offsets, strict=True):

@@ -28,6 +28,7 @@ from odradek.protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.world import World
 from simulation.checkers import Violation
 from simulation.scenarios.transactions import few_epochs
@@ -148,8 +149,8 @@ class FencingWalk:
             InitProducerIdRequest(
                 transactional_id=ID,
                 transaction_timeout_ms=_TIMEOUT_MS,
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                producer_id=ProducerId(producer_id),
+                producer_epoch=ProducerEpoch(epoch),
             ),
             InitProducerIdResponse,
             4,
@@ -159,8 +160,8 @@ class FencingWalk:
         answer = await self._ask(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=ID,
-                v3_and_below_producer_id=instance.identity.producer_id,
-                v3_and_below_producer_epoch=instance.identity.producer_epoch,
+                v3_and_below_producer_id=ProducerId(instance.identity.producer_id),
+                v3_and_below_producer_epoch=ProducerEpoch(instance.identity.producer_epoch),
                 v3_and_below_topics=[
                     AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(_PARTITIONS)))
                 ],
@@ -177,8 +178,8 @@ class FencingWalk:
         return await self._ask(
             EndTxnRequest(
                 transactional_id=ID,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=ProducerId(identity.producer_id),
+                producer_epoch=ProducerEpoch(identity.producer_epoch),
                 committed=committed,
             ),
             EndTxnResponse,

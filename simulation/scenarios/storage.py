@@ -18,7 +18,7 @@ from random import Random
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.config.broker_settings import Layers
 from odradek.protocol.records import BatchBuilder, crc_is_valid, decode_records, read_header
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.storage import AppendResult, Log, LogManager, StorageError
 from odradek.storage.staging import room_for
 from odradek.storage.validation import CannotAppendAtOnce
@@ -206,7 +206,7 @@ class StorageStory:
                 log.roll()
             case 4 if self._random.random() < 0.3:
                 offset = self._random.randint(log.log_start_offset, log.log_end_offset)
-                log.advance_log_start(offset)
+                log.advance_log_start(Offset(offset))
                 expected.start = log.log_start_offset
                 expected.asked_start = max(expected.asked_start, expected.start)
             case _:
@@ -247,7 +247,7 @@ class StorageStory:
     # Coming back
 
     async def _load(self, world: World, previous: Fate) -> LogManager:
-        manager = LogManager(self._settings, world, cluster_id="simulated", node_id=1)
+        manager = LogManager(self._settings, world, cluster_id="simulated", node_id=BrokerId(1))
         was_loaded, self._was_loaded = self._was_loaded, False
         await manager.load(lambda _: self._topic_settings)
         for partition, expected in self._expected.items():
@@ -273,11 +273,11 @@ class StorageStory:
 async def append_when_ready(log: Log, batch: Batch) -> AppendResult:
     """As the produce handler does it: in pieces if the batch is large."""
     try:
-        return log.append(batch.encoded, leader_epoch=batch.epoch)
+        return log.append(batch.encoded, leader_epoch=LeaderEpoch(batch.epoch))
     except CannotAppendAtOnce:
         validated = await log.validate_in_steps(batch.encoded)
     async with room_for(log, validated.records):
-        return log.append(batch.encoded, leader_epoch=batch.epoch, validated=validated)
+        return log.append(batch.encoded, leader_epoch=LeaderEpoch(batch.epoch), validated=validated)
 
 
 def check_end(log: Log, expected: Expected, previous: Fate) -> None:
@@ -312,7 +312,7 @@ def check_contents(log: Log, expected: Expected) -> None:
         if batch.base_offset + number >= log.log_start_offset
     }
     found: dict[int, bytes] = {}
-    epochs: dict[int, int] = {}
+    epochs: dict[LeaderEpoch, Offset] = {}
     for segment in log.segments:
         if not segment.size:
             continue
@@ -334,18 +334,20 @@ def check_contents(log: Log, expected: Expected) -> None:
     assert found == wanted, f"{log} holds {_brief(found)} instead of {_brief(wanted)}"
     known = dict(zip(log.leader_epochs.epochs, log.leader_epochs.start_offsets, strict=True))
     # Where the start fell back, epochs below the one that was asked for may be forgotten.
-    start, end = expected.asked_start, log.log_end_offset
+    start, end = Offset(expected.asked_start), log.log_end_offset
     known, epochs = _epochs_from(start, known, end), _epochs_from(start, epochs, end)
     assert known == epochs, f"{log} knows epochs {known}, its batches say {epochs}"
     for offset in wanted:
-        piece = log.read(offset, 1)
+        piece = log.read(Offset(offset), 1)
         assert piece is not None
         header = read_header(piece.read(0, len(piece)))
         piece.release()
         assert header.base_offset <= offset <= header.last_offset
 
 
-def _epochs_from(start: int, epochs: dict[int, int], end: int) -> dict[int, int]:
+def _epochs_from(
+    start: Offset, epochs: dict[LeaderEpoch, Offset], end: Offset
+) -> dict[LeaderEpoch, Offset]:
     """The epochs, and where each begins, of the offsets from `start` on."""
     ends = [*epochs.values(), end][1:]
     return {

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from benchmarks.apache_kafka import ApacheKafka
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.records import decode_records, split_batches
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, Offset, TopicPartition
 from odradek.storage import Log, LogManager
 from odradek.storage.text_files import decode_offsets, read_directory_properties
 from odradek.world import World
@@ -108,7 +108,7 @@ async def compact(directory: Path) -> tuple[int, int]:
         {"log.dirs": str(directory), "log.index.interval.bytes": "200"}
     )
     cluster_id = read_directory_properties(world.disk, str(directory))["cluster.id"]
-    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=1)
+    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=BrokerId(1))
     topic = TopicSettings({"cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.0})
     await manager.load(lambda _: topic)
     log = manager.logs[TopicPartition(TOPIC, 0)]
@@ -133,7 +133,7 @@ async def read_with_odradek(directory: Path) -> Newest:
     world = World()
     settings = BrokerSettings.from_properties({"log.dirs": str(directory)})
     cluster_id = read_directory_properties(world.disk, str(directory))["cluster.id"]
-    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=1)
+    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=BrokerId(1))
     await manager.load()
     log = manager.logs[TopicPartition(TOPIC, 0)]
     assert verify_log(world.disk, log.path, deep=True).problems == []
@@ -163,7 +163,7 @@ def read_committed(log: Log) -> Newest:
     return newest
 
 
-def _read_checkpoint(path: Path) -> dict[TopicPartition, int]:
+def _read_checkpoint(path: Path) -> dict[TopicPartition, Offset]:
     return decode_offsets(path.read_bytes()) if path.exists() else {}
 
 

@@ -32,6 +32,7 @@ from odradek.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from tests.conformance.patience import PATIENCE_S
 from tests.conformance.topics import create_topic
 
@@ -76,8 +77,8 @@ class WireProducer:
                 InitProducerIdRequest(
                     transactional_id=self._id,
                     transaction_timeout_ms=1_000,
-                    producer_id=-1 if epoch < 0 else self.producer_id,
-                    producer_epoch=epoch,
+                    producer_id=ProducerId(-1 if epoch < 0 else self.producer_id),
+                    producer_epoch=ProducerEpoch(epoch),
                 ),
                 InitProducerIdResponse,
             )
@@ -92,8 +93,8 @@ class WireProducer:
             answer = await self._connection.request(
                 AddPartitionsToTxnRequest(
                     v3_and_below_transactional_id=self._id,
-                    v3_and_below_producer_id=self.producer_id,
-                    v3_and_below_producer_epoch=epoch,
+                    v3_and_below_producer_id=ProducerId(self.producer_id),
+                    v3_and_below_producer_epoch=ProducerEpoch(epoch),
                     v3_and_below_topics=[AddPartitionsToTxnTopic(name=self._topic, partitions=[0])],
                 ),
                 AddPartitionsToTxnResponse,
@@ -109,8 +110,8 @@ class WireProducer:
             answer = await self._connection.request(
                 EndTxnRequest(
                     transactional_id=self._id,
-                    producer_id=self.producer_id,
-                    producer_epoch=epoch,
+                    producer_id=ProducerId(self.producer_id),
+                    producer_epoch=ProducerEpoch(epoch),
                     committed=committed,
                 ),
                 EndTxnResponse,

@@ -16,7 +16,7 @@ from benchmarks.apache_kafka import ApacheKafka
 from odradek.client import Consumer
 from odradek.client.errors import UnsupportedVersion
 from odradek.config import BrokerSettings
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.storage import LogManager
 from odradek.storage.key_index.index import KeyIndex, KeyIndexLimits
 from odradek.storage.key_index.search import BytesRead
@@ -40,7 +40,7 @@ async def look_up_all(directory: Path, count: int, *, has_index: bool) -> None:
     world = World()
     settings = BrokerSettings.from_properties({"log.dirs": str(directory)})
     cluster_id = read_directory_properties(world.disk, str(directory))["cluster.id"]
-    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=1)
+    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=BrokerId(1))
     await manager.load()
     log = manager.logs[TopicPartition(TOPIC, 0)]
     log.high_watermark = log.log_end_offset

@@ -15,7 +15,7 @@ from benchmarks.apache_kafka import ApacheKafka
 from odradek.config import BrokerSettings
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import BatchBuilder, decode_records, split_batches
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.storage import Log, LogManager
 from odradek.storage.text_files import read_directory_properties
 from odradek.world import World
@@ -81,7 +81,7 @@ async def take_a_turn(directory: Path, *, was_clean: bool, stops_cleanly: bool) 
     world = World()
     settings = BrokerSettings.from_properties({"log.dirs": str(directory), **OUR_SETTINGS})
     cluster_id = read_directory_properties(world.disk, str(directory))["cluster.id"]
-    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=1)
+    manager = LogManager(settings, world, cluster_id=cluster_id, node_id=BrokerId(1))
     await manager.load()
     assert manager.had_clean_shutdown is was_clean
     log = manager.logs[TopicPartition(TOPIC, 0)]

@@ -27,6 +27,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.records import BatchBuilder, decode_records
+from odradek.protocol.types import Offset
 from tests.fuzz.wire import Wire
 
 TOPIC = "canary"
@@ -83,7 +84,7 @@ class Canary:
             watch = Stopwatch(self._pid)
             try:
                 offset = await self._produce(writer, value)
-                if await self._fetch(reader, offset) != value:
+                if await self._fetch(reader, Offset(offset)) != value:
                     self.failures.append(f"the record at offset {offset} is not what was written")
             except (ConnectionError, LookupError) as error:
                 self.failures.append(f"round trip {number}: {error!r}")
@@ -109,7 +110,7 @@ class Canary:
             raise LookupError(ErrorCode(partition.error_code).name)
         return partition.base_offset
 
-    async def _fetch(self, wire: Wire, offset: int) -> bytes | None:
+    async def _fetch(self, wire: Wire, offset: Offset) -> bytes | None:
         partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 16)
         request = FetchRequest(
             max_wait_ms=2000,

@@ -284,7 +284,7 @@ async def test_other_clients_read_kafkas_paths_and_their_changes_are_seen(server
         await keeper.write(
             Create(
                 paths.topic_path("t"),
-                node_values.TopicAssignment(TopicId(bytes(15) + b"1"), ((3,),)).encode(),
+                node_values.TopicAssignment(TopicId(bytes(15) + b"1"), ((BrokerId(3),),)).encode(),
             )
         )
         assert (keeper.image.cluster_id, keeper.image.controller_id) == (cluster_id, 3)

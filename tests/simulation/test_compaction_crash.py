@@ -16,7 +16,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     split_batches,
 )
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, ProducerId, TopicId, TopicPartition
 from odradek.storage import Log, LogManager
 from odradek.storage.producer_state import Verification
 from odradek.world import Randomness, World
@@ -40,7 +40,7 @@ PRODUCER = 7
 async def start(disk: SimulatedDisk) -> LogManager:
     world = World(StillClock(), disk, Randomness(1), InlineWorkers())
     manager = LogManager(
-        BrokerSettings.from_properties(PROPERTIES), world, cluster_id="cluster", node_id=1
+        BrokerSettings.from_properties(PROPERTIES), world, cluster_id="cluster", node_id=BrokerId(1)
     )
     await manager.load()
     return manager
@@ -59,20 +59,20 @@ def write(log: Log, random: Random, newest: dict[bytes, bytes], sequence: int) -
             builder.append(key, None if is_tombstone else value, (), 1_000_000)
             written[key] = b"" if is_tombstone else value
         if random.random() < 0.7:
-            log.append(builder.build(), leader_epoch=0)
+            log.append(builder.build(), leader_epoch=LeaderEpoch(0))
             newest.update(written)
             continue
         batch = builder.build(0, PRODUCER, 0, sequence, is_transactional=True)
         sequence += 5
-        last_marker = log.producers.last_marker_offset(PRODUCER)
-        log.append(batch, leader_epoch=0, verification=Verification(last_marker))
+        last_marker = log.producers.last_marker_offset(ProducerId(PRODUCER))
+        log.append(batch, leader_epoch=LeaderEpoch(0), verification=Verification(last_marker))
         marker = encode_end_transaction_marker(
             EndTransactionMarker(ControlType.ABORT, 0),
             producer_id=PRODUCER,
             producer_epoch=0,
             timestamp_ms=1_000_000,
         )
-        log.append(marker, leader_epoch=0, by_coordinator=True)
+        log.append(marker, leader_epoch=LeaderEpoch(0), by_coordinator=True)
     return sequence
 
 

@@ -74,7 +74,7 @@ class Components:
         """Does the same for topics of which a log could not be made."""
         image = self.services.images.cache.image
         existing = dict.fromkeys(topic for topic in topics if topic in image.topics)
-        no_brokers: dict[int, None] = {}
+        no_brokers: dict[BrokerId, None] = {}
         self._follow_replicas(
             ImageChange(
                 ClusterImage(), image, existing.keys(), no_brokers.keys(), broker_configs=False

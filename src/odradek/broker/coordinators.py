@@ -18,7 +18,7 @@ from odradek.groups.machine import GroupMachine
 from odradek.metadata import ClusterImage, ImageChange, MetadataCache
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import BrokerId, Offset, TopicPartition
 from odradek.replication.coordinator_partitions import CoordinatorPartitions
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
@@ -130,7 +130,7 @@ class Coordinators:
     def _write_markers(self, effect: WriteMarkers) -> None:
         self._writer.write(effect)
 
-    def _end_in_group(self, partition: TopicPartition, marker: Marker, end_offset: int) -> None:
+    def _end_in_group(self, partition: TopicPartition, marker: Marker, end_offset: Offset) -> None:
         if partition.topic == GROUPS:
             self.groups.note(partition.partition, marker, end_offset)
 

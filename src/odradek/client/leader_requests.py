@@ -16,6 +16,7 @@ from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError, is_retriable
 from odradek.client.retry import deadline, needs_metadata
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -191,13 +192,13 @@ async def list_offsets(
             topic.partitions.append(
                 ListOffsetsPartition(
                     partition_index=partition.partition,
-                    current_leader_epoch=-1 if known is None else known.leader_epoch,
+                    current_leader_epoch=NO_LEADER_EPOCH if known is None else known.leader_epoch,
                     timestamp=timestamps[partition],
                 )
             )
         response = await connection.request(
             ListOffsetsRequest(
-                replica_id=-1,
+                replica_id=NO_BROKER,
                 isolation_level=int(read_committed),
                 topics=list(topics.values()),
                 timeout_ms=cluster.settings.request_timeout_ms,

@@ -82,7 +82,7 @@ async def adopt(
             logs_of,
             broker_id,
             is_alone,
-            min_epoch=coordinator_epoch + 1 if name == TRANSACTIONS else 0,
+            min_epoch=LeaderEpoch(coordinator_epoch + 1 if name == TRANSACTIONS else 0),
             partitions=_partition_count(name, max(logs_of) + 1, settings, is_alone=is_alone),
             overrides=internal_topic(name, 1, settings, 1).overrides
             if name in INTERNAL_TOPICS
@@ -148,7 +148,7 @@ class _Found(NamedTuple):
     logs: Mapping[int, Log]
     broker_id: BrokerId
     is_alone: bool
-    min_epoch: int
+    min_epoch: LeaderEpoch
     partitions: int
     overrides: Mapping[str, str]
 

@@ -50,7 +50,7 @@ class LogCondition(Enum):
 
 
 def after_loss(
-    partition: PartitionImage, live: Container[int], controller_epoch: int
+    partition: PartitionImage, live: Container[BrokerId], controller_epoch: int
 ) -> PartitionState | None:
     """If the leader is gone, or there is none, the first live replica in sync leads."""
     if partition.version < 0 or partition.leader in live:
@@ -67,7 +67,7 @@ def after_loss(
 def returning(
     partition: PartitionImage,
     broker: BrokerId,
-    live: Container[int],
+    live: Container[BrokerId],
     controller_epoch: int,
     condition: LogCondition,
 ) -> PartitionState | None:
@@ -118,7 +118,7 @@ def restored(
 
 
 def departing(
-    partition: PartitionImage, broker: BrokerId, live: Container[int], controller_epoch: int
+    partition: PartitionImage, broker: BrokerId, live: Container[BrokerId], controller_epoch: int
 ) -> PartitionState | None:
     """A leader that is about to stop hands over to another replica in sync, and leaves the set."""
     if partition.version < 0 or partition.leader != broker:
@@ -140,7 +140,7 @@ def leaving(
 
 
 def preferred(
-    partition: PartitionImage, live: Container[int], controller_epoch: int
+    partition: PartitionImage, live: Container[BrokerId], controller_epoch: int
 ) -> PartitionState | None:
     """The preferred leader, which is the first replica, leads again if it is live and in sync."""
     first = partition.replicas[0]
@@ -150,7 +150,7 @@ def preferred(
 
 
 def unclean(
-    partition: PartitionImage, chosen: BrokerId, live: Container[int], controller_epoch: int
+    partition: PartitionImage, chosen: BrokerId, live: Container[BrokerId], controller_epoch: int
 ) -> PartitionState | None:
     """A replica that is not in sync leads; records that only the others have are lost."""
     if (
@@ -163,7 +163,7 @@ def unclean(
     return led._replace(is_recovering=True, eligible=())
 
 
-def has_no_clean_leader(partition: PartitionImage, live: Container[int]) -> bool:
+def has_no_clean_leader(partition: PartitionImage, live: Container[BrokerId]) -> bool:
     """Returns whether the partition has no leader, and no live replica that is in sync or
     eligible."""
     return (
@@ -175,7 +175,7 @@ def has_no_clean_leader(partition: PartitionImage, live: Container[int]) -> bool
 
 def unclean_candidates(
     partition: PartitionImage,
-    live: Container[int],
+    live: Container[BrokerId],
     *,
     is_enabled: bool,
     is_asked_for: bool = False,
@@ -199,8 +199,8 @@ def out_of_balance(image: ClusterImage, max_percent: int) -> list[TopicPartition
     """Returns the partitions to give back to their preferred leaders: of each broker that does not
     lead more than `max_percent` of the partitions whose preferred leader it is. Partitions that are
     being reassigned are left alone."""
-    led: dict[int, int] = {}
-    away: dict[int, list[TopicPartition]] = {}
+    led: dict[BrokerId, int] = {}
+    away: dict[BrokerId, list[TopicPartition]] = {}
     for topic_partition, partition in partitions_of(image, image.topics):
         if partition.adding or partition.removing:
             continue
@@ -274,14 +274,14 @@ def _can_be_given_back(image: ClusterImage, topic_partition: TopicPartition) -> 
     return preferred(partition, image.brokers, 0) is not None
 
 
-def _first_in_sync(partition: PartitionImage, live: Container[int]) -> BrokerId | None:
+def _first_in_sync(partition: PartitionImage, live: Container[BrokerId]) -> BrokerId | None:
     for replica in partition.replicas:
         if replica in partition.isr and replica in live:
             return BrokerId(replica)
     return None
 
 
-def _first_electable(partition: PartitionImage, live: Container[int]) -> BrokerId | None:
+def _first_electable(partition: PartitionImage, live: Container[BrokerId]) -> BrokerId | None:
     """Returns the first live replica in sync, or else the first live eligible one."""
     chosen = _first_in_sync(partition, live)
     if chosen is not None:
@@ -290,7 +290,10 @@ def _first_electable(partition: PartitionImage, live: Container[int]) -> BrokerI
 
 
 def _led_by(
-    leader: BrokerId, partition: PartitionImage, in_sync: tuple[int, ...], controller_epoch: int
+    leader: BrokerId,
+    partition: PartitionImage,
+    in_sync: tuple[BrokerId, ...],
+    controller_epoch: int,
 ) -> PartitionState:
     epoch = partition.leader_epoch + (leader != partition.leader)
     # The leader knows `min.insync.replicas`: it removes the eligible replicas it does not need.
@@ -300,20 +303,20 @@ def _led_by(
     return PartitionState(leader, LeaderEpoch(epoch), in_sync, controller_epoch, eligible=eligible)
 
 
-def _without(replicas: tuple[int, ...], broker: BrokerId) -> tuple[int, ...]:
+def _without(replicas: tuple[BrokerId, ...], broker: BrokerId) -> tuple[BrokerId, ...]:
     return tuple(replica for replica in replicas if replica != broker)
 
 
-def _numbers(brokers: tuple[int, ...]) -> str:
+def _numbers(brokers: tuple[BrokerId, ...]) -> str:
     return ",".join(map(str, brokers)) or "nobody"
 
 
-class _Without(Container[int]):
+class _Without(Container[BrokerId]):
     """The live brokers except one."""
 
     __slots__ = ("_live", "_missing")
 
-    def __init__(self, live: Container[int], missing: int) -> None:
+    def __init__(self, live: Container[BrokerId], missing: BrokerId) -> None:
         self._live = live
         self._missing = missing
 

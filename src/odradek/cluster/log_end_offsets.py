@@ -16,14 +16,14 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from odradek.replication.peers import Peers, PeerUnreachable
 
-_DEBUGGING_REPLICA: Final = -2
+_DEBUGGING_REPLICA: Final = BrokerId(-2)
 _LATEST: Final = -1
 _TIMEOUT_S: Final = 2.0
 
-_End = tuple[int, int]
+_End = tuple[LeaderEpoch, Offset]
 
 
 async def longest_log(

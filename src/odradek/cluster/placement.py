@@ -7,6 +7,7 @@ the followers grows with each round, so that the partitions of a lost broker fal
 
 from collections.abc import Mapping, Sequence
 
+from odradek.protocol.types import BrokerId
 from odradek.world import Randomness
 
 
@@ -15,13 +16,13 @@ class NotEnoughBrokers(ValueError):
 
 
 def place(
-    brokers: Mapping[int, str | None],
+    brokers: Mapping[BrokerId, str | None],
     partitions: int,
     replication_factor: int,
     randomness: Randomness,
     *,
     first_partition: int = 0,
-) -> list[list[int]]:
+) -> list[list[BrokerId]]:
     """Returns the replicas of each new partition, the preferred leader first.
 
     `brokers` maps the id of each live broker to its rack.
@@ -43,11 +44,11 @@ def place(
     return placed
 
 
-def _ring(brokers: Mapping[int, str | None]) -> list[int]:
+def _ring(brokers: Mapping[BrokerId, str | None]) -> list[BrokerId]:
     """Returns the brokers in an order in which neighbours are on different racks, if possible."""
     if any(rack is None for rack in brokers.values()):
         return sorted(brokers)
-    by_rack: dict[str, list[int]] = {}
+    by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(brokers):
         by_rack.setdefault(str(brokers[broker]), []).append(broker)
     racks = [by_rack[rack] for rack in sorted(by_rack)]
@@ -56,15 +57,21 @@ def _ring(brokers: Mapping[int, str | None]) -> list[int]:
 
 
 def _followers(
-    ring: Sequence[int], brokers: Mapping[int, str | None], leader: int, lap: int, count: int
-) -> list[int]:
+    ring: Sequence[BrokerId],
+    brokers: Mapping[BrokerId, str | None],
+    leader_position: int,
+    lap: int,
+    count: int,
+) -> list[BrokerId]:
     """Returns the next brokers on the ring, first those of racks that are not used yet."""
     others = len(ring) - 1
     if not others:
         return []
-    walk = [ring[(leader + 1 + (lap + step) % others) % len(ring)] for step in range(others)]
-    chosen: list[int] = []
-    racks = {brokers[ring[leader]]}
+    walk = [
+        ring[(leader_position + 1 + (lap + step) % others) % len(ring)] for step in range(others)
+    ]
+    chosen: list[BrokerId] = []
+    racks = {brokers[ring[leader_position]]}
     for fresh_racks_only in (True, False):
         for broker in walk:
             if len(chosen) == count:

@@ -44,9 +44,9 @@ logger = logging.getLogger("odradek.state_change")
 class Step(NamedTuple):
     """The next assignment of a partition, and its next state if that changes too."""
 
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
     state: PartitionState | None = None
 
     def check(self, subject: str) -> None:
@@ -73,12 +73,12 @@ class TooFewInSync(Exception):
     """Committed records would be left on one replica, or on none."""
 
 
-def original(partition: PartitionImage) -> tuple[int, ...]:
+def original(partition: PartitionImage) -> tuple[BrokerId, ...]:
     """Returns the replicas before the reassignment under way."""
     return tuple(replica for replica in partition.replicas if replica not in partition.adding)
 
 
-def target(partition: PartitionImage) -> tuple[int, ...]:
+def target(partition: PartitionImage) -> tuple[BrokerId, ...]:
     """Returns the replicas after the reassignment under way."""
     return tuple(replica for replica in partition.replicas if replica not in partition.removing)
 
@@ -89,8 +89,8 @@ def is_moving(partition: PartitionImage) -> bool:
 
 def begin(
     partition: PartitionImage,
-    target_replicas: Sequence[int],
-    live: Container[int],
+    target_replicas: Sequence[BrokerId],
+    live: Container[BrokerId],
     controller_epoch: int,
 ) -> Step:
     """Returns the first step towards the target, which is also the last if only the order changes.
@@ -104,14 +104,16 @@ def begin(
     return Step(replicas, adding, removing, state)
 
 
-def cancel(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step:
+def cancel(partition: PartitionImage, live: Container[BrokerId], controller_epoch: int) -> Step:
     """Returns the step back to the original replicas. Raises `TooFewInSync` if too few of them have
     every committed record."""
     replicas = original(partition)
     return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
 
 
-def finish(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step | None:
+def finish(
+    partition: PartitionImage, live: Container[BrokerId], controller_epoch: int
+) -> Step | None:
     """Returns the last step if every new replica is in sync, one that stays can lead, and those
     that go are no longer needed; None otherwise."""
     replicas = target(partition)
@@ -126,7 +128,7 @@ def finish(partition: PartitionImage, live: Container[int], controller_epoch: in
     return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
 
 
-def _is_safe_with(partition: PartitionImage, replicas: Sequence[int]) -> bool:
+def _is_safe_with(partition: PartitionImage, replicas: Sequence[BrokerId]) -> bool:
     """Returns whether enough of these replicas have every committed record, or no other has."""
     in_sync = [replica for replica in partition.isr if replica in replicas]
     holders = (*partition.isr, *partition.eligible)
@@ -137,8 +139,8 @@ def _is_safe_with(partition: PartitionImage, replicas: Sequence[int]) -> bool:
 
 def _among(
     partition: PartitionImage,
-    replicas: Sequence[int],
-    live: Container[int],
+    replicas: Sequence[BrokerId],
+    live: Container[BrokerId],
     controller_epoch: int,
 ) -> PartitionState | None:
     """Returns the state in which only these replicas are in sync, eligible or lead; None if it is
@@ -166,7 +168,7 @@ def _among(
 async def reassign(
     cache: MetadataCache,
     name: str,
-    targets: Mapping[int, Sequence[int] | None],
+    targets: Mapping[int, Sequence[BrokerId] | None],
     *,
     may_change_factor: bool = True,
 ) -> dict[int, ApiError]:
@@ -213,7 +215,7 @@ def _first_step(
     image: ClusterImage,
     topic: TopicImage,
     index: int,
-    replicas: Sequence[int] | None,
+    replicas: Sequence[BrokerId] | None,
     may_change_factor: bool,
 ) -> Step:
     if not 0 <= index < len(topic.partitions):
@@ -237,7 +239,10 @@ def _first_step(
 
 
 def _check(
-    image: ClusterImage, partition: PartitionImage, replicas: Sequence[int], may_change_factor: bool
+    image: ClusterImage,
+    partition: PartitionImage,
+    replicas: Sequence[BrokerId],
+    may_change_factor: bool,
 ) -> None:
     if not replicas or len(set(replicas)) != len(replicas):
         raise ApiError(

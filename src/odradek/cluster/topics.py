@@ -62,7 +62,7 @@ class NewTopic(NamedTuple):
     name: str
     partitions: int = _BROKER_DEFAULT
     replication_factor: int = _BROKER_DEFAULT
-    assignment: Mapping[int, Sequence[int]] = {}
+    assignment: Mapping[int, Sequence[BrokerId]] = {}
     overrides: Mapping[str, str | None] = {}
 
 
@@ -70,7 +70,7 @@ class CreatedTopic(NamedTuple):
     """A topic that was created, or with `validate_only` would have been."""
 
     topic_id: TopicId
-    replicas: tuple[tuple[int, ...], ...]
+    replicas: tuple[tuple[BrokerId, ...], ...]
     overrides: Mapping[str, str]
 
 
@@ -145,7 +145,7 @@ class Topics:
         name: str,
         topic_id: TopicId,
         first: int,
-        added: Sequence[tuple[int, ...]],
+        added: Sequence[tuple[BrokerId, ...]],
     ) -> bool:
         """Adds partitions with these replicas, numbered from `first`, in multis that are as large
         as the store accepts. The topic is valid after each of them. Returns False if the topic
@@ -281,7 +281,7 @@ class Topics:
         self,
         name: str,
         partitions: int,
-        assignment: Sequence[Sequence[int]] | None,
+        assignment: Sequence[Sequence[BrokerId]] | None,
         *,
         validate_only: bool = False,
     ) -> None:
@@ -355,7 +355,7 @@ class Topics:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return {name: value for name, value in overrides.items() if value is not None}
 
-    def _replicas(self, image: ClusterImage, new: NewTopic) -> tuple[tuple[int, ...], ...]:
+    def _replicas(self, image: ClusterImage, new: NewTopic) -> tuple[tuple[BrokerId, ...], ...]:
         if new.assignment:
             if new.partitions != _BROKER_DEFAULT or new.replication_factor != _BROKER_DEFAULT:
                 raise ApiError(
@@ -395,8 +395,8 @@ class Topics:
         image: ClusterImage,
         topic: TopicImage,
         partitions: int,
-        assignment: Sequence[Sequence[int]] | None,
-    ) -> tuple[tuple[int, ...], ...]:
+        assignment: Sequence[Sequence[BrokerId]] | None,
+    ) -> tuple[tuple[BrokerId, ...], ...]:
         now = len(topic.partitions)
         if partitions <= now:
             raise ApiError(
@@ -422,7 +422,7 @@ class Topics:
 
     def _place_replicas(
         self, image: ClusterImage, partitions: int, factor: int, *, first_partition: int
-    ) -> tuple[tuple[int, ...], ...]:
+    ) -> tuple[tuple[BrokerId, ...], ...]:
         racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items()}
         try:
             placed = place(
@@ -444,8 +444,8 @@ def _check_new_partitions(count: int) -> None:
 
 
 def _check_assignment(
-    image: ClusterImage, assignment: Sequence[Sequence[int]]
-) -> tuple[tuple[int, ...], ...]:
+    image: ClusterImage, assignment: Sequence[Sequence[BrokerId]]
+) -> tuple[tuple[BrokerId, ...], ...]:
     factors = {len(brokers) for brokers in assignment}
     if len(factors) != 1 or factors == {0}:
         raise ApiError(
@@ -465,7 +465,7 @@ def _check_assignment(
     return tuple(tuple(brokers) for brokers in assignment)
 
 
-def _new_partition_state(brokers: Sequence[int], image: ClusterImage) -> PartitionState:
+def _new_partition_state(brokers: Sequence[BrokerId], image: ClusterImage) -> PartitionState:
     return PartitionState(
         BrokerId(brokers[0]), LeaderEpoch(0), tuple(brokers), image.controller_epoch
     )

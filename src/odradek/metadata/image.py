@@ -39,17 +39,17 @@ class PartitionImage(NamedTuple):
     node is missing, and then the partition has no leader."""
 
     partition: int
-    replicas: tuple[int, ...]
+    replicas: tuple[BrokerId, ...]
     leader: BrokerId
     leader_epoch: LeaderEpoch
-    isr: tuple[int, ...]
+    isr: tuple[BrokerId, ...]
     controller_epoch: int
     version: int
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
     is_recovering: bool = False
-    eligible: tuple[int, ...] = ()
-    last_known: tuple[int, ...] = ()
+    eligible: tuple[BrokerId, ...] = ()
+    last_known: tuple[BrokerId, ...] = ()
 
 
 class TopicImage(NamedTuple):
@@ -78,7 +78,7 @@ class ClusterImage(NamedTuple):
     cluster_id: str = ""
     controller_id: BrokerId = NO_LEADER
     controller_epoch: int = 0
-    brokers: Mapping[int, BrokerImage] = MappingProxyType({})
+    brokers: Mapping[BrokerId, BrokerImage] = MappingProxyType({})
     # Proxies by type, because their `copy` is one memory copy and `dict(proxy)` a slow loop.
     topics: MappingProxyType[str, TopicImage] = MappingProxyType({})
     topics_by_id: MappingProxyType[TopicId, TopicImage] = MappingProxyType({})
@@ -164,7 +164,7 @@ class ImageChange(NamedTuple):
     before: ClusterImage
     after: ClusterImage
     topics: KeysView[str]
-    brokers: KeysView[int]
+    brokers: KeysView[BrokerId]
     broker_configs: bool
 
     def is_reconfigured(self, topic: TopicImage) -> bool:

@@ -184,11 +184,11 @@ class ImageBuilder:
         self._fields: dict[str, object] = {}
         self._topics: dict[str, TopicImage] | None = None
         self._topics_by_id: dict[TopicId, TopicImage] = {}
-        self._brokers: dict[int, BrokerImage] | None = None
+        self._brokers: dict[BrokerId, BrokerImage] | None = None
         self._configs: dict[str, Mapping[str, str]] | None = None
         self._acls: dict[ResourcePattern, tuple[AccessEntry, ...]] | None = None
         self._changed_topics: dict[str, None] = {}
-        self._changed_brokers: dict[int, None] = {}
+        self._changed_brokers: dict[BrokerId, None] = {}
 
     def topic(self, name: str) -> TopicImage | None:
         topics = self._before.topics if self._topics is None else self._topics
@@ -391,10 +391,10 @@ def _topic(
 def _partition_image(  # noqa: PLR0917 - called for each of thousands of partitions
     topic: str,
     partition: int,
-    replicas: tuple[int, ...],
+    replicas: tuple[BrokerId, ...],
     node: Node | None,
-    adding: tuple[int, ...],
-    removing: tuple[int, ...],
+    adding: tuple[BrokerId, ...],
+    removing: tuple[BrokerId, ...],
 ) -> PartitionImage:
     # Positional arguments, because they are faster: a topic may have thousands of partitions.
     if node is None:

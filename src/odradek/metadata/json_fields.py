@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from typing import cast
 
 from odradek.metadata.store import MetadataError
+from odradek.protocol.types import BrokerId
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -56,18 +58,20 @@ class JsonFields:
             raise self._malformed(name, "a whole number")
         return self.integer(name)
 
-    def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    def broker_ids(
+        self, name: str, default: tuple[BrokerId, ...] | None = None
+    ) -> tuple[BrokerId, ...]:
         if default is not None and name not in self._fields:
             return default
-        return self._integers(name, self._fields.get(name))
+        return self._broker_ids(name, self._fields.get(name))
 
-    def _integers(self, name: str, value: Json) -> tuple[int, ...]:
+    def _broker_ids(self, name: str, value: Json) -> tuple[BrokerId, ...]:
         if not isinstance(value, list):
             raise self._malformed(name, "a list")
         numbers = tuple(item for item in value if type(item) is int)
         if len(numbers) != len(value):
             raise self._malformed(name, "a list of whole numbers")
-        return numbers
+        return cast("tuple[BrokerId, ...]", numbers)
 
     def text(self, name: str) -> str:
         value = self._fields.get(name)
@@ -98,10 +102,10 @@ class JsonFields:
 
     def broker_ids_by_partition(
         self, name: str, *, is_optional: bool = False
-    ) -> dict[int, tuple[int, ...]]:
+    ) -> dict[int, tuple[BrokerId, ...]]:
         value = self._fields.get(name, {} if is_optional else None)
         if not isinstance(value, dict):
             raise self._malformed(name, "an object")
         if not all(key.isascii() and key.isdigit() for key in value):
             raise MalformedNode(self._path, f"{name} has a key that is not a partition number")
-        return {int(key): self._integers(name, item) for key, item in value.items()}
+        return {int(key): self._broker_ids(name, item) for key, item in value.items()}

@@ -21,6 +21,7 @@ from odradek.metadata.node_values import (
 )
 from odradek.metadata.paths import BROKER_IDS, CONTROLLER
 from odradek.metadata.store import Node
+from odradek.protocol.types import BrokerId
 
 
 def last_known_node(path: str, node: Node, image: ClusterImage) -> Node | None:
@@ -46,7 +47,7 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
         case ["cluster", "id"]:
             value = ClusterId(image.cluster_id).encode()
         case ["brokers", "ids", name] if int(name) in image.brokers:
-            broker = image.brokers[int(name)]
+            broker = image.brokers[BrokerId(int(name))]
             value = BrokerRegistration(
                 broker.listeners, broker.security_protocols, broker.rack, epoch=broker.epoch
             ).encode()
@@ -67,7 +68,9 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
 
 
 def _assignment(topic: TopicImage) -> TopicAssignment:
-    def moving(which: Iterable[tuple[int, tuple[int, ...]]]) -> dict[int, tuple[int, ...]]:
+    def moving(
+        which: Iterable[tuple[int, tuple[BrokerId, ...]]],
+    ) -> dict[int, tuple[BrokerId, ...]]:
         return {partition: replicas for partition, replicas in which if replicas}
 
     return TopicAssignment(

@@ -104,9 +104,9 @@ class TopicAssignment(NamedTuple):
     """The replicas of each partition, the preferred leader first; the index is the partition."""
 
     topic_id: TopicId
-    replicas: tuple[tuple[int, ...], ...]
-    adding: Mapping[int, tuple[int, ...]] = {}
-    removing: Mapping[int, tuple[int, ...]] = {}
+    replicas: tuple[tuple[BrokerId, ...], ...]
+    adding: Mapping[int, tuple[BrokerId, ...]] = {}
+    removing: Mapping[int, tuple[BrokerId, ...]] = {}
 
     def encode(self) -> bytes:
         return encode_fields(
@@ -145,14 +145,14 @@ class PartitionState(NamedTuple):
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
-    isr: tuple[int, ...]
+    isr: tuple[BrokerId, ...]
     controller_epoch: int
     is_recovering: bool = False
     # Left the set when it became too small; nothing was committed since (KIP-966).
-    eligible: tuple[int, ...] = ()
+    eligible: tuple[BrokerId, ...] = ()
     # The replica that was in sync last and lost its log, while there is no leader (KIP-966's last
     # known ELR).
-    last_known: tuple[int, ...] = ()
+    last_known: tuple[BrokerId, ...] = ()
 
     def encode(self) -> bytes:
         return _encoded_state(self)
@@ -191,11 +191,11 @@ def _partition_state(value: bytes) -> PartitionState:
     return PartitionState(
         BrokerId(fields.integer("leader")),
         LeaderEpoch(fields.integer("leader_epoch")),
-        fields.integers("isr"),
+        fields.broker_ids("isr"),
         fields.integer("controller_epoch"),
         fields.integer("leader_recovery_state", 0) == 1,
-        fields.integers("eligible_leader_replicas", ()),
-        fields.integers("last_known_elr", ()),
+        fields.broker_ids("eligible_leader_replicas", ()),
+        fields.broker_ids("last_known_elr", ()),
     )
 
 

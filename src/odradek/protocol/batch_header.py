@@ -14,6 +14,7 @@ from typing import NamedTuple
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.compression import Codec
 from odradek.protocol.record_walkers import MalformedRecords
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 
 Buffer = bytes | bytearray | memoryview
 
@@ -26,10 +27,10 @@ CHECKSUM_START = 21
 PREFIX_SIZE = 16
 
 NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
+NO_PRODUCER_ID = ProducerId(-1)
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
+NO_LEADER_EPOCH = LeaderEpoch(-1)
 
 # Bits of a batch's attributes.
 CODEC_MASK = 0x07
@@ -55,17 +56,17 @@ class UnsupportedRecordFormat(MalformedRecords):
 
 
 class BatchHeader(NamedTuple):
-    base_offset: int
+    base_offset: Offset
     batch_length: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp: int
     max_timestamp: int
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     base_sequence: int
     record_count: int
 
@@ -74,11 +75,11 @@ class BatchHeader(NamedTuple):
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
-    def last_offset(self) -> int:
+    def last_offset(self) -> Offset:
         return self.base_offset + self.last_offset_delta
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> Offset:
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -152,7 +153,7 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     return crc32c(checked) == header.crc
 
 
-def offset_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+def offset_prefix(header: BatchHeader, base_offset: Offset, leader_epoch: LeaderEpoch) -> bytes:
     """Returns the first 16 bytes with another offset and epoch; `batch[16:]` follows them."""
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
 

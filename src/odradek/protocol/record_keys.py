@@ -10,6 +10,7 @@ from odradek.protocol.compression import DEFAULT_MAX_BYTES
 from odradek.protocol.record_parser import Record, parse_records
 from odradek.protocol.record_walkers import Offsets, Walk
 from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer, decompressed_records
+from odradek.protocol.types import NO_OFFSET, Offset
 
 _KEYS: Final = Walk(
     "keys with offsets",
@@ -43,19 +44,19 @@ def parse_keys(payload: bytes, count: int) -> list[tuple[int, bytes]]:
 
 
 def newest_of_key(
-    payload: bytes, header: BatchHeader, key: bytes, first_offset: int, end_offset: int
+    payload: bytes, header: BatchHeader, key: bytes, first_offset: Offset, end_offset: Offset
 ) -> Record | None:
     """Returns the last record of a key with an offset in this range."""
     if payload.find(key) < 0:
         return None
-    newest = -1
+    newest = NO_OFFSET
     for offset_delta, record_key in parse_keys(payload, header.record_count):
         if record_key == key and first_offset <= header.base_offset + offset_delta < end_offset:
             newest = header.base_offset + offset_delta
     return None if newest < 0 else record_at(payload, header, newest)
 
 
-def record_at(payload: bytes, header: BatchHeader, offset: int) -> Record | None:
+def record_at(payload: bytes, header: BatchHeader, offset: Offset) -> Record | None:
     """Returns the record with this offset; None if compaction has removed it from the batch."""
     bounds = cast(
         "tuple[int, int] | None",

@@ -14,6 +14,7 @@ from odradek.protocol.record_walkers import (
     Offsets,
     Walk,
 )
+from odradek.protocol.types import Offset
 from odradek.protocol.varint import read_zigzag
 
 __all__ = [
@@ -36,7 +37,7 @@ _TIMESTAMP_DELTA: Final = "(timestamp_delta >> 1) ^ -(timestamp_delta & 1)"
 class Record(NamedTuple):
     """One record. A tuple, because tuples are the cheapest objects to create in Python."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
@@ -92,7 +93,7 @@ _WHOLE_RECORD: Final = Walk(
 def parse_records(
     data: bytes,
     count: int,
-    base_offset: int,
+    base_offset: Offset,
     base_timestamp_ms: int,
     append_time_ms: int | None,
 ) -> list[Record]:

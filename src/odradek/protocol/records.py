@@ -63,6 +63,7 @@ from odradek.protocol.record_parser import (
     parse_summaries,
     parse_timestamp_deltas,
 )
+from odradek.protocol.types import FIRST_OFFSET, Offset
 from odradek.protocol.varint import SMALL_COUNT, SMALL_VARINTS, encode_varint
 
 __all__ = [
@@ -212,8 +213,12 @@ def decompress_batch(
 
 
 def find_timestamp(
-    batch: Buffer, target_ms: int, *, min_offset: int = 0, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> tuple[int, int] | None:
+    batch: Buffer,
+    target_ms: int,
+    *,
+    min_offset: Offset = FIRST_OFFSET,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> tuple[int, Offset] | None:
     """Returns timestamp and offset of the first record that is not older than `target_ms`.
 
     Records before `min_offset` are left out. If the batch is damaged or over the limits, the result
@@ -244,7 +249,7 @@ def find_timestamp(
 
 def find_max_timestamp(
     batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> tuple[int, int] | None:
+) -> tuple[int, Offset] | None:
     """Returns timestamp and offset of the first record with the highest timestamp of the batch.
 
     If the batch is damaged or over the limits, the result is its maximum timestamp and its base
@@ -267,7 +272,7 @@ def find_max_timestamp(
 
 def _timestamp_and_offset(
     header: BatchHeader, data: bytes, timestamp_delta: int, position: int
-) -> tuple[int, int]:
+) -> tuple[int, Offset]:
     offset_delta = parse_offset_delta(data, position)
     if offset_delta > header.last_offset_delta:
         raise MalformedRecords(
@@ -408,20 +413,23 @@ class BatchBuilder:
             | (TRANSACTIONAL_FLAG if is_transactional else 0)
             | (CONTROL_FLAG if is_control else 0)
         )
-        header = BatchHeader(
-            base_offset,
-            0,
-            leader_epoch,
-            MAGIC,
-            0,
-            attributes,
-            max(0, self.record_count - 1),
-            self._base_timestamp,
-            self._max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            self.record_count,
+        # `_make`, because callers pass plain numbers: a conversion of each would cost a call.
+        header = BatchHeader._make(
+            (
+                base_offset,
+                0,
+                leader_epoch,
+                MAGIC,
+                0,
+                attributes,
+                max(0, self.record_count - 1),
+                self._base_timestamp,
+                self._max_timestamp,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                self.record_count,
+            )
         )
         return assemble(header, self._payload)
 

@@ -50,7 +50,17 @@ from odradek.protocol.encoder import (
 )
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.layout import NEVER, Field, StructType, VersionRange
-from odradek.protocol.types import NO_TOPIC_ID, Buffer, Part, TopicId
+from odradek.protocol.types import (
+    NO_TOPIC_ID,
+    BrokerId,
+    Buffer,
+    LeaderEpoch,
+    Offset,
+    Part,
+    ProducerEpoch,
+    ProducerId,
+    TopicId,
+)
 
 T = TypeVar("T")
 # Field specifiers. Each returns a Field, but says it returns the type of the value, so that
@@ -110,6 +120,36 @@ def float64(versions: str = "0+", *, default: float = 0.0, tag: int | None = Non
 
 def boolean(versions: str = "0+", *, default: bool = False, tag: int | None = None) -> bool:
     return cast(bool, _field("boolean", versions, default, tag=tag))
+
+
+# Numbers that have a type of their own (`protocol.types`). Decoded messages hold values of these
+# types, so handlers pass them on without a conversion.
+
+
+def offset_field(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> Offset:
+    return cast(Offset, _field("int64", versions, default, tag=tag))
+
+
+def leader_epoch_field(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None
+) -> LeaderEpoch:
+    return cast(LeaderEpoch, _field("int32", versions, default, tag=tag))
+
+
+def producer_id_field(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None
+) -> ProducerId:
+    return cast(ProducerId, _field("int64", versions, default, tag=tag))
+
+
+def producer_epoch_field(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None
+) -> ProducerEpoch:
+    return cast(ProducerEpoch, _field("int16", versions, default, tag=tag))
+
+
+def broker_id_field(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> BrokerId:
+    return cast(BrokerId, _field("int32", versions, default, tag=tag))
 
 
 def uuid(versions: str = "0+", *, tag: int | None = None) -> TopicId:

@@ -27,7 +27,7 @@ from odradek.invariants import InvariantViolation
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, LeaderEpoch
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset
 from odradek.replication.partition_log import PartitionLog, unleased
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Caller, Command, Effect, Machine, Marker, R
@@ -147,7 +147,7 @@ class CoordinatorPartitions(Generic[M, Effect]):
         self._runner(partition)
         return self._coordinators[partition].leader_epoch
 
-    def note(self, partition: int, marker: Marker, end_offset: int) -> None:
+    def note(self, partition: int, marker: Marker, end_offset: Offset) -> None:
         """Tells the state machine of a transaction marker that was written to its own log."""
         coordinator = self._coordinators.get(partition)
         if coordinator is not None and coordinator.runner is not None:

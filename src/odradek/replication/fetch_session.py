@@ -19,7 +19,7 @@ from odradek.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import LeaderEpoch, Offset, TopicId
 
 _FULL: Final = 0
 _LAST_EPOCH: Final = 2**31 - 1
@@ -30,10 +30,10 @@ Key = tuple[TopicId, int]
 class FetchPosition(NamedTuple):
     """The fields of a fetch request for one partition."""
 
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    log_start_offset: int
+    leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    log_start_offset: Offset
     max_bytes: int
 
 

@@ -30,11 +30,11 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, Offset
 from odradek.replication.fetch_session import FetchPosition, Key, ReplicaSession
 from odradek.replication.partition import Partition
 from odradek.replication.peers import Peers, PeerUnreachable
-from odradek.replication.replica import EndOfEpoch
+from odradek.replication.replica import NO_EPOCH, EndOfEpoch
 from odradek.replication.throttle import Throttle, is_listed
 from odradek.storage import AppendRejected, Log, StorageError
 
@@ -171,7 +171,7 @@ class LeaderFetcher:
             FetchPosition(
                 following.leader_epoch,
                 end,
-                log.leader_epochs.epoch_for(end - 1) if end else -1,
+                log.leader_epochs.epoch_for(Offset(end - 1)) if end else NO_EPOCH,
                 log.durable_start_offset,
                 self._settings.broker.replica_fetch_max_bytes,
             ),

@@ -43,8 +43,8 @@ class _Proposal(NamedTuple):
 
     partition: Partition
     leadership: Leadership
-    before: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    before: tuple[BrokerId, ...]
+    in_sync: tuple[BrokerId, ...]
     version: int
     operations: tuple[Operation, ...]
 
@@ -100,7 +100,7 @@ class IsrChanges:
         if gone:
             self._forget_followers(gone)
 
-    def _forget_followers(self, gone: Sequence[int]) -> None:
+    def _forget_followers(self, gone: Sequence[BrokerId]) -> None:
         """Forgets the followers on brokers that have left the cluster."""
         for partition in self._replicas.partitions():
             leadership = partition.leadership

@@ -23,10 +23,10 @@ from typing import Final
 
 from odradek import invariants
 from odradek.invariants import InvariantViolation
-from odradek.protocol.types import LeaderEpoch
+from odradek.protocol.types import NO_OFFSET, BrokerId, LeaderEpoch, Offset
 from odradek.statemachine.watermark import Watermark
 
-UNKNOWN: Final = -1
+UNKNOWN_BROKER_EPOCH: Final = -1
 _LONG_AGO_S: Final = float("-inf")
 
 
@@ -45,20 +45,22 @@ class Follower:
     )
 
     def __init__(self, caught_up_s: float = _LONG_AGO_S) -> None:
-        self.log_end = UNKNOWN
-        self.log_start = UNKNOWN
-        self.broker_epoch = UNKNOWN
+        self.log_end = NO_OFFSET
+        self.log_start = NO_OFFSET
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.caught_up_s = caught_up_s
         self.is_joining = False
         # When it fetched last, and where the leader's log ended at that time.
         self._fetched_s = _LONG_AGO_S
-        self._leader_end = UNKNOWN
+        self._leader_end = NO_OFFSET
 
-    def note_fetch(self, log_end: int, log_start: int, leader_end: int, now_s: float) -> None:
+    def note_fetch(
+        self, log_end: Offset, log_start: Offset, leader_end: Offset, now_s: float
+    ) -> None:
         """Notes that the follower fetches from `log_end` on, so it has every record below."""
         if log_end >= leader_end:
             self.caught_up_s = max(self.caught_up_s, now_s)
-        elif self._leader_end != UNKNOWN and log_end >= self._leader_end:
+        elif self._leader_end != NO_OFFSET and log_end >= self._leader_end:
             self.caught_up_s = max(self.caught_up_s, self._fetched_s)
         self.log_end = log_end
         self.log_start = log_start
@@ -71,7 +73,7 @@ class Follower:
         self.caught_up_s = max(self.caught_up_s, now_s)
         self._fetched_s = max(self._fetched_s, now_s)
 
-    def is_lagging(self, leader_end: int, now_s: float, max_lag_s: float) -> bool:
+    def is_lagging(self, leader_end: Offset, now_s: float, max_lag_s: float) -> bool:
         return self.log_end != leader_end and now_s - self.caught_up_s > max_lag_s
 
 
@@ -97,15 +99,15 @@ class Leadership:
 
     def __init__(
         self,
-        leader: int,
+        leader: BrokerId,
         leader_epoch: LeaderEpoch,
-        start_offset: int,
-        replicas: Iterable[int],
-        in_sync: Iterable[int],
+        start_offset: Offset,
+        replicas: Iterable[BrokerId],
+        in_sync: Iterable[BrokerId],
         *,
         version: int,
         now_s: float,
-        eligible: tuple[int, ...] = (),
+        eligible: tuple[BrokerId, ...] = (),
     ) -> None:
         """`version` is that of the partition's node in the metadata store."""
         self._leader = leader
@@ -122,7 +124,7 @@ class Leadership:
         self.log_start_changes = Watermark()
         self.in_sync = tuple(in_sync)
         self.version = version
-        self.proposed: tuple[int, ...] | None = None
+        self.proposed: tuple[BrokerId, ...] | None = None
         self.followers = {
             replica: Follower(now_s if replica in self.in_sync else _LONG_AGO_S)
             for replica in replicas
@@ -130,7 +132,7 @@ class Leadership:
         }
         self._waiting_for: tuple[Follower, ...] = ()
         # The high watermark when it was checked last.
-        self._checked_high_watermark = UNKNOWN
+        self._checked_high_watermark = NO_OFFSET
         self._update_waiting_for()
 
     def end(self, reason: Exception) -> None:
@@ -169,7 +171,7 @@ class Leadership:
         if not set(self.eligible).isdisjoint(self.in_sync):
             raise self._violation(f"{self.eligible} are eligible and in sync {self.in_sync}")
 
-    def check_high_watermark(self, high_watermark: int) -> None:
+    def check_high_watermark(self, high_watermark: Offset) -> None:
         """Raises `InvariantViolation` if the high watermark fell since it was last checked."""
         if high_watermark < self._checked_high_watermark:
             raise self._violation(
@@ -186,10 +188,10 @@ class Leadership:
 
     def update(
         self,
-        replicas: Iterable[int],
-        in_sync: Iterable[int],
+        replicas: Iterable[BrokerId],
+        in_sync: Iterable[BrokerId],
         version: int,
-        eligible: tuple[int, ...] = (),
+        eligible: tuple[BrokerId, ...] = (),
     ) -> None:
         """Takes over the state of the partition's node in the store, in the same leader epoch."""
         if version < self.version and invariants.is_thorough():
@@ -213,7 +215,7 @@ class Leadership:
             # it fetches again.
             self.log_end.nudge()
 
-    def propose(self, in_sync: tuple[int, ...]) -> None:
+    def propose(self, in_sync: tuple[BrokerId, ...]) -> None:
         """Notes an ISR that is being written to the store. Until `settle` the high
         watermark waits for its members too."""
         self.proposed = in_sync
@@ -233,7 +235,7 @@ class Leadership:
         self._update_waiting_for()
         self.check()
 
-    def _holds_back_high_watermark(self, replica: int, follower: Follower) -> bool:
+    def _holds_back_high_watermark(self, replica: BrokerId, follower: Follower) -> bool:
         return (
             replica in self.in_sync
             or follower.is_joining
@@ -255,7 +257,7 @@ class Leadership:
         """Whether the leader's own log alone decides about the high watermark."""
         return not self._waiting_for
 
-    def committed_offset(self, own_end: int) -> int:
+    def committed_offset(self, own_end: Offset) -> Offset:
         """Returns the offset below which every record is on the leader and on all followers that
         the high watermark waits for; -1 if one of them has not fetched yet."""
         for follower in self._waiting_for:
@@ -266,12 +268,12 @@ class Leadership:
 
     def note_fetch(
         self,
-        replica: int,
-        log_end: int,
-        log_start: int,
+        replica: BrokerId,
+        log_end: Offset,
+        log_start: Offset,
         *,
         broker_epoch: int,
-        leader_end: int,
+        leader_end: Offset,
         now_s: float,
     ) -> None:
         """Notes that a follower fetches from `log_end` on. `broker_epoch` tells the runs of its
@@ -284,7 +286,7 @@ class Leadership:
         follower = self.followers[replica]
         if broker_epoch != follower.broker_epoch:
             # The broker restarted: the new run may have lost records that the previous run had.
-            if follower.broker_epoch != UNKNOWN:
+            if follower.broker_epoch != UNKNOWN_BROKER_EPOCH:
                 follower = self.followers[replica] = Follower(follower.caught_up_s)
                 self._update_waiting_for()
             follower.broker_epoch = broker_epoch
@@ -299,7 +301,7 @@ class Leadership:
             follower.is_joining = True
             self._update_waiting_for()
 
-    def forget(self, replica: int) -> None:
+    def forget(self, replica: BrokerId) -> None:
         """Forgets the progress of a follower whose broker is gone. When the broker is back, the
         follower begins as an unknown one."""
         if replica in self.followers:
@@ -309,7 +311,7 @@ class Leadership:
             self.check()
             self.log_end.nudge()
 
-    def may_join_isr(self, replica: int, high_watermark: int) -> bool:
+    def may_join_isr(self, replica: BrokerId, high_watermark: Offset) -> bool:
         """Returns whether a replica may be added to the ISR now: it is not in the set, no
         change of the set is pending, it has every committed record, and it has fetched up to the
         offset at which this leadership began."""
@@ -320,13 +322,13 @@ class Leadership:
 
     def next_in_sync(
         self,
-        high_watermark: int,
-        leader_end: int,
-        live: Mapping[int, int],
+        high_watermark: Offset,
+        leader_end: Offset,
+        live: Mapping[BrokerId, int],
         *,
         now_s: float,
         max_lag_s: float,
-    ) -> tuple[int, ...]:
+    ) -> tuple[BrokerId, ...]:
         """Returns the ISR as it should be; `live` holds the epochs of live brokers.
 
         A follower leaves if its broker is gone, or if its log end differs from the leader's and it
@@ -354,7 +356,9 @@ class Leadership:
                 kept.append(replica)
         return tuple(kept)
 
-    def next_eligible(self, in_sync: tuple[int, ...], min_in_sync: int) -> tuple[int, ...]:
+    def next_eligible(
+        self, in_sync: tuple[BrokerId, ...], min_in_sync: int
+    ) -> tuple[BrokerId, ...]:
         """Returns the eligible leader replicas (ELR, KIP-966) beside the next ISR: those
         that left the set while fewer than `min.insync.replicas` remained in it."""
         if len(in_sync) >= min_in_sync:
@@ -364,14 +368,14 @@ class Leadership:
             replica for replica in known if replica not in in_sync and replica in self.followers
         )
 
-    def drop_laggards(self, leader_end: int, now_s: float, max_lag_s: float) -> None:
+    def drop_laggards(self, leader_end: Offset, now_s: float, max_lag_s: float) -> None:
         """Ends the wait of the high watermark for joining followers that do not keep up."""
         for follower in self.followers.values():
             if follower.is_joining and follower.is_lagging(leader_end, now_s, max_lag_s):
                 follower.is_joining = False
         self._update_waiting_for()
 
-    def low_watermark(self, own_start: int, live: Container[int]) -> int:
+    def low_watermark(self, own_start: Offset, live: Container[BrokerId]) -> Offset:
         """Returns the lowest log start of the leader and of the followers on live brokers."""
         for replica, follower in self.followers.items():
             if replica in live and follower.log_start < own_start:

@@ -2,8 +2,7 @@
 
 A leader advances its high watermark as the in-sync replicas (ISR) fetch (`leadership`).
 For its own log it uses the log end offset, or with `flush.messages=1` the flushed offset. A sole
-replica commits what it appends. A follower takes the leader's high watermark, but not beyond its
-own log end.
+replica commits what it appends. A follower takes the leader's high watermark, up to its log end.
 
 If an invariant does not hold (`Replica.check`, `Leadership.check`, or one of the log), this replica
 goes offline until the next start (by `Replica.go_offline`). Clients get KAFKA_STORAGE_ERROR,
@@ -190,7 +189,7 @@ class Partition(Replica):
         """Whether this replica is leader or follower: consumers may read from both (KIP-392)."""
         return self.leader_epoch != NO_EPOCH
 
-    def check_epoch(self, current_leader_epoch: int) -> None:
+    def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
         """Refuses a request whose `current_leader_epoch` differs from this replica's (KIP-320)."""
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
@@ -378,7 +377,13 @@ class Partition(Replica):
     # Followers, as their leader sees them
 
     def note_fetch(
-        self, replica: int, offset: int, log_start: int, *, broker_epoch: int, now_s: float
+        self,
+        replica: BrokerId,
+        offset: Offset,
+        log_start: Offset,
+        *,
+        broker_epoch: int,
+        now_s: float,
     ) -> bool:
         """Notes that a follower fetches from `offset` on, so it has every record below. Returns
         whether it may be added to the ISR now."""
@@ -399,7 +404,7 @@ class Partition(Replica):
         return leadership.may_join_isr(replica, self.high_watermark.value)
 
     @offline_on_violation
-    def forget_follower(self, replica: int) -> None:
+    def forget_follower(self, replica: BrokerId) -> None:
         """Forgets the progress of a follower whose broker is gone. The high watermark waits for the
         follower only while it is in the ISR."""
         if self.leadership is not None:
@@ -407,8 +412,8 @@ class Partition(Replica):
             self._recompute_high_watermark()
 
     def next_in_sync(
-        self, live: Mapping[int, int], *, now_s: float, max_lag_s: float
-    ) -> tuple[int, ...]:
+        self, live: Mapping[BrokerId, int], *, now_s: float, max_lag_s: float
+    ) -> tuple[BrokerId, ...]:
         """Returns the ISR as it should be; `live` holds the epochs of live brokers.
         Raises `StorageError` if an invariant does not hold."""
         leadership, end = self.leadership, self.log.log_end_offset
@@ -424,7 +429,7 @@ class Partition(Replica):
         )
 
     @offline_on_violation
-    def propose(self, leadership: Leadership, in_sync: tuple[int, ...]) -> None:
+    def propose(self, leadership: Leadership, in_sync: tuple[BrokerId, ...]) -> None:
         """Notes an ISR that is being written to the store."""
         if self.leadership is leadership:
             self.note(f"ISR {in_sync} proposed")
@@ -437,7 +442,7 @@ class Partition(Replica):
         if self.leadership is leadership:
             self._recompute_high_watermark()
 
-    def low_watermark(self, live: Container[int]) -> int:
+    def low_watermark(self, live: Container[BrokerId]) -> Offset:
         """Returns the lowest log start of this replica and those of live brokers."""
         if self.leadership is None:
             raise not_leader()

@@ -16,6 +16,7 @@ from odradek.protocol.records import (
     decode_records,
     split_batches,
 )
+from odradek.protocol.types import Offset
 from odradek.replication.partition import Partition
 from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import NotWritten
@@ -51,16 +52,16 @@ class PartitionLog:
         return None if self._is_leased() else unleased()
 
     @property
-    def committed_offset(self) -> int:
+    def committed_offset(self) -> Offset:
         return self._partition.high_watermark.value
 
     @property
-    def end_offset(self) -> int:
+    def end_offset(self) -> Offset:
         return self._partition.log.log_end_offset
 
     def append(
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
-    ) -> int:
+    ) -> Offset:
         self._require_leadership()
         if not self._is_leased():
             raise NotWritten(unleased())
@@ -90,7 +91,7 @@ class PartitionLog:
                 raise NotWritten(reason) from error
             raise _lost(error) from error
 
-    async def wait_until_committed(self, offset: int) -> None:
+    async def wait_until_committed(self, offset: Offset) -> None:
         while True:
             self._require_leadership()
             try:
@@ -102,7 +103,7 @@ class PartitionLog:
                 # Every waiter fails when the lease is lost (`Replicas.fail_waiters`), but the state
                 # in memory is kept: it is right if the broker finds that it still leads.
 
-    async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
+    async def replay(self, end_offset: Offset) -> AsyncIterator[Sequence[Written | Marker]]:
         """Skips records that a later record of the same key replaces, as compaction would, so that
         most records of a busy group are never decoded into objects. Records of transactions are
         not skipped."""
@@ -137,7 +138,7 @@ class PartitionLog:
         for entries in _let_go(newest):
             yield entries
 
-    def _read(self, offset: int, end_offset: int) -> tuple[bytes, int] | None:
+    def _read(self, offset: Offset, end_offset: Offset) -> tuple[bytes, int] | None:
         """Returns whole batches from this offset on, and their position in the segment file."""
         self._require_leadership()
         log = self._partition.log
@@ -173,7 +174,7 @@ def _lost(error: ApiError) -> ApiError:
     return ApiError(ErrorCode.NOT_COORDINATOR, error.message)
 
 
-_Newest = dict[bytes, tuple[bytes | None, int]]
+_Newest = dict[bytes, tuple[bytes | None, Offset]]
 """The latest value of each key and the offset of its record, in the order of the offsets."""
 
 

@@ -9,6 +9,7 @@ from odradek.protocol.records import (
     EndTransactionMarker,
     encode_end_transaction_marker,
 )
+from odradek.protocol.types import Offset
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import StorageError
@@ -24,10 +25,10 @@ class PendingAppend(NamedTuple):
     `min.insync.replicas` at that time.
     """
 
-    base_offset: int
-    end_offset: int
+    base_offset: Offset
+    end_offset: Offset
     append_time_ms: int
-    log_start_offset: int
+    log_start_offset: Offset
     watermark: Watermark
     recheck_isr_in: "Partition | None" = None
 

@@ -20,20 +20,20 @@ from odradek.invariants import History, InvariantViolation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import read_header
-from odradek.protocol.types import LeaderEpoch, TopicId, TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import Log, OffsetOutOfRange, Slice, StorageError, TimestampOffset
 from odradek.storage.transaction_index import AbortedTransaction
 from odradek.world.disk import Buffer
 
-NO_EPOCH: Final = -1
+NO_EPOCH: Final = LeaderEpoch(-1)
 
 
 class EndOfEpoch(NamedTuple):
     """The last offset of a leader epoch, plus one: where the next epoch begins in this log."""
 
-    leader_epoch: int
-    offset: int
+    leader_epoch: LeaderEpoch
+    offset: Offset
 
 
 P = ParamSpec("P")
@@ -73,7 +73,7 @@ class Replica:
         self.topic_id = topic_id
         self.log = log
         # The leader epoch of the role that this replica has; -1 while it has no role.
-        self.leader_epoch = LeaderEpoch(NO_EPOCH)
+        self.leader_epoch = NO_EPOCH
         self.high_watermark = Watermark(log.high_watermark)
         # None until the first transaction: the last stable offset is the high watermark till then.
         self._last_stable: Watermark | None = None
@@ -119,7 +119,7 @@ class Replica:
     def resign(self, reason: ApiError) -> None:
         """Gives up the role. Requests that wait for a watermark fail with `reason` at once."""
         self._renew_watermarks(reason)
-        self.leader_epoch = LeaderEpoch(NO_EPOCH)
+        self.leader_epoch = NO_EPOCH
         self.high_watermark.fail(reason)
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Replica:
 
     # Moving the watermarks
 
-    def _advance_high_watermark(self, offset: int) -> None:
+    def _advance_high_watermark(self, offset: Offset) -> None:
         """Advances the high watermark to `offset`, if that is higher. Checks the offsets first,
         because an advance acknowledges records, which cannot be undone."""
         log, high_watermark = self.log, self.high_watermark
@@ -157,7 +157,7 @@ class Replica:
         if self._last_stable is None and self.log.producers.has_unstable:
             self._last_stable = Watermark(self._undecided_offset())
 
-    def _undecided_offset(self) -> int:
+    def _undecided_offset(self) -> Offset:
         """Returns the first offset of the oldest undecided transaction, or the high watermark; not
         below the log start, because DeleteRecords may have removed undecided transactions."""
         undecided = self.log.producers.last_stable_offset(self.high_watermark.value)
@@ -196,7 +196,7 @@ class Replica:
         if self._last_stable is None and self.log.producers.ongoing:
             self._track_transactions()
 
-    def update_from_leader(self, high_watermark: int, log_start: int) -> None:
+    def update_from_leader(self, high_watermark: Offset, log_start: Offset) -> None:
         """Takes over the leader's high watermark and log start; raises `StorageError`."""
         log = self.log
         try:
@@ -207,7 +207,7 @@ class Replica:
         except InvariantViolation as violation:
             raise self.go_offline(violation) from violation
 
-    def truncate_to_leader(self, leaders: EndOfEpoch) -> int:
+    def truncate_to_leader(self, leaders: EndOfEpoch) -> Offset:
         """Removes the records that the leader does not have, given where its log diverges from
         this one. Returns the new log end; raises `StorageError`."""
         log, offset = self.log, self._truncation_offset(leaders)
@@ -223,7 +223,7 @@ class Replica:
             raise self.go_offline(violation) from violation
         return log.log_end_offset
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log, which starts and ends at `offset` then: the leader no longer has the
         records in between. Raises `StorageError`."""
         self.note(f"starts over at {offset}, log end {self.log.log_end_offset}")
@@ -235,7 +235,7 @@ class Replica:
         except InvariantViolation as violation:
             raise self.go_offline(violation) from violation
 
-    def _start_at(self, offset: int) -> None:
+    def _start_at(self, offset: Offset) -> None:
         self.log.advance_log_start(offset)
         self._advance_high_watermark(offset)
 
@@ -251,7 +251,7 @@ class Replica:
         return self.last_stable if committed_only else self.high_watermark
 
     def read(
-        self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
+        self, offset: Offset, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> Slice | None:
         """Reads for a consumer. Returns None if there is nothing to read yet."""
         end_offset = self.readable(committed_only).value
@@ -262,14 +262,16 @@ class Replica:
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
 
-    def read_as_replica(self, offset: int, max_bytes: int, *, at_least_one: bool) -> Slice | None:
+    def read_as_replica(
+        self, offset: Offset, max_bytes: int, *, at_least_one: bool
+    ) -> Slice | None:
         """Reads for a follower: up to the log end, committed or not."""
         try:
             return self.log.read(offset, max_bytes, min_one=at_least_one)
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
 
-    def aborted_in(self, found: Slice, offset: int) -> Sequence[AbortedTransaction]:
+    def aborted_in(self, found: Slice, offset: Offset) -> Sequence[AbortedTransaction]:
         """Returns the aborted transactions in what was read from `offset` on (read_committed)."""
         return self.log.aborted_in(found, offset, self.last_stable.value)
 
@@ -292,10 +294,10 @@ class Replica:
 
     # Where this log and another one diverge (KIP-101, KIP-320, KIP-595)
 
-    def end_of_epoch(self, leader_epoch: int) -> EndOfEpoch:
+    def end_of_epoch(self, leader_epoch: LeaderEpoch) -> EndOfEpoch:
         return EndOfEpoch(*self.log.offset_for_leader_epoch(leader_epoch))
 
-    def diverging(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
+    def diverging(self, last_fetched_epoch: LeaderEpoch, fetch_offset: Offset) -> EndOfEpoch | None:
         """Returns where the records that a consumer has read diverge from this log, or None."""
         end = self.end_of_epoch(last_fetched_epoch)
         if end.offset < 0:
@@ -307,7 +309,9 @@ class Replica:
             return end
         return None
 
-    def diverging_replica(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
+    def diverging_replica(
+        self, last_fetched_epoch: LeaderEpoch, fetch_offset: Offset
+    ) -> EndOfEpoch | None:
         """Returns where a follower's log diverges from this one, or None. It diverges too if this
         log is shorter or lacks the follower's epoch, as after an unclean election."""
         log = self.log
@@ -320,7 +324,7 @@ class Replica:
                 return None if is_ours else end
         return EndOfEpoch(log.leader_epochs.latest, log.log_end_offset)
 
-    def _truncation_offset(self, leaders: EndOfEpoch) -> int:
+    def _truncation_offset(self, leaders: EndOfEpoch) -> Offset:
         """Returns where a follower truncates its log, given that it diverges from the leader's at
         `leaders` at the latest. If this log lacks that epoch too, the next fetch finds an earlier
         offset."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.metadata.image import BrokerImage
+from odradek.protocol.types import BrokerId, Offset
 from odradek.replication.partition import Partition
 
 _RACK_AWARE: Final = "RackAwareReplicaSelector"
@@ -19,8 +20,8 @@ def is_rack_aware(selector_class: str | None) -> bool:
 
 
 def preferred_read_replica(
-    partition: Partition, rack: str, offset: int, brokers: Mapping[int, BrokerImage]
-) -> int | None:
+    partition: Partition, rack: str, offset: Offset, brokers: Mapping[BrokerId, BrokerImage]
+) -> BrokerId | None:
     """Returns the follower that a consumer on `rack` should read `offset` from; None for the
     leader."""
     leadership = partition.leadership
@@ -36,6 +37,6 @@ def preferred_read_replica(
     return min(candidates)[1] if candidates else None
 
 
-def _rack(brokers: Mapping[int, BrokerImage], broker_id: int) -> str | None:
+def _rack(brokers: Mapping[BrokerId, BrokerImage], broker_id: BrokerId) -> str | None:
     broker = brokers.get(broker_id)
     return None if broker is None else broker.rack

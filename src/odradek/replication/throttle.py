@@ -8,6 +8,8 @@ throttled, because producers wait for them.
 
 from collections.abc import Sequence
 
+from odradek.protocol.types import BrokerId
+
 _ALL = ("*",)
 
 
@@ -29,6 +31,6 @@ class Throttle:
         return self._free_s
 
 
-def is_listed(throttled: Sequence[str], partition: int, broker_id: int) -> bool:
+def is_listed(throttled: Sequence[str], partition: int, broker_id: BrokerId) -> bool:
     """Returns whether a topic's setting `*.replication.throttled.replicas` names the replica."""
     return bool(throttled) and (tuple(throttled) == _ALL or f"{partition}:{broker_id}" in throttled)

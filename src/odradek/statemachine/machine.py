@@ -24,6 +24,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Never, Protocol, TypeVar, dataclass_transform
 
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId
+
 R = TypeVar("R")
 T = TypeVar("T")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -81,8 +83,8 @@ class LogRecord(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
 
 
 class Written(NamedTuple):
@@ -90,7 +92,7 @@ class Written(NamedTuple):
     record takes effect when the transaction commits."""
 
     record: LogRecord
-    offset: int
+    offset: Offset
     producer: ProducerIdentity | None = None
 
 

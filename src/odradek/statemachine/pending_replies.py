@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
+from odradek.protocol.types import NO_OFFSET, Offset
 from odradek.statemachine.machine import Reply
 
 
@@ -34,7 +35,7 @@ class _Entry:
 
     __slots__ = ("deadline_s", "offset", "replies")
 
-    def __init__(self, offset: int, replies: Sequence[Reply[Any]], deadline_s: float) -> None:
+    def __init__(self, offset: Offset, replies: Sequence[Reply[Any]], deadline_s: float) -> None:
         self.offset = offset
         self.replies = replies
         self.deadline_s = deadline_s
@@ -48,7 +49,7 @@ class PendingReplies:
 
     def __init__(
         self,
-        wait_until_committed: Callable[[int], Awaitable[None]],
+        wait_until_committed: Callable[[Offset], Awaitable[None]],
         send: SendReplies,
         fail: Callable[[Exception], None],
         timeout: CommitTimeout | None,
@@ -59,16 +60,16 @@ class PendingReplies:
         self._send = send
         self._fail = fail
         self._timeout = timeout
-        self._heap: list[tuple[int, int, _Entry]] = []
+        self._heap: list[tuple[Offset, int, _Entry]] = []
         # Numbers that order entries with the same offset in the heap.
         self._tie_breakers = count()
         # In the order of their arrival, which is that of their deadlines.
         self._by_age: deque[_Entry] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._awaited = -1
+        self._awaited = NO_OFFSET
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, offset: int, replies: Sequence[Reply[Any]]) -> None:
+    def add(self, offset: Offset, replies: Sequence[Reply[Any]]) -> None:
         """Holds the replies until everything below `offset` is committed."""
         loop = asyncio.get_running_loop()
         timeout_s = 0.0 if self._timeout is None else self._timeout.timeout_ms / 1000
@@ -90,7 +91,7 @@ class PendingReplies:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-            self._awaited = -1
+            self._awaited = NO_OFFSET
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -33,6 +33,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from odradek.invariants import InvariantViolation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import FIRST_OFFSET, NO_OFFSET, Offset
 from odradek.statemachine.log_lines import LogLines
 from odradek.statemachine.machine import (
     Caller,
@@ -67,27 +68,27 @@ class ReplicatedLog(Protocol):
     """
 
     @property
-    def committed_offset(self) -> int:
+    def committed_offset(self) -> Offset:
         """The high watermark."""
         ...
 
     @property
-    def end_offset(self) -> int:
+    def end_offset(self) -> Offset:
         """The log end offset."""
         ...
 
-    def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
+    def replay(self, end_offset: Offset) -> AsyncIterator[Sequence[Written | Marker]]:
         """Yields everything from the log start offset up to `end_offset`, in order. It may leave
         out a record if a later one has the same key and neither is part of a transaction."""
         ...
 
     def append(
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
-    ) -> int:
+    ) -> Offset:
         """Writes the records as one batch and returns the offset of the first."""
         ...
 
-    async def wait_until_committed(self, offset: int) -> None:
+    async def wait_until_committed(self, offset: Offset) -> None:
         """Returns when everything below `offset` is committed."""
         ...
 
@@ -140,16 +141,16 @@ class Runner(Generic[Event, Effect, Image]):
         self._clock = clock
         self._image = image
         self._perform = perform
-        self._applied = 0
+        self._applied = FIRST_OFFSET
         self._loaded = False
         # Markers that others wrote while the log was being replayed, with their end offsets.
-        self._markers_while_loading: list[tuple[Marker, int]] = []
+        self._markers_while_loading: list[tuple[Marker, Offset]] = []
         self._callers: dict[_Waiting[Any], None] = {}
         # The end offset of the newest record about each subject, in the order of the offsets.
         # Those that are committed are dropped.
-        self._uncommitted: dict[Hashable, int] = {}
+        self._uncommitted: dict[Hashable, Offset] = {}
         # The end offset of the newest record of an outcome that named no subjects.
-        self._unattributed = 0
+        self._unattributed = FIRST_OFFSET
         self._pending = PendingReplies(log.wait_until_committed, self._reply, self.end, limit)
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._log_lines = LogLines(clock.monotonic_s)
@@ -260,7 +261,7 @@ class Runner(Generic[Event, Effect, Image]):
         """Returns whether every record about a subject is committed."""
         return self._newest((subject,)) <= self._log.committed_offset
 
-    def note(self, marker: Marker, end_offset: int) -> None:
+    def note(self, marker: Marker, end_offset: Offset) -> None:
         """Applies a transaction marker that was written to this log, up to `end_offset`, by the
         code that ends transactions. Replies about what the marker changed wait until it is
         committed, as they do for the runner's own records."""
@@ -325,7 +326,7 @@ class Runner(Generic[Event, Effect, Image]):
         """Raises `NotWritten` if nothing happened. Ends the runner if the append fails or an
         invariant is violated: that fails every caller, the one of this outcome among them."""
         records = outcome.records
-        offset = -1
+        offset = NO_OFFSET
         if records:
             try:
                 offset = self._log.append(records, outcome.producer, self._clock.now_ms())
@@ -352,7 +353,7 @@ class Runner(Generic[Event, Effect, Image]):
             else:
                 self._pending.add(depends_on, outcome.replies)
 
-    def _apply(self, outcome: Outcome[Event, Effect], offset: int) -> None:
+    def _apply(self, outcome: Outcome[Event, Effect], offset: Offset) -> None:
         """Applies the records, the first of which stands at `offset`, and the events."""
         apply = self._machine.apply
         if outcome.records:
@@ -375,7 +376,7 @@ class Runner(Generic[Event, Effect, Image]):
                 f" {self._log.end_offset}",
             )
 
-    def _note_written(self, subjects: Sequence[Hashable] | None, end_offset: int) -> None:
+    def _note_written(self, subjects: Sequence[Hashable] | None, end_offset: Offset) -> None:
         """Remembers the records up to `end_offset` about these subjects until they are
         committed."""
         committed_offset = self._log.committed_offset
@@ -395,14 +396,14 @@ class Runner(Generic[Event, Effect, Image]):
             uncommitted.pop(subject, None)  # The newest subject stands last.
             uncommitted[subject] = end_offset
 
-    def _newest(self, subjects: Sequence[Hashable] | None) -> int:
+    def _newest(self, subjects: Sequence[Hashable] | None) -> Offset:
         """Returns the end offset of the newest uncommitted record about one of the subjects, or an
         offset that is committed."""
         if subjects is None:
             return self._applied
         newest = self._unattributed
         for subject in subjects:
-            newest = max(newest, self._uncommitted.get(subject, 0))
+            newest = max(newest, self._uncommitted.get(subject, FIRST_OFFSET))
         return newest
 
     def _reply(self, replies: Sequence[Reply[Any]], error: Exception | None = None) -> None:

@@ -13,6 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
+from odradek.protocol.types import FIRST_OFFSET, Offset
+
 _ticket = count()
 
 
@@ -66,15 +68,15 @@ class Watermark:
 
     __slots__ = ("_failed", "_reached", "value", "waiters")
 
-    def __init__(self, value: int = 0) -> None:
+    def __init__(self, value: Offset = FIRST_OFFSET) -> None:
         self.value = value
         # A dict keeps the order of registration; a set would wake in the order of addresses, which
         # differs from run to run of a simulation.
         self.waiters: dict[Wakeable, None] = {}
-        self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._reached: list[tuple[Offset, int, asyncio.Future[None]]] = []
         self._failed: Exception | None = None
 
-    def advance(self, offset: int) -> None:
+    def advance(self, offset: Offset) -> None:
         """Advances the watermark to `offset`; a lower offset changes nothing."""
         if offset <= self.value:
             return
@@ -105,7 +107,7 @@ class Watermark:
                 future.set_exception(reason)
         self._wake_waiters()
 
-    async def reached(self, offset: int) -> None:
+    async def reached(self, offset: Offset) -> None:
         """Returns when the watermark is at `offset` or higher."""
         if self.value >= offset:
             return

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from odradek.invariants import InvariantViolation
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import FIRST_OFFSET, Offset, TopicPartition
 from odradek.storage.disk_errors import is_passing
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.text_files import MalformedCheckpoint, decode_offsets, encode_offsets
@@ -24,7 +24,7 @@ from odradek.world import World
 # Beside the name that `Disk.replace` uses, so that the two never write one file at once.
 _NEXT_SUFFIX: Final = ".next"
 
-Offsets = Mapping[TopicPartition, int]
+Offsets = Mapping[TopicPartition, Offset]
 
 
 class CheckpointFile:
@@ -100,7 +100,7 @@ class CheckpointFile:
         finally:
             file.close()
 
-    def limit(self, topic_partition: TopicPartition, offset: int) -> None:
+    def limit(self, topic_partition: TopicPartition, offset: Offset) -> None:
         """The offset of a partition was set back to `offset`. When this returns, the file does not
         claim more."""
         coming = self._being_written
@@ -116,9 +116,9 @@ class CheckpointFile:
             self._being_written = None
         if topic_partition in self.entries:
             self._write_at_once()
-            self._require(topic_partition, 0)
+            self._require(topic_partition, FIRST_OFFSET)
 
-    def _require(self, topic_partition: TopicPartition, offset: int) -> None:
+    def _require(self, topic_partition: TopicPartition, offset: Offset) -> None:
         if self.entries.get(topic_partition, 0) > offset:
             raise InvariantViolation(
                 self._path,

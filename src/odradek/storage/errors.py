@@ -13,6 +13,7 @@ StorageError
 """
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import Offset
 from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 
 
@@ -43,7 +44,7 @@ class AppendRejected(StorageError):
 class OffsetOutOfRange(StorageError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+    def __init__(self, offset: Offset, log_start_offset: Offset, log_end_offset: Offset) -> None:
         super().__init__(
             f"offset {offset} is outside the log, which holds {log_start_offset} "
             f"up to {log_end_offset}"
@@ -56,7 +57,7 @@ class OffsetOutOfRange(StorageError):
 class BatchTooLargeToDecompress(StorageError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
-    def __init__(self, base_offset: int, max_bytes: int) -> None:
+    def __init__(self, base_offset: Offset, max_bytes: int) -> None:
         super().__init__(
             f"the batch at offset {base_offset} holds more than the {max_bytes >> 20} MiB that a "
             "broker looks into; read the partition with a consumer"

@@ -3,7 +3,7 @@
 import re
 from uuid import UUID
 
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, TopicPartition
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -41,16 +41,16 @@ _DELETED_DIRECTORY = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
 _OFFSET_DIGITS = 20
 
 
-def offset_file(directory: str, offset: int, suffix: str) -> str:
+def offset_file(directory: str, offset: Offset, suffix: str) -> str:
     return f"{directory}/{offset:020d}{suffix}"
 
 
-def parse_offset_file(name: str) -> tuple[int, str] | None:
+def parse_offset_file(name: str) -> tuple[Offset, str] | None:
     """Returns offset and suffix of a segment's file or a snapshot; None for any other name."""
     digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
     if len(digits) != _OFFSET_DIGITS or not digits.isdecimal() or suffix.rfind(".") != 0:
         return None
-    return int(digits), suffix
+    return Offset(int(digits)), suffix
 
 
 def partition_directory(topic_partition: TopicPartition) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.protocol.types import Offset
 from odradek.statemachine.watermark import Watermark
 from odradek.storage.errors import LogClosed, StorageError
 from odradek.storage.file_names import (
@@ -52,7 +53,7 @@ class Flusher:
         "unflushed_since_s",
     )
 
-    def __init__(self, log: "LocalLog", world: World, recovery_point: int) -> None:
+    def __init__(self, log: "LocalLog", world: World, recovery_point: Offset) -> None:
         self.flushed = Watermark(recovery_point)
         # When the oldest record that no sync has begun for was appended, by the monotonic clock.
         self.unflushed_since_s = 0.0
@@ -70,7 +71,7 @@ class Flusher:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def recovery_point(self) -> int:
+    def recovery_point(self) -> Offset:
         """Everything below it is durable, indexes and snapshots included. Never above `flushed`."""
         if self._is_closed:
             return self._log.offsets.end
@@ -85,13 +86,13 @@ class Flusher:
         if self._unflushed_records >= self._log.segments.rules.flush_messages:
             self.request(self._log.offsets.end)
 
-    async def flush_to(self, offset: int) -> None:
+    async def flush_to(self, offset: Offset) -> None:
         """Returns when everything below `offset` survives a power cut."""
         if self.flushed.value < offset:
             self.request(offset)
             await self.flushed.reached(offset)
 
-    def request(self, offset: int) -> None:
+    def request(self, offset: Offset) -> None:
         """Starts a sync up to `offset` unless one is under way, which then goes on to it."""
         self._requested = max(self._requested, offset)
         if self._task is None:
@@ -109,7 +110,7 @@ class Flusher:
     def segments_gone(self, segments: Sequence[Segment]) -> None:
         self._closed = [segment for segment in self._closed if segment not in segments]
 
-    def truncated(self, log_end_offset: int) -> None:
+    def truncated(self, log_end_offset: Offset) -> None:
         """The log was truncated: requests that wait for a higher offset fail, and `flushed` is set
         back to the log end."""
         self._generation += 1
@@ -200,7 +201,7 @@ class Flusher:
             for segment in segments[: len(handles)]:
                 segment.file.unpin()
 
-    def _advance(self, flushed: int) -> None:
+    def _advance(self, flushed: Offset) -> None:
         """Everything below `flushed` was synced."""
         if flushed > self._log.offsets.end:
             # The task that syncs is awaited by no caller; those who wait for `flushed` fail.

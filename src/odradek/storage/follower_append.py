@@ -5,13 +5,14 @@ one segment are written with one system call.
 """
 
 from odradek.protocol.records import BatchHeader, Buffer
+from odradek.protocol.types import LeaderEpoch
 from odradek.storage.local_log import NO_TIMESTAMP, AppendResult, LocalLog
 from odradek.storage.segments import MAX_RELATIVE_OFFSET
 from odradek.storage.validation import check_from_leader
 
 
 def append_from_leader(
-    log: LocalLog, records: Buffer, leader_epoch: int, now_ms: int
+    log: LocalLog, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int
 ) -> AppendResult:
     """Raises `AppendRejected` for batches that do not continue the log, and `StorageError`."""
     end_before = log.offsets.end

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from operator import lt
 from typing import Protocol
 
+from odradek.protocol.types import Offset
+
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -29,7 +31,7 @@ _LITTLE_ENDIAN = sys.byteorder == "little"
 class OffsetIndex:
     __slots__ = ("base_offset", "offsets", "positions", "written")
 
-    def __init__(self, base_offset: int) -> None:
+    def __init__(self, base_offset: Offset) -> None:
         self.base_offset = base_offset
         self.offsets = array("i")
         self.positions = array("i")
@@ -37,7 +39,7 @@ class OffsetIndex:
         self.written = 0
 
     @classmethod
-    def decode(cls, base_offset: int, content: bytes) -> "OffsetIndex":
+    def decode(cls, base_offset: Offset, content: bytes) -> "OffsetIndex":
         """Takes the entries up to the first that does not rise: the rest of the file is only
         preallocated, as Kafka does it."""
         index = cls(base_offset)
@@ -54,11 +56,11 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def append(self, offset: int, position: int) -> None:
+    def append(self, offset: Offset, position: int) -> None:
         self.offsets.append(offset - self.base_offset)
         self.positions.append(position)
 
-    def floor(self, offset: int) -> int:
+    def floor(self, offset: Offset) -> int:
         """The position to start searching for an offset: no batch before it contains the offset."""
         number = bisect_right(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         return self.positions[number - 1] if number else 0
@@ -68,7 +70,7 @@ class OffsetIndex:
         number = bisect_right(self.positions, min(position, MAX_RELATIVE_OFFSET))
         return self.positions[number - 1] if number else 0
 
-    def truncate_to(self, offset: int, position: int) -> None:
+    def truncate_to(self, offset: Offset, position: int) -> None:
         """Removes the entries at or above the offset or the position."""
         keep = min(
             bisect_left(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET)),
@@ -94,14 +96,14 @@ class OffsetIndex:
 class TimeIndex:
     __slots__ = ("base_offset", "offsets", "timestamps", "written")
 
-    def __init__(self, base_offset: int) -> None:
+    def __init__(self, base_offset: Offset) -> None:
         self.base_offset = base_offset
         self.timestamps = array("q")
         self.offsets = array("i")
         self.written = 0
 
     @classmethod
-    def decode(cls, base_offset: int, content: bytes) -> "TimeIndex":
+    def decode(cls, base_offset: Offset, content: bytes) -> "TimeIndex":
         index = cls(base_offset)
         count = len(content) // TIME_ENTRY_SIZE
         timestamps = _column("q", content, count, 0)
@@ -114,24 +116,24 @@ class TimeIndex:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def append(self, timestamp: int, offset: int) -> None:
+    def append(self, timestamp: int, offset: Offset) -> None:
         """Adds an entry unless the last one has this timestamp or a higher one."""
         if timestamp > (self.timestamps[-1] if self.timestamps else -1):
             self.timestamps.append(timestamp)
             self.offsets.append(offset - self.base_offset)
 
-    def last(self) -> tuple[int, int]:
+    def last(self) -> tuple[int, Offset]:
         """Timestamp and offset of the last entry; (-1, base offset) if there is none."""
         if not self.timestamps:
             return -1, self.base_offset
         return self.timestamps[-1], self.base_offset + self.offsets[-1]
 
-    def floor(self, timestamp: int) -> int:
+    def floor(self, timestamp: int) -> Offset:
         """The offset up to which no record has `timestamp` or a higher one."""
         number = bisect_left(self.timestamps, timestamp)
         return self.base_offset + (self.offsets[number - 1] if number else 0)
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         keep = bisect_left(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         del self.timestamps[keep:], self.offsets[keep:]
         self.written = min(self.written, keep)

@@ -7,27 +7,29 @@ passes an epoch that is not in the file.
 """
 
 from bisect import bisect_left, bisect_right
+from typing import Final
 
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.errors import StorageError
 from odradek.storage.index import is_rising
 from odradek.storage.log_history import LogHistory
 from odradek.storage.text_files import decode_lines, encode_lines
 
-UNKNOWN_EPOCH = -1
-UNKNOWN_OFFSET = -1
+UNKNOWN_EPOCH: Final = LeaderEpoch(-1)
+UNKNOWN_OFFSET: Final = Offset(-1)
 
 
 class LeaderEpochs:
     __slots__ = ("epochs", "is_dirty", "latest", "start_offsets")
 
     def __init__(self) -> None:
-        self.epochs: list[int] = []
-        self.start_offsets: list[int] = []
+        self.epochs: list[LeaderEpoch] = []
+        self.start_offsets: list[Offset] = []
         self.latest = UNKNOWN_EPOCH
         # Whether the file is out of date.
         self.is_dirty = False
 
-    def assign(self, epoch: int, start_offset: int) -> None:
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """The epoch begins at this offset. Entries that contradict it are removed."""
         if epoch < 0 or start_offset < 0:
             return
@@ -40,7 +42,9 @@ class LeaderEpochs:
         self.start_offsets.append(start_offset)
         self._changed()
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+    def end_offset_for(
+        self, epoch: LeaderEpoch, log_end_offset: Offset
+    ) -> tuple[LeaderEpoch, Offset]:
         """The largest known epoch up to `epoch` and where it ends; (-1, -1) if unknown."""
         if epoch < 0 or not self.epochs:
             return UNKNOWN_EPOCH, UNKNOWN_OFFSET
@@ -54,19 +58,19 @@ class LeaderEpochs:
             return epoch, self.start_offsets[0]
         return self.epochs[higher - 1], self.start_offsets[higher]
 
-    def epoch_for(self, offset: int) -> int:
+    def epoch_for(self, offset: Offset) -> LeaderEpoch:
         """The epoch in which an offset was written; -1 if unknown."""
         number = bisect_right(self.start_offsets, offset)
         return self.epochs[number - 1] if number else UNKNOWN_EPOCH
 
-    def truncate_from_end(self, end_offset: int) -> None:
+    def truncate_from_end(self, end_offset: Offset) -> None:
         """Drops the epochs that begin at or above the new end of the log."""
         keep = bisect_left(self.start_offsets, end_offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.start_offsets[keep:]
             self._changed()
 
-    def truncate_from_start(self, start_offset: int) -> None:
+    def truncate_from_start(self, start_offset: Offset) -> None:
         """Drops the epochs that ended before the log start. The epoch that contains the log start
         begins there now."""
         gone = bisect_right(self.start_offsets, start_offset)
@@ -96,7 +100,7 @@ class LeaderEpochs:
         self.is_dirty = False
         return self.encode()
 
-    def check(self, log_start_offset: int, log_end_offset: int, history: LogHistory) -> None:
+    def check(self, log_start_offset: Offset, log_end_offset: Offset, history: LogHistory) -> None:
         """Walks over all epochs: both columns rise, and none begins outside the log."""
         epochs, starts = self.epochs, self.start_offsets
         if (
@@ -122,6 +126,6 @@ class LeaderEpochs:
             fields = line.split(" ")
             if len(fields) != 2:
                 raise StorageError(f"leader-epoch-checkpoint has a malformed line: {line!r}")
-            epochs.assign(int(fields[0]), int(fields[1]))
+            epochs.assign(LeaderEpoch(int(fields[0])), Offset(int(fields[1])))
         epochs.is_dirty = False
         return epochs

@@ -24,7 +24,7 @@ from odradek import invariants
 from odradek.config import TopicSettings
 from odradek.invariants import InvariantViolation
 from odradek.protocol.records import BatchHeader, Buffer, read_header
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import FIRST_OFFSET, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.storage.directory_entries import DirectoryEntries
 from odradek.storage.errors import LogFailed, StorageError
 from odradek.storage.file_names import PARTITION_METADATA, partition_directory
@@ -56,11 +56,11 @@ _TRUNCATION_DESCRIPTORS: Final = 2
 class AppendResult(NamedTuple):
     """Where a batch went. For a duplicate: where it went the first time."""
 
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     # The broker's time under LogAppendTime, else -1.
     append_time_ms: int
-    log_start_offset: int
+    log_start_offset: Offset
     duplicate: bool = False
 
 
@@ -69,7 +69,7 @@ class Compacted(NamedTuple):
 
     segment: Segment
     # Where the last of the segments that it replaces ended.
-    end_offset: int
+    end_offset: Offset
     # The transactions whose abort marker it holds.
     aborted: list[AbortedTransaction]
     # The files of the segments that it replaces, under names that loading ignores.
@@ -110,8 +110,8 @@ class LocalLog:
         world: World,
         *,
         segments: Sequence[Segment],
-        log_start_offset: int = 0,
-        recovery_point: int = 0,
+        log_start_offset: Offset = FIRST_OFFSET,
+        recovery_point: Offset = FIRST_OFFSET,
         leader_epochs: LeaderEpochs | None = None,
         producers: ProducerStates | None = None,
         aborted: AbortedTransactions | None = None,
@@ -200,13 +200,13 @@ class LocalLog:
 
     # Appending
 
-    def begin_epoch(self, leader_epoch: int) -> None:
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """This broker leads in a new epoch, from the end of the log on."""
         self.history.note(f"leader epoch {leader_epoch} begins at {self.offsets.end}")
         self.leader_epochs.assign(leader_epoch, self.offsets.end)
         self.check()
 
-    def drop_unused_epochs(self, leader_epoch: int) -> None:
+    def drop_unused_epochs(self, leader_epoch: LeaderEpoch) -> None:
         """This broker follows another one. An epoch in which nothing was written here means
         nothing to the next leader."""
         self.history.note(f"follows in leader epoch {leader_epoch}, ends at {self.offsets.end}")
@@ -226,7 +226,7 @@ class LocalLog:
             segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp, interval)
         self.offsets.advance_end(headers[-1].next_offset)
 
-    def not_behind(self, base_offset: int) -> InvariantViolation:
+    def not_behind(self, base_offset: Offset) -> InvariantViolation:
         end = self.segments.active.next_offset
         return self.history.violation(
             f"offset {base_offset} is appended to a segment that ends at {end}"
@@ -234,7 +234,7 @@ class LocalLog:
 
     # Rolling
 
-    def roll(self, base_offset: int, producers_end: int | None = None) -> Segment:
+    def roll(self, base_offset: Offset, producers_end: Offset | None = None) -> Segment:
         """Closes the active segment and begins the next one, at the log's end or after it.
 
         The producer state is that of `producers_end`: of the log's end, unless a follower has
@@ -299,7 +299,7 @@ class LocalLog:
 
     # Truncating
 
-    def truncate(self, offset: int) -> bool:
+    def truncate(self, offset: Offset) -> bool:
         """Removes every batch that reaches `offset`, which lies inside the log.
 
         Returns False if the log has no batch at its start offset any more: a batch that reached
@@ -328,7 +328,7 @@ class LocalLog:
         self.check()
         return True
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Removes all segments. The log starts and ends at `offset` then."""
         self._require_descriptors()
         self.history.note(f"started over at {offset}, was {self.offsets!r}")
@@ -364,7 +364,7 @@ class LocalLog:
 
     # Deleting from the start
 
-    def advance_start(self, offset: int) -> None:
+    def advance_start(self, offset: Offset) -> None:
         """Consumers cannot ask for what lies below `offset` any more. `remove_first` deletes it."""
         self.offsets.advance_start(offset)
         self.leader_epochs.truncate_from_start(offset)

@@ -26,7 +26,7 @@ from odradek.protocol.records import (
     offset_prefix,
     read_header,
 )
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import LeaderEpoch, Offset, TopicId
 from odradek.statemachine.watermark import Watermark
 from odradek.storage.descriptors import Slice
 from odradek.storage.errors import (
@@ -38,12 +38,7 @@ from odradek.storage.errors import (
     StorageError,
 )
 from odradek.storage.follower_append import append_from_leader
-from odradek.storage.local_log import (
-    NO_TIMESTAMP,
-    AppendResult,
-    Compacted,
-    LocalLog,
-)
+from odradek.storage.local_log import NO_TIMESTAMP, AppendResult, Compacted, LocalLog
 from odradek.storage.producer_entry import RememberedBatch
 from odradek.storage.producer_state import ProducerStates, Verification
 from odradek.storage.retention import count_expired
@@ -110,39 +105,39 @@ class Log:
     # State
 
     @property
-    def log_start_offset(self) -> int:
+    def log_start_offset(self) -> Offset:
         return self._offsets.start
 
     @property
-    def durable_start_offset(self) -> int:
+    def durable_start_offset(self) -> Offset:
         """The lowest offset at which the log can start after a crash. It is below
         `log_start_offset` until the checkpoint of DeleteRecords is written."""
         return self._offsets.durable_start
 
-    def set_durable_start(self, offset: int) -> None:
+    def set_durable_start(self, offset: Offset) -> None:
         """Notes that `Checkpointer` has written this log start to disk."""
         self._offsets.set_durable_start(offset)
 
     @property
-    def log_end_offset(self) -> int:
+    def log_end_offset(self) -> Offset:
         return self._offsets.end
 
     @property
-    def high_watermark(self) -> int:
+    def high_watermark(self) -> Offset:
         """The high watermark that the replica set last: for checkpoint, retention, compaction."""
         return self._offsets.high_watermark
 
     @high_watermark.setter
-    def high_watermark(self, high_watermark: int) -> None:
+    def high_watermark(self, high_watermark: Offset) -> None:
         self._offsets.move_high_watermark(high_watermark)
 
     @property
-    def first_dirty_offset(self) -> int:
+    def first_dirty_offset(self) -> Offset:
         """The first offset that is not compacted yet."""
         return self._offsets.first_dirty
 
     @first_dirty_offset.setter
-    def first_dirty_offset(self, offset: int) -> None:
+    def first_dirty_offset(self, offset: Offset) -> None:
         self._offsets.move_first_dirty(offset)
 
     @property
@@ -229,7 +224,7 @@ class Log:
         return self.flusher.flushed
 
     @property
-    def recovery_point(self) -> int:
+    def recovery_point(self) -> Offset:
         """Where recovery starts after a crash: the first segment that is not durable as a whole."""
         return self.flusher.recovery_point
 
@@ -238,7 +233,7 @@ class Log:
         """With `flush.messages=1`, an acknowledgement waits for `flush_to`."""
         return self.rules.flush_messages == 1
 
-    async def flush_to(self, offset: int) -> None:
+    async def flush_to(self, offset: Offset) -> None:
         """Waits until every record below `offset` is durable. One sync serves all callers."""
         self.require_usable()
         await self.flusher.flush_to(offset)
@@ -256,11 +251,11 @@ class Log:
             self.directory.must_recover = True
         self._local.end(LogClosed(f"{self.topic_partition} is closed"))
 
-    def begin_epoch(self, leader_epoch: int) -> None:
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """Notes that this broker leads the partition in a new epoch."""
         self._local.begin_epoch(leader_epoch)
 
-    def follow_epoch(self, leader_epoch: int) -> None:
+    def follow_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """Removes epochs without records when this broker becomes follower in a new epoch."""
         self._local.drop_unused_epochs(leader_epoch)
 
@@ -278,7 +273,7 @@ class Log:
         self,
         records: Buffer,
         *,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         as_follower: bool = False,
         by_coordinator: bool = False,
         verification: Verification | None = None,
@@ -387,7 +382,12 @@ class Log:
     # Reading
 
     def read(
-        self, offset: int, max_bytes: int, *, end_offset: int | None = None, min_one: bool = True
+        self,
+        offset: Offset,
+        max_bytes: int,
+        *,
+        end_offset: Offset | None = None,
+        min_one: bool = True,
     ) -> Slice | None:
         """Returns whole batches from the one with `offset` on, all below `end_offset`: at most
         `max_bytes`, or one batch if it is larger and `min_one`. None if there is nothing to read.
@@ -407,7 +407,7 @@ class Log:
             raise self.directory.fail(error) from error
 
     def aborted_in(
-        self, found: Slice, offset: int, end_offset: int
+        self, found: Slice, offset: Offset, end_offset: Offset
     ) -> Sequence[AbortedTransaction]:
         """Returns the aborted transactions that a reader of `found` from `offset` on must skip."""
         if not self.aborted:
@@ -429,13 +429,13 @@ class Log:
         with self.directory.disk_errors():
             return find_max_timestamp_record(self.segments)
 
-    def offset_for_leader_epoch(self, leader_epoch: int) -> tuple[int, int]:
+    def offset_for_leader_epoch(self, leader_epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """Returns the largest epoch up to this one and its end offset; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self._offsets.end)
 
     # Truncating and deleting
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Removes every batch with an offset at or above `offset`."""
         self.require_usable()
         start = self._offsets.start
@@ -447,7 +447,7 @@ class Log:
             else:
                 self.truncate_fully_and_start_at(start)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log; the next record gets `offset`."""
         self.require_usable()
         self._local.truncate_fully_and_start_at(offset)
@@ -455,7 +455,7 @@ class Log:
         # An empty log has no record that a crash could lose.
         self.flusher.flushed.advance(offset)
 
-    def advance_log_start(self, offset: int) -> None:
+    def advance_log_start(self, offset: Offset) -> None:
         """Advances the log start to `offset`, for DeleteRecords."""
         self.require_usable()
         offsets, directory = self._offsets, self.directory
@@ -473,7 +473,7 @@ class Log:
         self._local.remove_first(min(passed, REMOVED_AT_ONCE))
 
     def delete_old_segments(
-        self, high_watermark: int | None = None, at_most: int | None = None
+        self, high_watermark: Offset | None = None, at_most: int | None = None
     ) -> int:
         """Applies `retention.ms` and `retention.bytes`. Returns how many segments were deleted.
 

@@ -18,6 +18,7 @@
 How much of the log is durable (flushed offset, recovery point) is kept by `Flusher`.
 """
 
+from odradek.protocol.types import Offset
 from odradek.storage.log_history import LogHistory
 
 
@@ -27,7 +28,7 @@ class LogOffsets:
 
     __slots__ = ("_history", "durable_start", "end", "first_dirty", "high_watermark", "start")
 
-    def __init__(self, start: int, end: int, history: LogHistory) -> None:
+    def __init__(self, start: Offset, end: Offset, history: LogHistory) -> None:
         self._history = history
         self.start = self.durable_start = self.high_watermark = self.first_dirty = start
         self.end = end
@@ -36,13 +37,13 @@ class LogOffsets:
     def __repr__(self) -> str:
         return f"{self.start}..{self.end}"
 
-    def advance_end(self, end: int) -> None:
+    def advance_end(self, end: Offset) -> None:
         """Moves the log end up after an append."""
         if end <= self.end:
             raise self._history.violation(f"an append moves the log end from {self.end} to {end}")
         self.end = end
 
-    def truncate_end(self, end: int) -> None:
+    def truncate_end(self, end: Offset) -> None:
         """Moves the log end down after a truncation, and with it every offset above it."""
         if end > self.end:
             raise self._history.violation(f"a truncation moves the log end {self.end} up to {end}")
@@ -50,7 +51,7 @@ class LogOffsets:
         self._limit_to_end()
         self.check()
 
-    def reset_to(self, offset: int) -> None:
+    def reset_to(self, offset: Offset) -> None:
         """Moves all offsets of a log that was emptied: its next record gets `offset` (Kafka:
         truncateFullyAndStartAt)."""
         self.start = self.durable_start = self.end = offset
@@ -60,7 +61,7 @@ class LogOffsets:
         self.high_watermark = min(self.high_watermark, self.end)
         self.first_dirty = min(self.first_dirty, self.end)
 
-    def advance_start(self, start: int) -> None:
+    def advance_start(self, start: Offset) -> None:
         """Moves the log start up after retention or DeleteRecords deleted the records below."""
         if not self.start < start <= self.end:
             raise self._history.violation(
@@ -68,12 +69,12 @@ class LogOffsets:
             )
         self.start = start
 
-    def set_durable_start(self, start: int) -> None:
+    def set_durable_start(self, start: Offset) -> None:
         """Notes that `start` is on disk. If the log was emptied meanwhile and starts at a lower
         offset, that offset is used."""
         self.durable_start = max(self.durable_start, min(start, self.start))
 
-    def move_high_watermark(self, high_watermark: int) -> None:
+    def move_high_watermark(self, high_watermark: Offset) -> None:
         """Sets the high watermark. It may fall: a new leader may know only a lower one than the
         leader before."""
         if high_watermark > self.end:
@@ -82,7 +83,7 @@ class LogOffsets:
             )
         self.high_watermark = high_watermark
 
-    def move_first_dirty(self, first_dirty: int) -> None:
+    def move_first_dirty(self, first_dirty: Offset) -> None:
         if first_dirty > self.end:
             raise self._history.violation(
                 f"the log is compacted up to {first_dirty}, but ends at {self.end}"

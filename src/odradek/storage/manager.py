@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 
 from odradek.config import BrokerSettings, TopicSettings
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import FIRST_OFFSET, NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from odradek.storage.broker_run import BrokerRun, note_run, read_run, remove_run
 from odradek.storage.checkpointer import Checkpointer
 from odradek.storage.compaction.cleanable import first_dirty_offset
@@ -61,7 +61,7 @@ class LogManager:
         world: World,
         *,
         cluster_id: str,
-        node_id: int,
+        node_id: BrokerId,
         store_id: str = "",
         max_open_files: int | None = None,
     ) -> None:
@@ -199,18 +199,20 @@ class LogManager:
             settings = settings_of(topic_partition.topic)
             try:
                 log = LogLoader(topic_partition, directory, settings, self._world).load(
-                    recovery_point=offsets.recovery_points.get(topic_partition, 0),
-                    log_start_offset=offsets.log_starts.get(topic_partition, 0),
+                    recovery_point=offsets.recovery_points.get(topic_partition, FIRST_OFFSET),
+                    log_start_offset=offsets.log_starts.get(topic_partition, FIRST_OFFSET),
                     is_clean=clean_epoch is not None,
                     pages_survived=pages_survived,
                 )
             except NotADirectoryError:
                 continue  # A file that is named like a partition.
             log.high_watermark = min(
-                max(offsets.high_watermarks.get(topic_partition, 0), log.log_start_offset),
+                max(
+                    offsets.high_watermarks.get(topic_partition, FIRST_OFFSET), log.log_start_offset
+                ),
                 log.log_end_offset,
             )
-            compacted = offsets.compacted.get(topic_partition, 0)
+            compacted = offsets.compacted.get(topic_partition, FIRST_OFFSET)
             log.first_dirty_offset = first_dirty_offset(log, compacted)
             self._add(log)
             await _make_durable(log)

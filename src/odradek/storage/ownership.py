@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 from uuid import UUID
 
+from odradek.protocol.types import BrokerId
 from odradek.storage.errors import StorageError
 from odradek.storage.file_names import LOCK, META_PROPERTIES
 from odradek.storage.log_directory import LogDirectory
@@ -35,7 +36,7 @@ _BROKER_ID_PROPERTIES = ("node.id", "broker.id")
 class DirectoryOwnership:
     """Locks the log directories of this broker and checks that they belong to it."""
 
-    def __init__(self, world: World, *, cluster_id: str, node_id: int, store_id: str) -> None:
+    def __init__(self, world: World, *, cluster_id: str, node_id: BrokerId, store_id: str) -> None:
         self._world = world
         self._cluster_id = cluster_id
         self._node_id = node_id

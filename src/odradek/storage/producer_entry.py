@@ -7,15 +7,16 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from odradek.protocol.types import NO_OFFSET, Offset, ProducerEpoch, ProducerId
+
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = (1 << 31) - 1
-NO_OFFSET = -1
 SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class RememberedBatch(NamedTuple):
     last_sequence: int
-    last_offset: int
+    last_offset: Offset
     offset_delta: int
     timestamp: int
 
@@ -24,8 +25,8 @@ class RememberedBatch(NamedTuple):
         return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
 
     @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
+    def first_offset(self) -> Offset:
+        return Offset(self.last_offset - self.offset_delta)
 
 
 class ProducerEntry:
@@ -41,7 +42,7 @@ class ProducerEntry:
         "transaction_first_offset",
     )
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: ProducerEpoch) -> None:
         self.epoch = epoch
         # Whether the entry was read from a snapshot, which has only the last batch. The earlier
         # ones of the last five batches can be read from the log (`snapshots.recall_batches`).
@@ -52,7 +53,7 @@ class ProducerEntry:
         self.last_marker_offset = NO_OFFSET
         self.batches: list[RememberedBatch] = []
 
-    def is_in_transaction(self, epoch: int) -> bool:
+    def is_in_transaction(self, epoch: ProducerEpoch) -> bool:
         return self.transaction_first_offset != NO_OFFSET and self.epoch == epoch
 
     @property
@@ -60,7 +61,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
-def encode_entry(known: "tuple[int, ProducerEntry]") -> bytes:
+def encode_entry(known: "tuple[ProducerId, ProducerEntry]") -> bytes:
     producer_id, entry = known
     last = entry.batches[-1] if entry.batches else None
     return SNAPSHOT_ENTRY.pack(
@@ -83,12 +84,12 @@ class EncodedSnapshot:
 
     __slots__ = ("_body", "_places", "changed")
 
-    def __init__(self, body: bytearray, producer_ids: Iterable[int]) -> None:
+    def __init__(self, body: bytearray, producer_ids: Iterable[ProducerId]) -> None:
         self._body = body
         self._places = {producer_id: place for place, producer_id in enumerate(producer_ids)}
-        self.changed: dict[int, None] = {}
+        self.changed: dict[ProducerId, None] = {}
 
-    def encode_changes(self, entries: "dict[int, ProducerEntry]") -> bytearray:
+    def encode_changes(self, entries: "dict[ProducerId, ProducerEntry]") -> bytearray:
         """Encodes the changed producers again and returns the encoding of all of them."""
         body, places, size = self._body, self._places, SNAPSHOT_ENTRY.size
         for producer_id in self.changed:

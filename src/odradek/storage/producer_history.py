@@ -10,6 +10,7 @@ from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer
+from odradek.protocol.types import Offset
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import AppendRejected
 from odradek.storage.log_context import LogContext
@@ -31,7 +32,7 @@ from odradek.storage.transaction_index import (
 )
 
 # Shared by all logs without incomplete indexes: an empty set of its own takes 216 bytes a log.
-_NO_SEGMENTS: Final[frozenset[int]] = frozenset()
+_NO_SEGMENTS: Final[frozenset[Offset]] = frozenset()
 
 
 class ProducerHistory:
@@ -106,7 +107,7 @@ class ProducerHistory:
                 raise
         return self.states.check(header)
 
-    def note_batch(self, header: BatchHeader, batch: Buffer, base_offset: int) -> None:
+    def note_batch(self, header: BatchHeader, batch: Buffer, base_offset: Offset) -> None:
         """Takes account of a producer's batch, or of the end of its transaction, that was written
         at `base_offset`."""
         if not header.attributes & CONTROL_FLAG:
@@ -144,14 +145,14 @@ class ProducerHistory:
 
     # Files
 
-    def write_files(self, end_offset: int) -> None:
+    def write_files(self, end_offset: Offset) -> None:
         """A segment is about to be closed: the transaction indexes are complete afterwards, and
         there is a producer snapshot for `end_offset`, so that recovery need not read what lies
         before it. The states must be those of `end_offset`."""
         self._complete_indexes()
         write_snapshot(self._context.disk, self._context.partition_path, self.states, end_offset)
 
-    def close(self, end_offset: int) -> bool:
+    def close(self, end_offset: Offset) -> bool:
         """The broker stops cleanly. Returns whether a snapshot had to be written."""
         self._complete_indexes()
         if end_offset <= self.states.snapshot_offset:
@@ -161,7 +162,7 @@ class ProducerHistory:
 
     # Truncation, retention and compaction
 
-    def truncate_end(self, end_offset: int) -> None:
+    def truncate_end(self, end_offset: Offset) -> None:
         """The log ends at `end_offset` now: producers are rebuilt from the newest snapshot and the
         batches after it, and transactions whose marker is gone are forgotten."""
         disk, active = self._context.disk, self._segments.active
@@ -183,24 +184,24 @@ class ProducerHistory:
         drop_snapshots(self._context.disk, self._context.partition_path)
         self._context.disk.sync_directory(self._context.partition_path)
 
-    def clear(self, end_offset: int) -> None:
+    def clear(self, end_offset: Offset) -> None:
         self.states.clear(end_offset)
         self.aborted.clear()
         self._incomplete_indexes = _NO_SEGMENTS
 
-    def drop_below(self, base_offset: int) -> None:
+    def drop_below(self, base_offset: Offset) -> None:
         """The first segment begins here now: the transaction indexes before it are gone."""
         self.aborted.drop_below(base_offset)
 
     def replace_aborted(
-        self, base_offset: int, end_offset: int, entries: list[AbortedTransaction]
+        self, base_offset: Offset, end_offset: Offset, entries: list[AbortedTransaction]
     ) -> None:
         """Compaction kept these of the aborted transactions between two offsets."""
         self.aborted.replace(base_offset, end_offset, entries)
 
     # Invariants
 
-    def check(self, end_offset: int) -> None:
+    def check(self, end_offset: Offset) -> None:
         """Walks over all producers and aborted transactions."""
         reason = self.states.find_inconsistency(end_offset) or self.aborted.find_inconsistency(
             end_offset

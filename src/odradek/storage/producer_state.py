@@ -20,13 +20,18 @@ that is never ended.
 import struct
 from typing import NamedTuple
 
+from odradek.protocol.batch_header import NO_PRODUCER_EPOCH
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records import BatchHeader, ControlType, EndTransactionMarker
+from odradek.protocol.records import (
+    BatchHeader,
+    ControlType,
+    EndTransactionMarker,
+)
+from odradek.protocol.types import FIRST_OFFSET, NO_OFFSET, Offset, ProducerEpoch, ProducerId
 from odradek.storage.errors import AppendRejected, StorageError
 from odradek.storage.producer_entry import (
     MAX_SEQUENCE,
-    NO_OFFSET,
     REMEMBERED_BATCHES,
     SNAPSHOT_ENTRY,
     EncodedSnapshot,
@@ -37,7 +42,6 @@ from odradek.storage.producer_entry import (
 from odradek.storage.transaction_index import AbortedTransaction
 from odradek.wording import counted
 
-NO_PRODUCER_EPOCH = -1
 # The producers that may wait for the coordinator's answer. If there are more, the oldest entry is
 # removed.
 _MAX_AWAITING_VERIFICATION = 1000
@@ -56,9 +60,9 @@ class CorruptSnapshot(StorageError):
 
 
 class CompletedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
     is_aborted: bool
 
 
@@ -69,7 +73,7 @@ class Verification(NamedTuple):
     if it was not asked. If a marker was written since, the verification is out of date.
     """
 
-    marker_offset: int | None
+    marker_offset: Offset | None
 
 
 UNVERIFIED = Verification(None)
@@ -98,16 +102,16 @@ class ProducerStates:
         "snapshot_offset",
     )
 
-    def __init__(self, end_offset: int = 0) -> None:
-        self.entries: dict[int, ProducerEntry] = {}
+    def __init__(self, end_offset: Offset = FIRST_OFFSET) -> None:
+        self.entries: dict[ProducerId, ProducerEntry] = {}
         # Producer id to first offset of its open transaction. Offsets rise in dict order, so the
         # first one is the first unstable offset.
-        self.ongoing: dict[int, int] = {}
+        self.ongoing: dict[ProducerId, Offset] = {}
         # First and last offset of transactions whose marker is not below the high watermark yet.
-        self._unreplicated: list[tuple[int, int]] = []
+        self._unreplicated: list[tuple[Offset, Offset]] = []
         # Producer id to producer epoch and lowest sequence number of the batches whose transaction
         # the coordinator is verifying.
-        self._awaiting_verification: dict[int, tuple[int, int]] = {}
+        self._awaiting_verification: dict[ProducerId, tuple[ProducerEpoch, int]] = {}
         # The cached encoding of `entries`. None with few producers, and after `expire` removed any.
         self._encoded: EncodedSnapshot | None = None
         self.end_offset = end_offset
@@ -196,14 +200,14 @@ class ProducerStates:
         if len(self._awaiting_verification) > _MAX_AWAITING_VERIFICATION:
             del self._awaiting_verification[next(iter(self._awaiting_verification))]
 
-    def last_marker_offset(self, producer_id: int) -> int:
+    def last_marker_offset(self, producer_id: ProducerId) -> Offset:
         entry = self.entries.get(producer_id)
         return NO_OFFSET if entry is None else entry.last_marker_offset
 
     def check_marker(
         self,
-        producer_id: int,
-        producer_epoch: int,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
         coordinator_epoch: int,
         *,
         is_bumped: bool,
@@ -234,7 +238,7 @@ class ProducerStates:
             )
         return not (repeats and entry.last_marker_offset != NO_OFFSET)
 
-    def update(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
+    def update(self, header: BatchHeader, base_offset: Offset, max_timestamp: int) -> None:
         """Notes a data batch of a producer, which was appended at `base_offset`."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -260,7 +264,7 @@ class ProducerStates:
             self._note_change(header.producer_id)
 
     def complete(
-        self, header: BatchHeader, marker: EndTransactionMarker, offset: int, timestamp: int
+        self, header: BatchHeader, marker: EndTransactionMarker, offset: Offset, timestamp: int
     ) -> CompletedTransaction | None:
         """Notes a commit or abort marker. Returns the transaction that it ended; None if the
         transaction had no records here."""
@@ -285,7 +289,7 @@ class ProducerStates:
         return CompletedTransaction(header.producer_id, first_offset, offset, aborted)
 
     @property
-    def first_unstable_offset(self) -> int | None:
+    def first_unstable_offset(self) -> Offset | None:
         """Where the oldest open transaction began; None if no transaction is open."""
         return next(iter(self.ongoing.values()), None)
 
@@ -300,7 +304,7 @@ class ProducerStates:
         """Whether the last stable offset may be below the high watermark."""
         return bool(self.ongoing or self._unreplicated)
 
-    def last_stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Returns the offset below which every transaction was committed or aborted by a marker
         that is below the high watermark."""
         if self._unreplicated:
@@ -327,7 +331,7 @@ class ProducerStates:
         if old:
             self._encoded = None
 
-    def clear(self, end_offset: int) -> None:
+    def clear(self, end_offset: Offset) -> None:
         self.entries.clear()
         self._encoded = None
         self.ongoing.clear()
@@ -335,7 +339,7 @@ class ProducerStates:
         self._awaiting_verification.clear()
         self.end_offset = self.snapshot_offset = end_offset
 
-    def find_inconsistency(self, log_end_offset: int) -> str | None:
+    def find_inconsistency(self, log_end_offset: Offset) -> str | None:
         """Returns a description of an inconsistency, or None. Walks over all producers."""
         for producer_id, entry in self.entries.items():
             offsets = [batch.last_offset for batch in entry.batches]
@@ -361,7 +365,7 @@ class ProducerStates:
 
     # Snapshots
 
-    def _note_change(self, producer_id: int) -> None:
+    def _note_change(self, producer_id: ProducerId) -> None:
         """Notes that a producer's entry was changed, and encodes all changed entries if there are
         more than `_MAX_CACHED_CHANGES`.
 
@@ -390,7 +394,7 @@ class ProducerStates:
         return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc, count) + body
 
     @classmethod
-    def decode(cls, content: bytes, end_offset: int) -> "ProducerStates":
+    def decode(cls, content: bytes, end_offset: Offset) -> "ProducerStates":
         if len(content) < _SNAPSHOT_HEAD.size:
             raise CorruptSnapshot("the producer snapshot is cut short")
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)

@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from odradek.config import TopicSettings
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import FIRST_OFFSET, NO_TOPIC_ID, Offset, TopicId, TopicPartition
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.file_names import (
     CLEANED_SUFFIX,
@@ -75,7 +75,7 @@ def create_log(
     path = f"{directory.path}/{partition_directory(topic_partition)}"
     directory.disk.make_directories(path)
     write_topic_id(directory.disk, path, topic_id)
-    segment = empty_segment(path, 0, directory, world.clock.now_ms())
+    segment = empty_segment(path, FIRST_OFFSET, directory, world.clock.now_ms())
     local = LocalLog(topic_partition, directory, settings, world, segments=[segment])
     local.entries.create_partition(directory.add_name())
     return Log(topic_id, local, world)
@@ -121,8 +121,8 @@ class LogLoader:
     def load(
         self,
         *,
-        recovery_point: int,
-        log_start_offset: int,
+        recovery_point: Offset,
+        log_start_offset: Offset,
         is_clean: bool,
         pages_survived: bool = False,
     ) -> Log:
@@ -150,7 +150,7 @@ class LogLoader:
                 log_start_offset,
                 log_end_offset,
             )
-            log_start_offset = 0
+            log_start_offset = FIRST_OFFSET
         if log_start_offset > log_end_offset:
             # DeleteRecords made the start durable before the records were: all that is left lies
             # below the log start.
@@ -227,13 +227,13 @@ class LogLoader:
             segment.is_active = False
         return segments
 
-    def _empty_segment(self, base_offset: int) -> Segment:
+    def _empty_segment(self, base_offset: Offset) -> Segment:
         now_ms = self._world.clock.now_ms()
         return empty_segment(self._path, base_offset, self._directory, now_ms)
 
     # After a clean shutdown
 
-    def _load_clean(self, segments: list[Segment], snapshots: Sequence[int]) -> ProducerStates:
+    def _load_clean(self, segments: list[Segment], snapshots: Sequence[Offset]) -> ProducerStates:
         for segment in segments:
             if segment.size and f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in self._names:
                 return self._recover(segments, snapshots, segment.base_offset)
@@ -251,7 +251,7 @@ class LogLoader:
         return self._producers(segments, snapshots, active.next_offset)
 
     def _producers(
-        self, segments: list[Segment], snapshots: Sequence[int], end_offset: int
+        self, segments: list[Segment], snapshots: Sequence[Offset], end_offset: Offset
     ) -> ProducerStates:
         return rebuild_producers(self._disk, self._path, segments, end_offset, offsets=snapshots)
 
@@ -272,7 +272,7 @@ class LogLoader:
     # After a crash
 
     def _recover(
-        self, segments: list[Segment], snapshots: Sequence[int], recovery_point: int
+        self, segments: list[Segment], snapshots: Sequence[Offset], recovery_point: Offset
     ) -> ProducerStates:
         """Reads every segment that reaches beyond the recovery point, and always the last one."""
         if not segments:
@@ -322,7 +322,7 @@ class LogLoader:
             segment.file.close()
         return producers
 
-    def _first_to_read(self, segments: list[Segment], recovery_point: int) -> int:
+    def _first_to_read(self, segments: list[Segment], recovery_point: Offset) -> int:
         """The number of the first segment that is possibly not durable or not complete."""
         bases = [segment.base_offset for segment in segments]
         first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
@@ -345,8 +345,8 @@ class LogLoader:
         del segments[number:]
 
     def _max_end_offset(
-        self, segments: list[Segment], number: int, recovery_point: int
-    ) -> int | None:
+        self, segments: list[Segment], number: int, recovery_point: Offset
+    ) -> Offset | None:
         """The offset at which a segment must end because the next one begins there.
 
         Two segments overlap when a power cut undid a truncation: the truncated end, or a removed
@@ -358,7 +358,7 @@ class LogLoader:
         next_base = segments[number + 1].base_offset
         return next_base if next_base >= recovery_point else None
 
-    def _lacks_records(self, segments: list[Segment], number: int, recovery_point: int) -> bool:
+    def _lacks_records(self, segments: list[Segment], number: int, recovery_point: Offset) -> bool:
         """Returns whether a power cut removed the end of a segment and left the next one.
 
         A segment that lost whole batches at its end looks valid. If the topic is not compacted, the
@@ -433,7 +433,7 @@ class LogLoader:
         final = name.removesuffix(SWAP_SUFFIX)
         return base + LOG_SUFFIX in self._names and final not in self._names
 
-    def _remove_replaced(self, base_offset: int) -> None:
+    def _remove_replaced(self, base_offset: Offset) -> None:
         """Removes the segments that a compacted segment, still named `.swap`, replaces."""
         path = offset_file(self._path, base_offset, LOG_SUFFIX) + SWAP_SUFFIX
         swap = self._empty_segment(base_offset)
@@ -453,7 +453,7 @@ class LogLoader:
                 self._remove(name)
 
     def _drop_stray_snapshots(
-        self, snapshots: Sequence[int], segments: list[Segment], log_end_offset: int
+        self, snapshots: Sequence[Offset], segments: list[Segment], log_end_offset: Offset
     ) -> None:
         """Keeps the snapshots at base offsets of segments, and the newest one within the log."""
         usable = [offset for offset in snapshots if offset <= log_end_offset]

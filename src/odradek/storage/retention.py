@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.config import TopicSettings
+from odradek.protocol.types import Offset
 from odradek.storage.segment import Segment
 
 
@@ -23,7 +24,7 @@ def count_expired(
     segments: Sequence[Segment],
     settings: TopicSettings,
     *,
-    high_watermark: int,
+    high_watermark: Offset,
     passed: int,
     size_bytes: int,
     now_ms: int,
@@ -42,7 +43,9 @@ def count_expired(
     return Expired(max(min(passed, at_most), by_age, by_size), reason)
 
 
-def _deletable(segments: Sequence[Segment], high_watermark: int, at_most: int) -> Sequence[Segment]:
+def _deletable(
+    segments: Sequence[Segment], high_watermark: Offset, at_most: int
+) -> Sequence[Segment]:
     """The segments without records at or above the high watermark, except an empty active one."""
     for count, following in enumerate(segments[1 : at_most + 1]):
         if following.base_offset > high_watermark:

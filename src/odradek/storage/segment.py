@@ -22,6 +22,7 @@ from odradek.protocol.records import (
     MalformedRecords,
     read_header,
 )
+from odradek.protocol.types import Offset
 from odradek.storage.descriptors import SegmentFile
 from odradek.storage.errors import CorruptLog
 from odradek.storage.file_names import LOG_SUFFIX, offset_file
@@ -69,7 +70,7 @@ class Segment:
     def __init__(
         self,
         directory: str,
-        base_offset: int,
+        base_offset: Offset,
         stores: SegmentStores,
         *,
         created_ms: int,
@@ -89,10 +90,10 @@ class Segment:
         self.max_timestamp_offset = base_offset
         # The segment rolls so much earlier than `segment.ms`, so that not all logs roll at once.
         self.roll_early_ms = 0
-        self.tail_offsets: list[int] = [base_offset]
+        self.tail_offsets: list[Offset] = [base_offset]
         self.tail_positions: list[int] = [0]
         self._disk = stores.disk
-        self._resume: dict[int, int] | None = None
+        self._resume: dict[Offset, int] | None = None
         # None until the first append, and while a large batch is staged.
         self._write_handle: File | None = None
         self.stage: StagedBatch | None = None
@@ -103,7 +104,7 @@ class Segment:
         return f"Segment({self.file.path}, size={self.size})"
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> Offset:
         """The offset after the last batch. It is known for the active segment, and for segments
         that were closed by this process."""
         return self.tail_offsets[-1]
@@ -164,7 +165,7 @@ class Segment:
         return stage.handle
 
     def add_batch(
-        self, size: int, last_offset: int, max_timestamp: int, index_interval: int
+        self, size: int, last_offset: Offset, max_timestamp: int, index_interval: int
     ) -> None:
         """Updates the end, timestamps and indexes by one batch that was written at the end."""
         position = self.size
@@ -186,7 +187,7 @@ class Segment:
             del offsets[: _MAX_BOUNDARIES // 2]
             del self.tail_positions[: _MAX_BOUNDARIES // 2]
 
-    def _add_index_entry(self, last_offset: int, position: int) -> None:
+    def _add_index_entry(self, last_offset: Offset, position: int) -> None:
         index, time_index = self.index, self.time_index
         index.append(last_offset, position)
         time_index.append(self.max_timestamp, self.max_timestamp_offset)
@@ -263,7 +264,7 @@ class Segment:
         finally:
             self.file.unpin()
 
-    def locate(self, offset: int) -> int:
+    def locate(self, offset: Offset) -> int:
         """The position of the first batch whose last offset is not below `offset`; the end of the
         segment if there is none."""
         offsets = self.tail_offsets
@@ -279,7 +280,7 @@ class Segment:
         index = self.indexes.offset_index(self.size, self.is_active)
         return self._search(index.floor(offset), offset)
 
-    def end_below(self, start: int, limit: int, end_offset: int | None) -> int:
+    def end_below(self, start: int, limit: int, end_offset: Offset | None) -> int:
         """The end of the last whole batch after `start` that does not reach beyond the position
         `limit` and lies below `end_offset`. Returns `start` if not even one batch fits.
         """
@@ -295,7 +296,7 @@ class Segment:
             end = self._last_start_below(start, limit)
         return end
 
-    def _end_in_tail(self, limit: int, end_offset: int | None) -> int:
+    def _end_in_tail(self, limit: int, end_offset: Offset | None) -> int:
         positions = self.tail_positions
         if end_offset is None or end_offset >= self.tail_offsets[-1]:
             if limit >= self.size:
@@ -311,7 +312,7 @@ class Segment:
             return position + header.size_bytes
         return start
 
-    def offset_at(self, position: int) -> int | None:
+    def offset_at(self, position: int) -> Offset | None:
         """The base offset of the batch that starts at this position; None at the segment's end."""
         if position >= self.size:
             return None
@@ -319,7 +320,7 @@ class Segment:
             return self.tail_offsets[bisect_right(positions, position) - 1]
         handle = self.file.pin()
         try:
-            return int.from_bytes(handle.read_at(position, 8), "big")
+            return Offset(int.from_bytes(handle.read_at(position, 8), "big"))
         finally:
             self.file.unpin()
 
@@ -337,7 +338,7 @@ class Segment:
             del resume[next(iter(resume))]
         resume[base_offset] = position
 
-    def _search(self, position: int, offset: int) -> int:
+    def _search(self, position: int, offset: Offset) -> int:
         """Reads headers from a batch's start on, up to the first batch whose last offset is not
         below `offset`. Returns its position."""
         file, size = self.file, self.size
@@ -387,12 +388,12 @@ class Segment:
         self.file.pin(create=True)
         self.file.unpin()
 
-    def set_end(self, next_offset: int) -> None:
+    def set_end(self, next_offset: Offset) -> None:
         """Sets the end of a segment whose last batch is known."""
         self.tail_offsets = [next_offset]
         self.tail_positions = [self.size]
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Removes every batch with an offset at or above `offset`. The segment becomes active."""
         if self.stage is not None:
             self.drop_stage()
@@ -418,7 +419,7 @@ class Segment:
             self.first_timestamp = -1
         self.indexes.write()
 
-    def find_next_offset(self) -> int:
+    def find_next_offset(self) -> Offset:
         """The offset after the last batch, found by reading headers from the last index entry."""
         next_offset = self.base_offset
         # If one read returns every header, reading the index is not worth it.

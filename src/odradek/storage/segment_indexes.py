@@ -5,6 +5,7 @@ get new entries many at a time. Those of a closed segment are read when they are
 may be dropped from memory at any time (`LoadedIndexes`).
 """
 
+from odradek.protocol.types import Offset
 from odradek.storage.descriptors import Descriptors
 from odradek.storage.disk_errors import is_passing
 from odradek.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, offset_file
@@ -54,7 +55,7 @@ class SegmentIndexes:
         "max_bytes",
     )
 
-    def __init__(self, directory: str, base_offset: int, stores: SegmentStores) -> None:
+    def __init__(self, directory: str, base_offset: Offset, stores: SegmentStores) -> None:
         self._directory = directory
         self._base_offset = base_offset
         self._stores = stores
@@ -185,7 +186,7 @@ class SegmentIndexes:
 
     # Invariants
 
-    def find_inconsistency(self, *, size: int, next_offset: int) -> str | None:
+    def find_inconsistency(self, *, size: int, next_offset: Offset) -> str | None:
         """What is wrong with the loaded indexes of a segment that ends at `next_offset`, if
         anything: their entries rise and lie within the segment."""
         index, time_index = self._offset_index, self._time_index

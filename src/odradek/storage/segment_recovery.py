@@ -21,6 +21,7 @@ from odradek.protocol.records import (
     crc_is_valid,
     read_header,
 )
+from odradek.protocol.types import Offset
 from odradek.storage.leader_epochs import UNKNOWN_EPOCH, LeaderEpochs
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
@@ -48,7 +49,7 @@ class RecoveredState:
         producers: ProducerStates,
         aborted: AbortedTransactions,
         *,
-        epochs_checked_from: int | None,
+        epochs_checked_from: Offset | None,
     ) -> None:
         self.epochs = epochs
         self.producers = producers
@@ -87,7 +88,7 @@ def recover_segment(
     state: RecoveredState,
     settings: TopicSettings,
     *,
-    end_offset: int | None = None,
+    end_offset: Offset | None = None,
 ) -> bool:
     """Truncates the segment at its first invalid batch, and adds the valid batches to `state`.
 
@@ -115,7 +116,7 @@ def recover_segment(
 
 
 def valid_batches(
-    handle: File, base_offset: int, size: int
+    handle: File, base_offset: Offset, size: int
 ) -> Iterator[tuple[BatchHeader, Buffer]]:
     """Yields header and bytes of every batch up to the first invalid one. For batches above a
     megabyte the bytes are empty."""

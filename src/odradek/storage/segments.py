@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from odradek.invariants import InvariantViolation
+from odradek.protocol.types import Offset
 from odradek.storage.descriptors import Slice
 from odradek.storage.file_names import (
     DELETED_SUFFIX,
@@ -66,7 +67,7 @@ class Segments:
     # Rolling
 
     def must_roll(
-        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, *, unwritten: int = 0
+        self, size: int, last_offset: Offset, max_timestamp: int, now_ms: int, *, unwritten: int = 0
     ) -> bool:
         """Returns whether a batch needs a new segment. `unwritten` bytes will go before it."""
         segment, rules = self.active, self.rules
@@ -87,7 +88,7 @@ class Segments:
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         )
 
-    def begin(self, base_offset: int) -> Segment:
+    def begin(self, base_offset: Offset) -> Segment:
         """Makes the segment that the next append goes to, and returns it."""
         if self._bases and base_offset <= self._bases[-1] and self.active.size:
             raise self._violation(
@@ -113,7 +114,7 @@ class Segments:
     # Reading
 
     def read(
-        self, offset: int, max_bytes: int, end_offset: int | None, min_one: bool
+        self, offset: Offset, max_bytes: int, end_offset: Offset | None, min_one: bool
     ) -> Slice | None:
         active = self.active
         if offset >= active.base_offset:
@@ -131,7 +132,7 @@ class Segments:
                 return found
             # A gap at the segment's end, as compaction leaves them: go on in the next one.
 
-    def end_of(self, found: Slice) -> int | None:
+    def end_of(self, found: Slice) -> Offset | None:
         """The offset of the first batch after a slice; None if the slice possibly reaches the log
         end."""
         active = self.active
@@ -144,27 +145,27 @@ class Segments:
                 return self._bases[number + 1] if next_offset is None else next_offset
         return None
 
-    def base_of(self, offset: int) -> int:
+    def base_of(self, offset: Offset) -> Offset:
         """The base offset of the segment that an offset falls into."""
         return self._bases[max(bisect_right(self._bases, offset) - 1, 0)]
 
-    def end_offset_of(self, base_offset: int) -> int:
+    def end_offset_of(self, base_offset: Offset) -> Offset:
         """The end offset of the segment with this base offset: the base offset of the next segment,
         or the log end offset."""
         number = bisect_right(self._bases, base_offset)
         return self._bases[number] if number < len(self._bases) else self.active.next_offset
 
-    def count_below(self, offset: int) -> int:
+    def count_below(self, offset: Offset) -> int:
         """How many segments from the first on hold nothing at or above `offset`."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     # Removing
 
-    def segments_above(self, offset: int) -> list[Segment]:
+    def segments_above(self, offset: Offset) -> list[Segment]:
         """The segments that a truncation to `offset` removes: never the first one."""
         return self._all[max(bisect_left(self._bases, offset), 1) :]
 
-    def truncate_active(self, offset: int) -> Segment:
+    def truncate_active(self, offset: Offset) -> Segment:
         """Cuts every batch that reaches `offset` off the segment that is the last one now."""
         active = self.active
         active.truncate_to(offset)
@@ -175,7 +176,7 @@ class Segments:
             )
         return active
 
-    def remove_first(self, count: int, log_start_offset: int) -> None:
+    def remove_first(self, count: int, log_start_offset: Offset) -> None:
         """Deletes segments that lie wholly below the log start offset."""
         if self._bases[count] > log_start_offset:
             raise self._violation(
@@ -265,19 +266,21 @@ class Segments:
             raise self._violation(f"{active!r}: {reason}")
 
 
-def empty_segment(path: str, base_offset: int, directory: LogDirectory, created_ms: int) -> Segment:
+def empty_segment(
+    path: str, base_offset: Offset, directory: LogDirectory, created_ms: int
+) -> Segment:
     """A new segment of the partition in `path`. Its files are made with the first append."""
     segment = Segment(path, base_offset, directory.stores, created_ms=created_ms)
     segment.reset()
     return segment
 
 
-def _not_below(end_offset: int | None, next_base: int) -> bool:
+def _not_below(end_offset: Offset | None, next_base: int) -> bool:
     return end_offset is None or end_offset >= next_base
 
 
 def _slice(
-    segment: Segment, offset: int, max_bytes: int, end_offset: int | None, min_one: bool
+    segment: Segment, offset: Offset, max_bytes: int, end_offset: Offset | None, min_one: bool
 ) -> Slice | None:
     start = segment.locate(offset)
     end = segment.end_below(start, start + max_bytes, end_offset)

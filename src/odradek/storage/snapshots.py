@@ -8,6 +8,7 @@ from odradek.protocol.records import (
     decode_end_transaction_marker,
     decode_records,
 )
+from odradek.protocol.types import Offset
 from odradek.storage.file_names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
 from odradek.storage.producer_entry import REMEMBERED_BATCHES, RememberedBatch
 from odradek.storage.producer_state import CompletedTransaction, CorruptSnapshot, ProducerStates
@@ -18,7 +19,9 @@ from odradek.world.disk import Disk
 _RECALLED_BYTES = 8 << 20
 
 
-def write_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_offset: int) -> None:
+def write_snapshot(
+    disk: Disk, directory: str, producers: ProducerStates, end_offset: Offset
+) -> None:
     """Writes the producer state of `end_offset`, so that recovery need not read what lies before
     it."""
     path = offset_file(directory, end_offset, SNAPSHOT_SUFFIX)
@@ -34,7 +37,7 @@ def write_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_of
     producers.end_offset = producers.snapshot_offset = end_offset
 
 
-def snapshot_offsets(names: Sequence[str]) -> list[int]:
+def snapshot_offsets(names: Sequence[str]) -> list[Offset]:
     """The offsets of the snapshots among the files of a directory, in order."""
     parsed = (parse_offset_file(name) for name in names)
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
@@ -51,7 +54,7 @@ def drop_snapshots(disk: Disk, directory: str, *, above: int = -1) -> bool:
 
 
 def latest_snapshot(
-    disk: Disk, directory: str, offsets: Sequence[int], end_offset: int
+    disk: Disk, directory: str, offsets: Sequence[Offset], end_offset: Offset
 ) -> ProducerStates | None:
     """The newest snapshot up to `end_offset` with a valid checksum. Removes damaged ones."""
     for offset in reversed(offsets):
@@ -71,9 +74,9 @@ def rebuild_producers(
     disk: Disk,
     directory: str,
     segments: Sequence[Segment],
-    end_offset: int,
+    end_offset: Offset,
     *,
-    offsets: Sequence[int] | None = None,
+    offsets: Sequence[Offset] | None = None,
 ) -> ProducerStates:
     """Producer state at `end_offset`: the newest snapshot, then every batch after it.
 
@@ -119,7 +122,7 @@ def apply_to_producers(
 
 
 def end_in_producers(
-    producers: ProducerStates, header: BatchHeader, batch: Buffer, offset: int
+    producers: ProducerStates, header: BatchHeader, batch: Buffer, offset: Offset
 ) -> CompletedTransaction | None:
     """Takes account of a transaction marker at `offset`. Returns the transaction that it ended."""
     if not header.record_count:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
 from odradek.storage.errors import StorageError
 from odradek.storage.file_names import META_PROPERTIES
 from odradek.wording import counted
@@ -50,19 +50,19 @@ def decode_lines(content: bytes) -> list[str]:
     return entries
 
 
-def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+def encode_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
     return encode_lines(
         [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     )
 
 
-def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
-    offsets = {}
+def decode_offsets(content: bytes) -> dict[TopicPartition, Offset]:
+    offsets: dict[TopicPartition, Offset] = {}
     for line in decode_lines(content):
         fields = line.split(" ")
         try:
             topic, partition, offset = fields
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
+            offsets[TopicPartition(topic, int(partition))] = Offset(int(offset))
         except ValueError:
             raise MalformedCheckpoint(f"a checkpoint has a malformed line: {line!r}") from None
     return offsets
@@ -112,7 +112,7 @@ class DirectoryProperties(NamedTuple):
     """The cluster, the broker and the metadata store that a log directory belongs to."""
 
     cluster_id: str
-    node_id: int
+    node_id: BrokerId
     directory_id: UUID
     store_id: str = ""
 

@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.protocol.records import BatchHeader, find_max_timestamp, find_timestamp
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.segment import Segment
 
 
 class TimestampOffset(NamedTuple):
     timestamp_ms: int
-    offset: int
-    leader_epoch: int
+    offset: Offset
+    leader_epoch: LeaderEpoch
 
 
 def find_by_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
+    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset
 ) -> TimestampOffset | None:
     """The first record from the log start on with this timestamp or a higher one."""
     for segment in segments:
@@ -45,7 +46,11 @@ def find_max_timestamp_record(segments: Sequence[Segment]) -> TimestampOffset | 
 
 
 def _find_in_batch(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, log_start_offset: int
+    segment: Segment,
+    position: int,
+    header: BatchHeader,
+    timestamp_ms: int,
+    log_start_offset: Offset,
 ) -> TimestampOffset | None:
     batch = segment.read_batch(position, header)
     found = find_timestamp(batch, timestamp_ms, min_offset=log_start_offset)

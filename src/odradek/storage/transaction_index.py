@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from operator import gt
 from typing import NamedTuple
 
+from odradek.protocol.types import Offset, ProducerId
 from odradek.storage.errors import StorageError
 from odradek.storage.file_names import TRANSACTION_INDEX_SUFFIX, offset_file
 from odradek.storage.index import is_rising
@@ -32,11 +33,11 @@ class CorruptTransactionIndex(StorageError):
 
 
 class AbortedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
+    producer_id: ProducerId
+    first_offset: Offset
     # That of the abort marker.
-    last_offset: int
-    last_stable_offset: int
+    last_offset: Offset
+    last_stable_offset: Offset
 
 
 class AbortedTransactions:
@@ -53,7 +54,7 @@ class AbortedTransactions:
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
         if self._columns is not None:
-            yield from map(AbortedTransaction, *self._columns)
+            yield from map(AbortedTransaction._make, zip(*self._columns, strict=True))
 
     def add(self, entry: AbortedTransaction) -> None:
         if self._columns is None:
@@ -64,31 +65,31 @@ class AbortedTransactions:
     def clear(self) -> None:
         self._columns = None
 
-    def _position(self, offset: int) -> int:
+    def _position(self, offset: Offset) -> int:
         """How many transactions have their marker below `offset`."""
         return 0 if self._columns is None else bisect_left(self._columns[2], offset)
 
-    def overlapping(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+    def overlapping(self, offset: Offset, end_offset: Offset) -> list[AbortedTransaction]:
         """The transactions with records or a marker from `offset` on, up to `end_offset`."""
         found: list[AbortedTransaction] = []
         if self._columns is None:
             return found
         for position in range(self._position(offset), len(self)):
-            entry = AbortedTransaction(*(column[position] for column in self._columns))
+            entry = AbortedTransaction._make([column[position] for column in self._columns])
             if entry.first_offset < end_offset:
                 found.append(entry)
             if entry.last_stable_offset >= end_offset:
                 break
         return found
 
-    def drop_below(self, offset: int) -> None:
+    def drop_below(self, offset: Offset) -> None:
         """Forgets transactions that ended below `offset`, because their segments were deleted."""
         count = self._position(offset)
         if count and self._columns is not None:
             for column in self._columns:
                 del column[:count]
 
-    def drop_from(self, offset: int) -> bool:
+    def drop_from(self, offset: Offset) -> bool:
         """Forgets transactions whose marker was truncated. Returns whether there were any."""
         position = self._position(offset)
         if self._columns is None or position == len(self):
@@ -97,7 +98,9 @@ class AbortedTransactions:
             del column[position:]
         return True
 
-    def replace(self, base_offset: int, end_offset: int, entries: list[AbortedTransaction]) -> None:
+    def replace(
+        self, base_offset: Offset, end_offset: Offset, entries: list[AbortedTransaction]
+    ) -> None:
         """Replaces the entries whose marker lies between two offsets."""
         if self._columns is None:
             if not entries:
@@ -107,7 +110,7 @@ class AbortedTransactions:
         for number, column in enumerate(self._columns):
             column[first:last] = array("q", [entry[number] for entry in entries])
 
-    def find_inconsistency(self, log_end_offset: int) -> str | None:
+    def find_inconsistency(self, log_end_offset: Offset) -> str | None:
         """What is wrong with the entries, if anything. Walks over all of them."""
         if self._columns is None:
             return None
@@ -120,7 +123,7 @@ class AbortedTransactions:
 
     # Files
 
-    def encode(self, base_offset: int, end_offset: int) -> bytes:
+    def encode(self, base_offset: Offset, end_offset: Offset) -> bytes:
         """The index of the segment that holds these offsets."""
         if self._columns is None:
             return b""
@@ -141,7 +144,9 @@ class AbortedTransactions:
             self.add(entry)
 
 
-def append_entry(disk: Disk, directory: str, base_offset: int, entry: AbortedTransaction) -> bool:
+def append_entry(
+    disk: Disk, directory: str, base_offset: Offset, entry: AbortedTransaction
+) -> bool:
     """Writes an entry at the end of its segment's index. Returns whether it is the first one."""
     file = disk.open(offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX), create=True)
     try:
@@ -156,7 +161,7 @@ def append_entry(disk: Disk, directory: str, base_offset: int, entry: AbortedTra
         file.close()
 
 
-def rewrite(disk: Disk, directory: str, base_offset: int, content: bytes) -> None:
+def rewrite(disk: Disk, directory: str, base_offset: Offset, content: bytes) -> None:
     """Replaces the index of a segment. Without entries there is no file."""
     path = offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX)
     if not content:

@@ -41,6 +41,7 @@ from odradek.protocol.records import (
     recompress,
     set_log_append_time,
 )
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.errors import AppendRejected
 from odradek.storage.staged_batch import STAGING_SIZES
 from odradek.wording import counted
@@ -372,7 +373,7 @@ def _decompressed_too_large(
 
 
 def check_from_leader(
-    records: Buffer, log_end_offset: int, leader_epoch: int
+    records: Buffer, log_end_offset: Offset, leader_epoch: LeaderEpoch
 ) -> list[tuple[int, BatchHeader]]:
     """Returns position and header of the batches that a leader sent. Raises `AppendRejected` if
     they are damaged or do not continue the log.

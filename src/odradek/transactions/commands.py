@@ -6,8 +6,9 @@ request arrives by an old connection. It is empty if this broker itself asks.
 
 from typing import NamedTuple
 
+from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from odradek.statemachine.machine import Command, R, command_class
 from odradek.transactions.transaction import Transaction
 
@@ -24,8 +25,8 @@ class ProducerIdResult(NamedTuple):
     """The producer id and epoch that the producer continues with."""
 
     error: ErrorCode
-    producer_id: int = -1
-    producer_epoch: int = -1
+    producer_id: ProducerId = NO_PRODUCER_ID
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
 
 
 class Added(NamedTuple):
@@ -42,9 +43,9 @@ class InitProducer(TransactionCommand[ProducerIdResult]):
     transactional_id: str
     timeout_ms: int
     # Used for a new transactional id, or one whose epochs are exhausted.
-    fresh_producer_id: int
-    producer_id: int = -1
-    producer_epoch: int = -1
+    fresh_producer_id: ProducerId
+    producer_id: ProducerId = NO_PRODUCER_ID
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     client_address: str = ""
 
 
@@ -53,8 +54,8 @@ class AddPartitions(TransactionCommand[Added]):
     """The producer will write to the partitions, so that each of them will need a marker."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     partitions: frozenset[TopicPartition]
     client_transaction_version: int = 0
     # Adds nothing; the reply says which partitions are in the transaction (KIP-890).
@@ -65,11 +66,11 @@ class AddPartitions(TransactionCommand[Added]):
 @command_class
 class EndTransaction(TransactionCommand[ProducerIdResult]):
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     committed: bool
     client_transaction_version: int = 0
-    fresh_producer_id: int = -1
+    fresh_producer_id: ProducerId = NO_PRODUCER_ID
     client_address: str = ""
 
 
@@ -78,8 +79,8 @@ class MarkersWritten(TransactionCommand[ErrorCode]):
     """Every partition of a prepared transaction has its marker."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
 
 
 @command_class

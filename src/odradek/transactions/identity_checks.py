@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.transactions.commands import EndTransaction, InitProducer, ProducerIdResult
 from odradek.transactions.transaction import (
     LAST_EPOCH,
@@ -43,7 +44,9 @@ def claim_of(current: Transaction, command: InitProducer) -> Claim:
     return Claim.FENCED
 
 
-def check_identity(current: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode:
+def check_identity(
+    current: Transaction | None, producer_id: ProducerId, producer_epoch: ProducerEpoch
+) -> ErrorCode:
     """Returns whether the identity is the current one. For a prepared transaction it may also be
     the one that the producer was told to continue with. If that is a new producer id, the
     transaction gets it only when the markers, which carry the old one, are written."""

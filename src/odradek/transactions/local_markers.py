@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, TopicPartition
 from odradek.replication.pending_append import TransactionMarker
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Marker
@@ -26,7 +26,7 @@ from odradek.world.timeslice import Timeslice
 # How long replicas may take. After that the coordinator is told to ask again.
 _TIMEOUT_S: Final = 5.0
 
-OnMarker = Callable[[TopicPartition, Marker, int], None]
+OnMarker = Callable[[TopicPartition, Marker, Offset], None]
 """Called for every marker that was appended, with the offset after it: in `__consumer_offsets` it
 makes the offsets of the transaction count."""
 
@@ -60,7 +60,7 @@ class LocalMarkers:
 
     def _append(
         self, partition: TopicPartition, marker: TransactionMarker
-    ) -> tuple[Watermark, int]:
+    ) -> tuple[Watermark, Offset]:
         replica = self._replicas.leader(*partition)
         replica.check_in_sync()
         appended = replica.append_marker(marker, self._clock.now_ms())
@@ -80,7 +80,7 @@ class AppendedMarkers:
 
     def __init__(self) -> None:
         self.errors: dict[TopicPartition, ErrorCode] = {}
-        self.waiting: dict[TopicPartition, tuple[Watermark, int]] = {}
+        self.waiting: dict[TopicPartition, tuple[Watermark, Offset]] = {}
 
     async def committed(self, timeout_s: float = _TIMEOUT_S) -> MarkerErrors:
         """Returns the error codes when all markers are committed or the time is up."""

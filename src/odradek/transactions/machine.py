@@ -71,6 +71,7 @@ from odradek.transactions.identity_checks import (
 from odradek.transactions.records import key_of, read_key, read_value, record_of
 from odradek.transactions.refusal_lines import LOGGER, refusal_line
 from odradek.transactions.transaction import (
+    FIRST_EPOCH,
     IDLE,
     LAST_EPOCH,
     PREPARED,
@@ -209,12 +210,12 @@ class TransactionMachine:
             new = Transaction(
                 command.transactional_id,
                 command.fresh_producer_id,
-                0,
+                FIRST_EPOCH,
                 command.timeout_ms,
                 updated_ms=now_ms,
             )
             return _write(
-                new, command, caller, ProducerIdResult(ErrorCode.NONE, new.producer_id, 0)
+                new, command, caller, ProducerIdResult(ErrorCode.NONE, new.producer_id, FIRST_EPOCH)
             )
         claim = claim_of(current, command)
         if claim is Claim.FENCED:

@@ -7,10 +7,21 @@ from typing import Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.consumer_protocol import decode_versioned, encode_versioned
-from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    producer_epoch_field,
+    producer_id_field,
+    string,
+)
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from odradek.statemachine.machine import LogRecord
-from odradek.transactions.transaction import NO_PRODUCER, Status, Transaction
+from odradek.transactions.transaction import FIRST_EPOCH, NO_EPOCH, NO_PRODUCER, Status, Transaction
 
 _KEY_VERSION: Final = 0
 _VALUE_VERSION: Final = 1
@@ -26,11 +37,11 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(Message, versions="0-1", flexible="1+"):
-    producer_id: int = int64()
-    previous_producer_id: int = int64("1+", default=-1, tag=0)
-    next_producer_id: int = int64("1+", default=-1, tag=1)
-    producer_epoch: int = int16()
-    next_producer_epoch: int = int16("1+", default=-1, tag=3)
+    producer_id: ProducerId = producer_id_field()
+    previous_producer_id: ProducerId = producer_id_field("1+", default=-1, tag=0)
+    next_producer_id: ProducerId = producer_id_field("1+", default=-1, tag=1)
+    producer_epoch: ProducerEpoch = producer_epoch_field()
+    next_producer_epoch: ProducerEpoch = producer_epoch_field("1+", default=-1, tag=3)
     transaction_timeout_ms: int = int32()
     transaction_status: int = int8()
     transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
@@ -39,7 +50,7 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     client_transaction_version: int = int16("1+", tag=2)
     # A field of Odradek. Kafka keeps this epoch in memory only, and skips unknown tagged fields.
     # With it a producer can ask again for its epoch after the coordinator has moved (KIP-360).
-    last_producer_epoch: int = int16("1+", default=-1, tag=10_000)
+    last_producer_epoch: ProducerEpoch = producer_epoch_field("1+", default=-1, tag=10_000)
 
 
 def key_of(transactional_id: str) -> bytes:
@@ -54,7 +65,9 @@ def record_of(transaction: Transaction) -> LogRecord:
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
         next_producer_id=transaction.next_producer_id,
-        next_producer_epoch=-1 if transaction.next_producer_id == NO_PRODUCER else 0,
+        next_producer_epoch=NO_EPOCH
+        if transaction.next_producer_id == NO_PRODUCER
+        else FIRST_EPOCH,
         producer_epoch=transaction.producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.status,

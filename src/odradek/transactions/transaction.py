@@ -30,12 +30,13 @@ from enum import IntEnum
 from typing import Final, NamedTuple, NoReturn
 
 from odradek.invariants import InvariantViolation
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 
-NO_PRODUCER: Final = -1
+NO_PRODUCER: Final = ProducerId(-1)
 NO_TIME: Final = -1
-NO_EPOCH: Final = -1
-LAST_EPOCH: Final = 2**15 - 1
+NO_EPOCH: Final = ProducerEpoch(-1)
+FIRST_EPOCH: Final = ProducerEpoch(0)
+LAST_EPOCH: Final = ProducerEpoch(2**15 - 1)
 # The first version of transactions in which each end bumps the epoch (KIP-890).
 VERSION_2: Final = 2
 _MAX_STEPS: Final = 8
@@ -77,8 +78,8 @@ class Step(NamedTuple):
     """A state that a transactional id was in, for its history in the log."""
 
     status: Status
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     updated_ms: int
     client_address: str = ""
 
@@ -102,18 +103,18 @@ class Transaction(NamedTuple):
     """A value that is never changed: every step makes another one."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     timeout_ms: int
     status: Status = Status.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIME
     updated_ms: int = NO_TIME
-    previous_producer_id: int = NO_PRODUCER
-    next_producer_id: int = NO_PRODUCER
+    previous_producer_id: ProducerId = NO_PRODUCER
+    next_producer_id: ProducerId = NO_PRODUCER
     # The epoch before this one, if the same producer had it. The producer may ask again for the
     # current epoch, because the reply may have been lost.
-    last_producer_epoch: int = NO_EPOCH
+    last_producer_epoch: ProducerEpoch = NO_EPOCH
     # VERSION_2 if the markers carry a bumped epoch.
     client_transaction_version: int = 0
     # Only in memory: the connection that asked for this step, and the steps before it.
@@ -184,7 +185,12 @@ class Transaction(NamedTuple):
         )
 
     def renewed(
-        self, timeout_ms: int, fresh_producer_id: int, now_ms: int, *, held_epoch: int
+        self,
+        timeout_ms: int,
+        fresh_producer_id: ProducerId,
+        now_ms: int,
+        *,
+        held_epoch: ProducerEpoch,
     ) -> "Transaction":
         """Gives a producer that starts again a new identity, which fences all before it.
 
@@ -195,8 +201,8 @@ class Transaction(NamedTuple):
             previous_producer_id=self.producer_id, last_producer_epoch=held_epoch
         )
         if self.is_exhausted:
-            return renewed._replace(producer_id=fresh_producer_id, producer_epoch=0)
-        return renewed._replace(producer_epoch=self.producer_epoch + 1)
+            return renewed._replace(producer_id=fresh_producer_id, producer_epoch=FIRST_EPOCH)
+        return renewed._replace(producer_epoch=ProducerEpoch(self.producer_epoch + 1))
 
     def with_partitions(
         self, added: frozenset[TopicPartition], client_transaction_version: int, now_ms: int
@@ -217,11 +223,11 @@ class Transaction(NamedTuple):
             return prepared
         return prepared._replace(partitions=frozenset(), started_ms=now_ms)
 
-    def bumped(self, fresh_producer_id: int) -> "Transaction":
+    def bumped(self, fresh_producer_id: ProducerId) -> "Transaction":
         """Bumps the epoch of a prepared transaction. Its markers carry the new epoch, and its
         producer continues with it."""
         bumped = self._replace(
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=ProducerEpoch(self.producer_epoch + 1),
             last_producer_epoch=self.producer_epoch,
             client_transaction_version=VERSION_2,
         )
@@ -243,7 +249,7 @@ class Transaction(NamedTuple):
         repetition of an earlier one, and the reply would give it an identity.
         """
         aborted = self.prepared(committed=False, now_ms=now_ms)
-        bumped = self.producer_epoch + (1 if by_holder else 2)
+        bumped = ProducerEpoch(self.producer_epoch + (1 if by_holder else 2))
         return aborted._replace(
             producer_epoch=min(bumped, LAST_EPOCH),
             last_producer_epoch=self.producer_epoch if by_holder else NO_EPOCH,
@@ -260,7 +266,9 @@ class Transaction(NamedTuple):
         if self.next_producer_id == NO_PRODUCER:
             return completed
         return completed._replace(
-            producer_id=self.next_producer_id, producer_epoch=0, next_producer_id=NO_PRODUCER
+            producer_id=self.next_producer_id,
+            producer_epoch=FIRST_EPOCH,
+            next_producer_id=NO_PRODUCER,
         )
 
     @property
@@ -268,8 +276,8 @@ class Transaction(NamedTuple):
         return self.producer_id, self.producer_epoch
 
     @property
-    def next_identity(self) -> tuple[int, int]:
+    def next_identity(self) -> tuple[ProducerId, ProducerEpoch]:
         """The identity that the producer continues with when the transaction is complete."""
         if self.next_producer_id != NO_PRODUCER:
-            return self.next_producer_id, 0
+            return self.next_producer_id, FIRST_EPOCH
         return self.producer_id, self.producer_epoch

@@ -36,6 +36,7 @@ from odradek.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.world import World
 from tests.inside import inside
 from tests.unit.broker.test_coordinators_apart import (
@@ -339,8 +340,8 @@ def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_
         async def add(client: Cluster) -> int:
             request = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id="tx",
-                v3_and_below_producer_id=identity[0],
-                v3_and_below_producer_epoch=identity[1],
+                v3_and_below_producer_id=ProducerId(identity[0]),
+                v3_and_below_producer_epoch=ProducerEpoch(identity[1]),
                 v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
             )
             answer = await (await client.connection(broker)).request(
@@ -352,8 +353,8 @@ def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_
         async def end(client: Cluster, *, committed: bool) -> int:
             request = EndTxnRequest(
                 transactional_id="tx",
-                producer_id=identity[0],
-                producer_epoch=identity[1],
+                producer_id=ProducerId(identity[0]),
+                producer_epoch=ProducerEpoch(identity[1]),
                 committed=committed,
             )
             answer = await (await client.connection(broker)).request(

@@ -113,6 +113,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.protocol.schema import Request
+from odradek.protocol.types import LeaderEpoch, ProducerId
 from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -148,7 +149,8 @@ REQUESTS: dict[int, Request] = {
     OffsetForLeaderEpochRequest.api_key: OffsetForLeaderEpochRequest(
         topics=[
             OffsetForLeaderTopic(
-                topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)]
+                topic="t",
+                partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=LeaderEpoch(0))],
             )
         ]
     ),
@@ -211,7 +213,7 @@ REQUESTS: dict[int, Request] = {
     WriteTxnMarkersRequest.api_key: WriteTxnMarkersRequest(
         markers=[
             WritableTxnMarker(
-                producer_id=1,
+                producer_id=ProducerId(1),
                 topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
             )
         ]

@@ -97,7 +97,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import Offset, TopicId
 from simulation.run import run
 from simulation.world import Simulation
 from tests.unit.broker.harness import BrokerHost, Client, batch, on_broker
@@ -157,7 +157,9 @@ ASKED: dict[int, Request] = {
         topics=[
             FetchTopic(
                 topic="t",
-                partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)],
+                partitions=[
+                    FetchPartition(partition=0, fetch_offset=Offset(0), partition_max_bytes=1000)
+                ],
             )
         ],
     ),

@@ -40,7 +40,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import Offset, TopicId
 from odradek.telemetry import logs
 from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 from tests.unit.telemetry.levels import default_levels
@@ -192,7 +192,9 @@ async def produce_and_fetch(client: Client, topic_id: TopicId) -> None:
         ProduceResponse,
     )
     for offset in (0, 1):
-        asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        asked = FetchPartition(
+            partition=0, fetch_offset=Offset(offset), partition_max_bytes=1 << 20
+        )
         await client.ask(
             FetchRequest(
                 max_wait_ms=500,

@@ -19,6 +19,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.records import BatchBuilder
+from odradek.protocol.types import LeaderEpoch
 from tests.unit.broker.harness import Client, on_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -37,7 +38,11 @@ async def produce(client: Client, *records: tuple[bytes, bytes | None]) -> None:
 
 
 async def look_up(
-    client: Client, *keys: bytes, topic: str = "t", partition: int = 0, epoch: int = -1
+    client: Client,
+    *keys: bytes,
+    topic: str = "t",
+    partition: int = 0,
+    epoch: LeaderEpoch = LeaderEpoch(-1),
 ) -> LookUpPartitionResult:
     asked = LookUpPartition(
         partition_index=partition,
@@ -96,7 +101,7 @@ async def test_what_cannot_be_answered_is_refused(connect: Connect) -> None:
     assert unknown.error_message
     beyond = await look_up(client, b"a", partition=2)
     assert beyond.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    newer = await look_up(client, b"a", epoch=7)
+    newer = await look_up(client, b"a", epoch=LeaderEpoch(7))
     assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert newer.results == []
 

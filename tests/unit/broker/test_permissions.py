@@ -85,7 +85,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.protocol.schema import Request
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import BrokerId, TopicId
 from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 from tests.unit.broker.test_acls import STANDARD, Connect, create, rule
 from tests.unit.broker.test_every_api import REQUESTS
@@ -406,7 +406,7 @@ async def test_partitions_of_a_large_request_are_answered_under_their_own_topic(
     ]
     assert await create(client, *denied) == [0, 0]
     request = ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=BrokerId(-1),
         topics=[
             ListOffsetsTopic(
                 name=name,

@@ -23,7 +23,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.records import BatchBuilder, decode_records, split_batches
-from odradek.protocol.types import NO_TOPIC_ID, TopicId
+from odradek.protocol.types import NO_TOPIC_ID, LeaderEpoch, Offset, TopicId
 from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -59,14 +59,14 @@ async def produce(
 
 
 def fetch_request(
-    offset: int,
+    offset: Offset,
     topic_id: bytes = NO_TOPIC_ID,
     *,
     max_wait_ms: int = 0,
     min_bytes: int = 1,
     partition_max_bytes: int = 1 << 20,
-    epoch: int = -1,
-    last_epoch: int = -1,
+    epoch: LeaderEpoch = LeaderEpoch(-1),
+    last_epoch: LeaderEpoch = LeaderEpoch(-1),
 ) -> FetchRequest:
     return FetchRequest(
         max_wait_ms=max_wait_ms,
@@ -122,12 +122,12 @@ async def test_every_version_of_fetch_reads(connect: Connect, version: int) -> N
     topic_id = await client.create_topic("t")
     await produce(client, batch(b"a", b"b"))
     await produce(client, batch(b"c"))
-    data = await fetch(client, fetch_request(0, topic_id), version)
+    data = await fetch(client, fetch_request(Offset(0), topic_id), version)
     assert (data.error_code, data.high_watermark) == (0, 3)
     assert values(data) == [b"a", b"b", b"c"]
-    tail = await fetch(client, fetch_request(2, topic_id), version)
+    tail = await fetch(client, fetch_request(Offset(2), topic_id), version)
     assert values(tail) == [b"c"]
-    end = await fetch(client, fetch_request(3, topic_id), version)
+    end = await fetch(client, fetch_request(Offset(3), topic_id), version)
     assert values(end) == []
 
 
@@ -137,7 +137,7 @@ async def test_a_fetch_waits_until_a_record_comes_and_not_longer(connect: Connec
     await reader.create_topic("t")
     loop = asyncio.get_running_loop()
     started = loop.time()
-    waiting = asyncio.ensure_future(fetch(reader, fetch_request(0, max_wait_ms=60_000)))
+    waiting = asyncio.ensure_future(fetch(reader, fetch_request(Offset(0), max_wait_ms=60_000)))
     await asyncio.sleep(5)
     assert not waiting.done()
     await produce(writer, batch(b"a"))
@@ -151,7 +151,7 @@ async def test_a_fetch_answers_empty_when_its_time_is_over(connect: Connect) -> 
     await client.create_topic("t")
     loop = asyncio.get_running_loop()
     started = loop.time()
-    data = await fetch(client, fetch_request(0, max_wait_ms=700))
+    data = await fetch(client, fetch_request(Offset(0), max_wait_ms=700))
     assert values(data) == []
     assert 0.7 <= loop.time() - started < 1.5
 
@@ -162,7 +162,7 @@ async def test_a_fetch_waits_for_min_bytes(connect: Connect) -> None:
     await reader.create_topic("t")
     one = len(batch(b"a"))
     waiting = asyncio.ensure_future(
-        fetch(reader, fetch_request(0, max_wait_ms=60_000, min_bytes=2 * one))
+        fetch(reader, fetch_request(Offset(0), max_wait_ms=60_000, min_bytes=2 * one))
     )
     await produce(writer, batch(b"a"))
     await asyncio.sleep(1)
@@ -176,7 +176,7 @@ async def test_a_batch_larger_than_the_limit_is_still_delivered(connect: Connect
     client = await connect()
     await client.create_topic("t")
     await produce(client, batch(b"x" * 5000))
-    data = await fetch(client, fetch_request(0, partition_max_bytes=100))
+    data = await fetch(client, fetch_request(Offset(0), partition_max_bytes=100))
     assert values(data) == [b"x" * 5000]
 
 
@@ -184,9 +184,9 @@ async def test_a_batch_larger_than_the_limit_is_still_delivered(connect: Connect
 async def test_out_of_range_and_unknown_are_told_apart(connect: Connect) -> None:
     client = await connect()
     await client.create_topic("t")
-    beyond = await fetch(client, fetch_request(1))
+    beyond = await fetch(client, fetch_request(Offset(1)))
     assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    strange = await fetch(client, fetch_request(0, bytes([7] * 16)), 13)
+    strange = await fetch(client, fetch_request(Offset(0), bytes([7] * 16)), 13)
     assert strange.error_code == ErrorCode.UNKNOWN_TOPIC_ID
     response = await client.ask(
         produce_request(batch(b"a"), partition=9), ProduceResponse, version=9
@@ -201,10 +201,10 @@ async def test_leader_epochs_are_checked(connect: Connect) -> None:
     client = await connect()
     await client.create_topic("t")
     await produce(client, batch(b"a"))
-    assert (await fetch(client, fetch_request(0, epoch=0))).error_code == 0
-    newer = await fetch(client, fetch_request(0, epoch=1))
+    assert (await fetch(client, fetch_request(Offset(0), epoch=LeaderEpoch(0)))).error_code == 0
+    newer = await fetch(client, fetch_request(Offset(0), epoch=LeaderEpoch(1)))
     assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    diverged = await fetch(client, fetch_request(5, last_epoch=0))
+    diverged = await fetch(client, fetch_request(Offset(5), last_epoch=LeaderEpoch(0)))
     assert diverged.diverging_epoch is not None
     assert diverged.diverging_epoch.end_offset == 1
 
@@ -228,7 +228,7 @@ async def test_bad_batches_are_refused_and_leave_nothing(
     answer = await produce(client, records)
     assert answer.error_code == code
     assert answer.error_message
-    data = await fetch(client, fetch_request(0))
+    data = await fetch(client, fetch_request(Offset(0)))
     assert data.high_watermark == 0
 
 
@@ -237,7 +237,7 @@ async def test_acks_0_gets_no_reply_and_the_record_is_there(connect: Connect) ->
     client = await connect()
     await client.create_topic("t")
     client.connection.send_without_reply(produce_request(batch(b"a"), acks=0), max_version=9)
-    assert values(await fetch(client, fetch_request(0, max_wait_ms=1000))) == [b"a"]
+    assert values(await fetch(client, fetch_request(Offset(0), max_wait_ms=1000))) == [b"a"]
 
 
 @on_broker()
@@ -248,8 +248,8 @@ async def test_acks_0_to_an_unknown_partition_ends_the_connection(connect: Conne
         produce_request(batch(b"a"), acks=0, partition=5), max_version=9
     )
     with pytest.raises(ConnectionClosed):
-        await fetch(client, fetch_request(0))
-    assert (await fetch(other, fetch_request(0))).error_code == 0
+        await fetch(client, fetch_request(Offset(0)))
+    assert (await fetch(other, fetch_request(Offset(0)))).error_code == 0
 
 
 @on_broker()
@@ -277,7 +277,7 @@ async def test_flush_messages_1_acknowledges_and_shows_only_what_is_durable(
     for number in range(5):
         answer = await produce(client, batch(b"a"), acks=-1)
         assert (answer.error_code, answer.base_offset) == (0, number)
-    data = await fetch(client, fetch_request(0))
+    data = await fetch(client, fetch_request(Offset(0)))
     assert len(values(data)) == 5
 
 
@@ -287,7 +287,7 @@ async def test_log_append_time_is_the_brokers(connect: Connect) -> None:
     await client.create_topic("t", message_timestamp_type="LogAppendTime")
     answer = await produce(client, batch(b"a", timestamp_ms=5))
     assert answer.log_append_time_ms >= 1_700_000_000_000
-    data = await fetch(client, fetch_request(0))
+    data = await fetch(client, fetch_request(Offset(0)))
     assert isinstance(data.records, bytes | memoryview)
     assert decode_records(data.records)[0].timestamp_ms == answer.log_append_time_ms
 
@@ -304,7 +304,7 @@ async def test_pipelined_requests_are_answered_in_order(connect: Connect) -> Non
     ]
     offsets = [(await answer).responses[0].partition_responses[0].base_offset for answer in answers]
     assert offsets == list(range(200))
-    data = await fetch(client, fetch_request(0))
+    data = await fetch(client, fetch_request(Offset(0)))
     assert values(data) == [b"%d" % number for number in range(200)]
 
 
@@ -375,7 +375,7 @@ async def test_a_large_batch_is_stored_in_the_topics_codec(connect: Connect) -> 
     client = await connect()
     await client.create_topic("t", compression_type="gzip")
     assert (await produce(client, many(50_000, codec=Codec.ZSTD))).error_code == 0
-    data = await fetch(client, fetch_request(0))
+    data = await fetch(client, fetch_request(Offset(0)))
     assert data.records is not None
     assert split_batches(data.records)[0][1].codec is Codec.GZIP  # type: ignore[arg-type]
     assert values(data)[-1] == b"49999"

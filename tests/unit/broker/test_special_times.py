@@ -19,6 +19,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.messages.produce import ProduceResponse
+from odradek.protocol.types import BrokerId
 from tests.unit.broker.harness import Client, batch, on_broker
 from tests.unit.broker.test_produce_and_fetch import produce_request
 
@@ -27,7 +28,7 @@ Connect = Callable[[], Awaitable[Client]]
 
 async def asked(client: Client, timestamp: int, version: int) -> ListOffsetsPartitionResponse:
     request = ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=BrokerId(-1),
         topics=[
             ListOffsetsTopic(
                 name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)]

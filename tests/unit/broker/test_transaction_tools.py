@@ -26,6 +26,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from tests.unit.broker.harness import Client, on_broker
 from tests.unit.broker.transactional import Producer, fetch, values_of
 
@@ -112,12 +113,12 @@ async def test_markers_of_another_coordinator_end_what_they_are_of(connect: Conn
     await producer.start()
     await producer.send(b"a")
 
-    async def mark(epoch: int, version: int) -> int:
+    async def mark(epoch: ProducerEpoch, version: int) -> int:
         response = await client.ask(
             WriteTxnMarkersRequest(
                 markers=[
                     WritableTxnMarker(
-                        producer_id=producer.identity[0],
+                        producer_id=ProducerId(producer.identity[0]),
                         producer_epoch=epoch,
                         transaction_result=True,
                         topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
@@ -129,11 +130,13 @@ async def test_markers_of_another_coordinator_end_what_they_are_of(connect: Conn
         )
         return response.markers[0].topics[0].partitions[0].error_code
 
-    assert await mark(0, 2) == ErrorCode.INVALID_PRODUCER_EPOCH, "it is of the one before"
+    assert await mark(ProducerEpoch(0), 2) == ErrorCode.INVALID_PRODUCER_EPOCH, (
+        "it is of the one before"
+    )
     assert values_of(await fetch(client)) == []
-    assert await mark(1, 2) == 0
+    assert await mark(ProducerEpoch(1), 2) == 0
     assert values_of(await fetch(client)) == [b"a"]
-    assert await mark(1, 2) == 0, "it is written already"
+    assert await mark(ProducerEpoch(1), 2) == 0, "it is written already"
     assert (await fetch(client)).high_watermark == 2
 
 

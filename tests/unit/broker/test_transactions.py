@@ -50,7 +50,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from odradek.protocol.types import ProducerId
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.transactions.transaction import LAST_EPOCH
 from simulation.run import run
 from simulation.world import Simulation
@@ -224,8 +224,8 @@ async def test_fencing_is_told_in_words_the_version_knows(connect: Connect) -> N
             InitProducerIdRequest(
                 transactional_id="tx",
                 transaction_timeout_ms=1000,
-                producer_id=old[0],
-                producer_epoch=old[1],
+                producer_id=ProducerId(old[0]),
+                producer_epoch=ProducerEpoch(old[1]),
             ),
             InitProducerIdResponse,
             version=version,
@@ -271,8 +271,8 @@ def offset_commit(producer: Producer, group_id: str = "g") -> TxnOffsetCommitReq
     return TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id,
         group_id=group_id,
-        producer_id=producer.identity[0],
-        producer_epoch=producer.identity[1],
+        producer_id=ProducerId(producer.identity[0]),
+        producer_epoch=ProducerEpoch(producer.identity[1]),
         topics=[
             TxnOffsetCommitRequestTopic(
                 name="t",
@@ -321,8 +321,8 @@ async def test_offsets_count_when_their_transaction_commits(
         added = await client.ask(
             AddOffsetsToTxnRequest(
                 transactional_id="tx",
-                producer_id=producer.identity[0],
-                producer_epoch=producer.identity[1],
+                producer_id=ProducerId(producer.identity[0]),
+                producer_epoch=ProducerEpoch(producer.identity[1]),
                 group_id="g",
             ),
             AddOffsetsToTxnResponse,
@@ -356,8 +356,8 @@ async def test_partitions_are_added_in_every_version(connect: Connect, version: 
         transactions=[
             AddPartitionsToTxnTransaction(
                 transactional_id="tx",
-                producer_id=producer.identity[0],
-                producer_epoch=producer.identity[1],
+                producer_id=ProducerId(producer.identity[0]),
+                producer_epoch=ProducerEpoch(producer.identity[1]),
                 verify_only=verify_only,
                 topics=[AddPartitionsToTxnTopic(name="t", partitions=partitions)],
             )

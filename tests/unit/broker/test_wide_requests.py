@@ -139,7 +139,13 @@ async def test_partitions_of_a_topic_in_metadata() -> None:
     topic_id = TopicId(bytes([1] * 16))
     partitions = tuple(
         PartitionImage(
-            index, (1,), BrokerId(1), LeaderEpoch(0), (1,), controller_epoch=0, version=0
+            index,
+            (BrokerId(1),),
+            BrokerId(1),
+            LeaderEpoch(0),
+            (BrokerId(1),),
+            controller_epoch=0,
+            version=0,
         )
         for index in INDEXES
     )

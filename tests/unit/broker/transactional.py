@@ -36,6 +36,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.records import BatchBuilder, decode_records, split_batches
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId
 from tests.unit.broker.harness import Client
 
 Identity = tuple[int, int]
@@ -115,8 +116,8 @@ class Producer:
         response = await self.client.ask(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.transactional_id,
-                v3_and_below_producer_id=self.identity[0],
-                v3_and_below_producer_epoch=self.identity[1],
+                v3_and_below_producer_id=ProducerId(self.identity[0]),
+                v3_and_below_producer_epoch=ProducerEpoch(self.identity[1]),
                 v3_and_below_topics=[
                     AddPartitionsToTxnTopic(name="t", partitions=list(partitions or (0,)))
                 ],
@@ -131,8 +132,8 @@ class Producer:
     async def end(self, *, committed: bool, version: int | None = None) -> int:
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
-            producer_id=self.identity[0],
-            producer_epoch=self.identity[1],
+            producer_id=ProducerId(self.identity[0]),
+            producer_epoch=ProducerEpoch(self.identity[1]),
             committed=committed,
         )
         response = await self.client.ask(
@@ -145,7 +146,7 @@ class Producer:
 
 
 async def fetch(
-    client: Client, offset: int = 0, *, committed_only: bool = True, max_wait_ms: int = 0
+    client: Client, offset: Offset = Offset(0), *, committed_only: bool = True, max_wait_ms: int = 0
 ) -> PartitionData:
     request = FetchRequest(
         max_wait_ms=max_wait_ms,

@@ -27,7 +27,14 @@ from odradek.protocol.messages import (
 )
 from odradek.protocol.records import Record, decode_records, offset_prefix, read_header
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+)
 
 PORT = 9092
 SERVED = {0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 18: (0, 4), 22: (0, 5), 23: (2, 4)}
@@ -84,7 +91,9 @@ class PartitionLog:
             following = (header.last_sequence + 1) & 0x7FFFFFFF
             self.producers[header.producer_id] = (epoch, following, recent)
         base = self.end_offset
-        self.batches.append(offset_prefix(header, base, self.leader_epoch) + batch[16:])
+        self.batches.append(
+            offset_prefix(header, Offset(base), LeaderEpoch(self.leader_epoch)) + batch[16:]
+        )
         self.end_offset += header.record_count
         self._on_change()
         return 0, base
@@ -221,7 +230,7 @@ class MiniCluster:
             case init_producer_id.InitProducerIdRequest():
                 self.next_producer_id += 1
                 return init_producer_id.InitProducerIdResponse(
-                    error_code=code, producer_id=self.next_producer_id
+                    error_code=code, producer_id=ProducerId(self.next_producer_id)
                 )
             case produce.ProduceRequest():
                 return self._produce(node, request, version, code)
@@ -387,13 +396,13 @@ class MiniCluster:
         elif log.leader != node:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             answer.current_leader = fetch.LeaderIdAndEpoch(
-                leader_id=log.leader, leader_epoch=log.leader_epoch
+                leader_id=BrokerId(log.leader), leader_epoch=LeaderEpoch(log.leader_epoch)
             )
         elif not log.start_offset <= asked.fetch_offset <= log.end_offset:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         else:
-            answer.high_watermark = answer.last_stable_offset = log.end_offset
-            answer.log_start_offset = log.start_offset
+            answer.high_watermark = answer.last_stable_offset = Offset(log.end_offset)
+            answer.log_start_offset = Offset(log.start_offset)
             answer.records = log.read(asked.fetch_offset, asked.partition_max_bytes)
         return answer
 
@@ -411,9 +420,9 @@ class MiniCluster:
                 if not code and log.leader != node:
                     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif asked.timestamp == -1:
-                    answer.offset = log.end_offset
+                    answer.offset = Offset(log.end_offset)
                 elif asked.timestamp == -2:
-                    answer.offset = log.start_offset
+                    answer.offset = Offset(log.start_offset)
                 else:
                     for record in log.records():
                         if record.timestamp_ms >= asked.timestamp:
@@ -434,7 +443,9 @@ class MiniCluster:
                 end = min(log.epoch_ends.get(asked.leader_epoch, log.end_offset), log.end_offset)
                 ends.append(
                     offset_for_leader_epoch.EpochEndOffset(
-                        partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=end
+                        partition=asked.partition,
+                        leader_epoch=asked.leader_epoch,
+                        end_offset=Offset(end),
                     )
                 )
             topics.append(

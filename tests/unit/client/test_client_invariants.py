@@ -11,7 +11,7 @@ from odradek.client.producer.idempotence import Idempotence
 from odradek.client.settings import ProducerSettings
 from odradek.invariants import InvariantViolation
 from odradek.protocol.records import BatchBuilder
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId, TopicPartition
 from simulation.run import run
 
 T0 = TopicPartition("t", 0)
@@ -78,7 +78,7 @@ def test_a_batch_that_is_finished_twice_is_found() -> None:
 
 def test_batches_in_flight_out_of_order_are_found_with_the_next_batch() -> None:
     idempotence, queue = Idempotence(), PartitionQueue(T0)
-    idempotence.new_producer_id(7, 0)
+    idempotence.new_producer_id(ProducerId(7), ProducerEpoch(0))
     first, second = batch_of(queue), batch_of(queue)
     idempotence.assign(queue, second)
     with pytest.raises(InvariantViolation, match="in flight out of order"):
@@ -87,18 +87,18 @@ def test_batches_in_flight_out_of_order_are_found_with_the_next_batch() -> None:
 
 def test_a_batch_in_flight_of_another_epoch_is_found_with_the_next_batch() -> None:
     idempotence, queue = Idempotence(), PartitionQueue(T0)
-    idempotence.new_producer_id(7, 0)
+    idempotence.new_producer_id(ProducerId(7), ProducerEpoch(0))
     first, second = batch_of(queue), batch_of(queue)
     idempotence.assign(queue, first)
-    first.producer_epoch = 1
+    first.producer_epoch = ProducerEpoch(1)
     with pytest.raises(InvariantViolation, match="another producer id or epoch"):
         idempotence.assign(queue, second)
 
 
 def test_a_position_beyond_what_was_fetched_is_found() -> None:
     state = PartitionState(T0)
-    state.seek(10)
+    state.seek(Offset(10))
     state.check()
-    state.position = 11
+    state.position = Offset(11)
     with pytest.raises(InvariantViolation, match="position 11 is beyond fetch offset 10"):
         state.check()

@@ -69,7 +69,9 @@ class Pair:
             node = Create(paths.broker_path(number), registration, ephemeral=True)
             await self.second.store.multi(node)
         await self.second.images.load()
-        await self.second.topics.create(NewTopic("t", assignment={0: [1, 2], 1: [2, 1]}))
+        await self.second.topics.create(
+            NewTopic("t", assignment={0: [BrokerId(1), BrokerId(2)], 1: [BrokerId(2), BrokerId(1)]})
+        )
         await self.first.images.load()
 
     @property

@@ -87,7 +87,7 @@ async def test_many_leaders_change_in_parts() -> None:
     partitions = [TopicPartition("big", number) for number in range(100)]
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-        return after_loss(partition, {3}, 1)
+        return after_loss(partition, {BrokerId(3)}, 1)
 
     led_by_others = sum(leader != 3 for leader in leaders(images))
     changed = await change_states(images, partitions, decide, "test", max_operations=5_000)
@@ -106,13 +106,20 @@ async def test_what_cannot_be_parted_is_refused_with_the_reason() -> None:
 
 async def test_a_big_move_is_begun_and_finished_in_parts() -> None:
     store, images, topics = await cluster()
-    await topics.create(NewTopic("big", assignment={index: [1, 2] for index in range(100)}))
-    assert await reassign(images, "big", {index: [2, 3] for index in range(100)}) == {}
+    await topics.create(
+        NewTopic("big", assignment={index: [BrokerId(1), BrokerId(2)] for index in range(100)})
+    )
+    assert (
+        await reassign(images, "big", {index: [BrokerId(2), BrokerId(3)] for index in range(100)})
+        == {}
+    )
     topic = images.image.topics["big"]
     assert all(one.adding == (3,) and one.removing == (1,) for one in topic.partitions)
 
     def caught_up(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-        return PartitionState(BrokerId(2), LeaderEpoch(1), (1, 2, 3), 0)
+        return PartitionState(
+            BrokerId(2), LeaderEpoch(1), (BrokerId(1), BrokerId(2), BrokerId(3)), 0
+        )
 
     partitions = [TopicPartition("big", number) for number in range(100)]
     await change_states(images, partitions, caught_up, "test")
@@ -130,11 +137,13 @@ async def test_a_move_that_the_store_cannot_take_holds_up_no_other_topic(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, images, topics = await cluster()
-    await topics.create(NewTopic("a", assignment={0: [1, 2]}))
-    await topics.create(NewTopic("b", assignment={0: [1, 2]}))
+    await topics.create(NewTopic("a", assignment={0: [BrokerId(1), BrokerId(2)]}))
+    await topics.create(NewTopic("b", assignment={0: [BrokerId(1), BrokerId(2)]}))
     for name in ("a", "b"):
-        assert await reassign(images, name, {0: [1, 2, 3]}) == {}
-        state = PartitionState(BrokerId(1), LeaderEpoch(0), (1, 2, 3), 0).encode()
+        assert await reassign(images, name, {0: [BrokerId(1), BrokerId(2), BrokerId(3)]}) == {}
+        state = PartitionState(
+            BrokerId(1), LeaderEpoch(0), (BrokerId(1), BrokerId(2), BrokerId(3)), 0
+        ).encode()
         await store.multi(Set(paths.partition_state_path(name, 0), state))
         await images.caught_up(paths.partition_state_path(name, 0))
     await store.multi(Create(paths.CONTROLLER_EPOCH, b"1"))

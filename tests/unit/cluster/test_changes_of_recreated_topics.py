@@ -89,7 +89,7 @@ async def test_a_topic_that_another_broker_deleted_can_be_made_at_once() -> None
     await pair.prepare()
     await pair.second.topics.delete("t")
     assert "t" in pair.first.images.image.topics  # It has not heard of it yet.
-    made = await pair.first.topics.create(NewTopic("t", assignment={0: [2, 1]}))
+    made = await pair.first.topics.create(NewTopic("t", assignment={0: [BrokerId(2), BrokerId(1)]}))
     assert made.topic_id in pair.image.topics_by_id
 
 
@@ -104,9 +104,9 @@ async def test_a_topic_that_exists_is_refused_before_anything_else_is_checked() 
 async def test_a_topic_that_another_broker_made_can_be_grown_at_once() -> None:
     pair = Pair()
     await pair.prepare()
-    await pair.second.topics.create(NewTopic("new", assignment={0: [1, 2]}))
+    await pair.second.topics.create(NewTopic("new", assignment={0: [BrokerId(1), BrokerId(2)]}))
     assert "new" not in pair.first.images.image.topics
-    await pair.first.topics.add_partitions("new", 2, [[2, 1]])
+    await pair.first.topics.add_partitions("new", 2, [[BrokerId(2), BrokerId(1)]])
     assert len(pair.image.topics["new"].partitions) == 2
 
 
@@ -193,15 +193,17 @@ async def test_a_slow_change_of_partitions_leaves_the_next_topic_of_the_name_as_
 
     async def rival() -> None:
         await pair.second.topics.delete("t")
-        await pair.second.topics.create(NewTopic("t", assignment={0: [3, 4], 1: [4, 3]}))
+        await pair.second.topics.create(
+            NewTopic("t", assignment={0: [BrokerId(3), BrokerId(4)], 1: [BrokerId(4), BrokerId(3)]})
+        )
 
     pair.racing.rival = rival
     before = pair.image.topics["t"]
     with suppress(ApiError):
         if change == "grow":
-            await pair.first.topics.add_partitions("t", 3, [[1, 2]])
+            await pair.first.topics.add_partitions("t", 3, [[BrokerId(1), BrokerId(2)]])
         else:
-            await reassign(pair.first.images, "t", {0: [1, 3]})
+            await reassign(pair.first.images, "t", {0: [BrokerId(1), BrokerId(3)]})
     assert pair.racing.has_raced
     after = pair.image.topics["t"]
     stored = node_values.TopicAssignment.decode(
@@ -222,12 +224,14 @@ async def test_a_slow_election_leaves_the_next_topic_of_the_name_as_it_is() -> N
 
     async def rival() -> None:
         await pair.second.topics.delete("t")
-        await pair.second.topics.create(NewTopic("t", assignment={0: [3, 4], 1: [4, 3]}))
+        await pair.second.topics.create(
+            NewTopic("t", assignment={0: [BrokerId(3), BrokerId(4)], 1: [BrokerId(4), BrokerId(3)]})
+        )
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         if image.topics["t"].topic_id != first_id:
             return None
-        return PartitionState(BrokerId(2), LeaderEpoch(1), (2,), 1)
+        return PartitionState(BrokerId(2), LeaderEpoch(1), (BrokerId(2),), 1)
 
     pair.racing.rival = rival
     await change_states(pair.first.images, [where], decide, "test")

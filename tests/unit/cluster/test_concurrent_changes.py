@@ -35,7 +35,7 @@ from odradek.protocol.acls import (
     ResourceType,
 )
 from odradek.protocol.acls import Operation as Action
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, TopicPartition
 from tests.unit.cluster.racing import Broker, Pair, setting
 
 """Whoever adds a place here adds a kind below, or a test of two writers elsewhere: adoption is
@@ -106,7 +106,7 @@ async def _remove_rule(broker: Broker) -> None:
 
 async def _move(broker: Broker) -> None:
     index = broker.number - 1
-    wanted = {0: [3, 2], 1: [4, 1]}[index]
+    wanted = list(map(BrokerId, {0: [3, 2], 1: [4, 1]}[index]))
     assert await reassign(broker.images, "t", {index: wanted}) == {}
 
 
@@ -115,14 +115,16 @@ async def _elect(broker: Broker) -> None:
     where = TopicPartition("t", broker.number - 1)
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-        return after_loss(partition, {3 - broker.number}, image.controller_epoch)
+        return after_loss(partition, {BrokerId(3 - broker.number)}, image.controller_epoch)
 
     await change_states(broker.images, [where], decide, "test")
 
 
 async def _grow_or_move(broker: Broker) -> None:
     if broker.number == 1:
-        await broker.topics.add_partitions("t", 4, [[3, 4], [4, 3]])
+        await broker.topics.add_partitions(
+            "t", 4, [[BrokerId(3), BrokerId(4)], [BrokerId(4), BrokerId(3)]]
+        )
     else:
         await _move(broker)
 

@@ -10,6 +10,7 @@ from odradek.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from odradek.protocol.messages.delete_topics import DeleteTopicsResponse as Deleted
+from odradek.protocol.types import BrokerId
 from tests.unit.cluster.crew import Crew, on_crew
 
 
@@ -55,13 +56,13 @@ async def test_a_bounced_broker_returns_with_a_new_epoch_and_enters_the_in_sync_
     crew: Crew,
 ) -> None:
     await crew.create()
-    first = crew.image.brokers[1].epoch
+    first = crew.image.brokers[BrokerId(1)].epoch
     for _ in range(3):
         crew.brokers[1].kill()
         await crew.until(lambda: 1 not in crew.image.brokers)
         await crew.start(1)
         await crew.until(lambda: sorted(crew.partition().isr) == [1, 2, 3])
-    assert crew.image.brokers[1].epoch > first
+    assert crew.image.brokers[BrokerId(1)].epoch > first
     assert crew.partition().leader == 2
 
 
@@ -149,9 +150,11 @@ async def test_a_deposed_controller_resumes_and_changes_nothing(crew: Crew) -> N
 @on_crew()
 async def test_a_lost_session_is_replaced_without_a_restart(crew: Crew) -> None:
     await crew.create()
-    epoch = crew.image.brokers[1].epoch
+    epoch = crew.image.brokers[BrokerId(1)].epoch
     crew.brokers[1].expire_session()
-    await crew.until(lambda: 1 in crew.image.brokers and crew.image.brokers[1].epoch > epoch)
+    await crew.until(
+        lambda: 1 in crew.image.brokers and crew.image.brokers[BrokerId(1)].epoch > epoch
+    )
     assert crew.brokers[1].starts == 1
     await crew.until(lambda: sorted(crew.partition().isr) == [1, 2, 3])
     await crew.until(lambda: crew.image.controller_id in crew.image.brokers)

@@ -9,19 +9,19 @@ from odradek.metadata import BrokerImage, ClusterImage, PartitionImage, TopicIma
 from odradek.metadata.node_values import NO_LEADER, PartitionState
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
-BROKERS = (1, 2, 3)
+BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 ME = BrokerId(1)
 
 
 def partition(
-    replicas: tuple[int, ...], leader: int, isr: tuple[int, ...], version: int = 4
+    replicas: tuple[BrokerId, ...], leader: BrokerId, isr: tuple[BrokerId, ...], version: int = 4
 ) -> PartitionImage:
     return PartitionImage(
-        0, replicas, BrokerId(leader), LeaderEpoch(7), isr, controller_epoch=1, version=version
+        0, replicas, leader, LeaderEpoch(7), isr, controller_epoch=1, version=version
     )
 
 
-def subsets(of: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def subsets(of: tuple[BrokerId, ...]) -> Iterator[tuple[BrokerId, ...]]:
     for size in range(len(of) + 1):
         yield from combinations(of, size)
 
@@ -35,13 +35,13 @@ def every_partition() -> Iterator[PartitionImage]:
                     yield partition(replicas, leader, isr)
 
 
-def every_case() -> Iterator[tuple[PartitionImage, tuple[int, ...]]]:
+def every_case() -> Iterator[tuple[PartitionImage, tuple[BrokerId, ...]]]:
     for one in every_partition():
         for live in subsets(BROKERS):
             yield one, live
 
 
-def check_state(before: PartitionImage, after: PartitionState, live: tuple[int, ...]) -> None:
+def check_state(before: PartitionImage, after: PartitionState, live: tuple[BrokerId, ...]) -> None:
     """What holds of every state that any decision writes, but for an unclean one."""
     assert after.isr, "somebody always has everything"
     assert set(after.isr) <= set(before.isr), "elections let nobody in"
@@ -114,9 +114,12 @@ def test_a_broker_that_lost_its_log_never_leads_others_with_an_empty_one() -> No
 
 
 def test_broker_0_is_somebody() -> None:
-    nobody_is_missing = partition((0, 1), NO_LEADER, (0,))
-    assert elections.unclean_candidates(nobody_is_missing, (0, 1), is_enabled=True) == []
-    assert elections.after_loss(nobody_is_missing, (0, 1), 9) is not None
+    nobody_is_missing = partition((BrokerId(0), BrokerId(1)), NO_LEADER, (BrokerId(0),))
+    assert (
+        elections.unclean_candidates(nobody_is_missing, (BrokerId(0), BrokerId(1)), is_enabled=True)
+        == []
+    )
+    assert elections.after_loss(nobody_is_missing, (BrokerId(0), BrokerId(1)), 9) is not None
 
 
 def test_a_departing_leader_leaves_only_where_somebody_can_take_over() -> None:
@@ -178,8 +181,8 @@ def test_an_unclean_leader_is_taken_only_when_nobody_in_sync_is_there() -> None:
 
 
 def test_a_partition_without_a_state_is_left_alone() -> None:
-    bare = partition((1, 2), NO_LEADER, (), version=-1)
-    live = (1, 2)
+    bare = partition((BrokerId(1), BrokerId(2)), NO_LEADER, (), version=-1)
+    live = (BrokerId(1), BrokerId(2))
     decisions: list[Callable[[], object]] = [
         lambda: elections.after_loss(bare, live, 9),
         lambda: elections.returning(bare, ME, live, 9, LogCondition.TAIL_MAY_BE_LOST),
@@ -192,87 +195,129 @@ def test_a_partition_without_a_state_is_left_alone() -> None:
 
 
 def test_leaders_are_given_back_to_brokers_that_lead_too_few() -> None:
-    def image(*partitions: PartitionImage, live: tuple[int, ...] = BROKERS) -> ClusterImage:
+    def image(*partitions: PartitionImage, live: tuple[BrokerId, ...] = BROKERS) -> ClusterImage:
         numbered = tuple(one._replace(partition=index) for index, one in enumerate(partitions))
         topic = TopicImage("t", TopicId(bytes(16)), numbered, {}, 0)
-        brokers = {n: BrokerImage(BrokerId(n), 0, (), {}, None) for n in live}
+        brokers = {n: BrokerImage(n, 0, (), {}, None) for n in live}
         return ClusterImage(brokers=brokers, topics=type(ClusterImage().topics)({"t": topic}))
 
-    home = partition((1, 2), 1, (1, 2))
-    away = partition((1, 2), 2, (1, 2))
-    behind = partition((1, 2), 2, (2,))
-    moving = away._replace(adding=(3,))
+    home = partition((BrokerId(1), BrokerId(2)), ME, (BrokerId(1), BrokerId(2)))
+    away = partition((BrokerId(1), BrokerId(2)), BrokerId(2), (BrokerId(1), BrokerId(2)))
+    behind = partition((BrokerId(1), BrokerId(2)), BrokerId(2), (BrokerId(2),))
+    moving = away._replace(adding=(BrokerId(3),))
     assert elections.out_of_balance(image(home, away), 10) == [TopicPartition("t", 1)]
     assert elections.out_of_balance(image(home, away), 50) == []
     assert elections.out_of_balance(image(away, behind), 10) == [TopicPartition("t", 0)]
     assert elections.out_of_balance(image(moving), 0) == []
-    assert elections.out_of_balance(image(away, live=(2, 3)), 0) == []
+    assert elections.out_of_balance(image(away, live=(BrokerId(2), BrokerId(3))), 0) == []
 
 
 def test_a_change_is_told_in_a_line() -> None:
-    before = partition((1, 2), 1, (1, 2))
-    after = elections.after_loss(before, (2,), 9)
+    before = partition((BrokerId(1), BrokerId(2)), ME, (BrokerId(1), BrokerId(2)))
+    after = elections.after_loss(before, (BrokerId(2),), 9)
     assert after is not None
     said = "leader 1 -> 2, epoch 8, in sync 1,2 -> 2, eligible nobody -> 1"
     assert elections.describe(before, after) == said
 
 
 def test_who_leaves_the_last_one_standing_stays_eligible() -> None:
-    alone = partition((1, 2, 3), 1, (1, 2))
+    alone = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)), BrokerId(1), (BrokerId(1), BrokerId(2))
+    )
     after = elections.leaving(alone, BrokerId(2), 9)
     assert after is not None
     assert (after.isr, after.eligible) == ((1,), (2,))
-    many = elections.leaving(partition((1, 2, 3), 1, (1, 2, 3)), BrokerId(2), 9)
+    many = elections.leaving(
+        partition(
+            (BrokerId(1), BrokerId(2), BrokerId(3)),
+            BrokerId(1),
+            (BrokerId(1), BrokerId(2), BrokerId(3)),
+        ),
+        BrokerId(2),
+        9,
+    )
     assert many is not None
     assert (many.isr, many.eligible) == ((1, 3), ())
 
 
 def test_the_eligible_take_the_place_of_the_last_one_that_lost_its_tail() -> None:
-    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
-    after = elections.returning(alone, BrokerId(1), (3,), 9, LogCondition.TAIL_MAY_BE_LOST)
+    alone = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)), BrokerId(1), (BrokerId(1),)
+    )._replace(eligible=(BrokerId(2), BrokerId(3)))
+    after = elections.returning(
+        alone, BrokerId(1), (BrokerId(3),), 9, LogCondition.TAIL_MAY_BE_LOST
+    )
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (3, (2, 3), ())
     assert after.leader_epoch == alone.leader_epoch + 1
-    clean = elections.returning(alone, BrokerId(1), (3,), 9, LogCondition.COMPLETE)
+    clean = elections.returning(alone, BrokerId(1), (BrokerId(3),), 9, LogCondition.COMPLETE)
     assert clean is not None
     assert (clean.leader, clean.isr, clean.eligible) == (1, (1,), (2, 3))
 
 
 def test_an_eligible_replica_that_lost_its_tail_is_eligible_no_more() -> None:
-    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
-    after = elections.returning(alone, BrokerId(2), (1, 3), 9, LogCondition.TAIL_MAY_BE_LOST)
+    alone = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)), BrokerId(1), (BrokerId(1),)
+    )._replace(eligible=(BrokerId(2), BrokerId(3)))
+    after = elections.returning(
+        alone, BrokerId(2), (BrokerId(1), BrokerId(3)), 9, LogCondition.TAIL_MAY_BE_LOST
+    )
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (1, (1,), (3,))
-    assert elections.returning(alone, BrokerId(2), (1, 3), 9, LogCondition.COMPLETE) is None
+    assert (
+        elections.returning(
+            alone, BrokerId(2), (BrokerId(1), BrokerId(3)), 9, LogCondition.COMPLETE
+        )
+        is None
+    )
 
 
 def test_whoever_was_merely_killed_stays_eligible() -> None:
     """Of three that stopped at once, only the last one to come back has lost its tail."""
-    together = partition((1, 2, 3), 1, (1, 2, 3))
+    together = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)),
+        BrokerId(1),
+        (BrokerId(1), BrokerId(2), BrokerId(3)),
+    )
     one = elections.returning(together, BrokerId(1), (), 9, LogCondition.PAGE_CACHE_KEPT)
     assert one is not None
     assert (one.leader, one.isr, one.eligible) == (NO_LEADER, (2, 3), ())
-    partition_of_two = partition((1, 2, 3), NO_LEADER, (2, 3))
-    two = elections.returning(partition_of_two, BrokerId(2), (1,), 9, LogCondition.PAGE_CACHE_KEPT)
+    partition_of_two = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)), NO_LEADER, (BrokerId(2), BrokerId(3))
+    )
+    two = elections.returning(
+        partition_of_two, BrokerId(2), (BrokerId(1),), 9, LogCondition.PAGE_CACHE_KEPT
+    )
     assert two is not None
     assert (two.leader, two.isr, two.eligible) == (NO_LEADER, (3,), (2,))
-    last = partition((1, 2, 3), NO_LEADER, (3,))._replace(eligible=(2,))
-    assert elections.returning(last, BrokerId(2), (1,), 9, LogCondition.PAGE_CACHE_KEPT) is None
-    three = elections.returning(last, BrokerId(3), (1, 2), 9, LogCondition.TAIL_MAY_BE_LOST)
+    last = partition((BrokerId(1), BrokerId(2), BrokerId(3)), NO_LEADER, (BrokerId(3),))._replace(
+        eligible=(BrokerId(2),)
+    )
+    assert (
+        elections.returning(last, BrokerId(2), (BrokerId(1),), 9, LogCondition.PAGE_CACHE_KEPT)
+        is None
+    )
+    three = elections.returning(
+        last, BrokerId(3), (BrokerId(1), BrokerId(2)), 9, LogCondition.TAIL_MAY_BE_LOST
+    )
     assert three is not None
     assert (three.leader, three.isr, three.eligible) == (2, (2,), ())
 
 
 def test_the_last_one_in_sync_stays_so_if_it_was_merely_killed() -> None:
-    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
-    after = elections.returning(alone, BrokerId(1), (3,), 9, LogCondition.PAGE_CACHE_KEPT)
+    alone = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)), BrokerId(1), (BrokerId(1),)
+    )._replace(eligible=(BrokerId(2), BrokerId(3)))
+    after = elections.returning(alone, BrokerId(1), (BrokerId(3),), 9, LogCondition.PAGE_CACHE_KEPT)
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (1, (1,), (2, 3))
 
 
 def test_an_eligible_replica_leads_when_nobody_in_sync_is_there() -> None:
-    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2,))
-    assert elections.unclean_candidates(alone, (2, 3), is_enabled=True) == []
-    after = elections.after_loss(alone, (2, 3), 9)
+    alone = partition(
+        (BrokerId(1), BrokerId(2), BrokerId(3)), BrokerId(1), (BrokerId(1),)
+    )._replace(eligible=(BrokerId(2),))
+    assert elections.unclean_candidates(alone, (BrokerId(2), BrokerId(3)), is_enabled=True) == []
+    after = elections.after_loss(alone, (BrokerId(2), BrokerId(3)), 9)
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (2, (2,), (1,))

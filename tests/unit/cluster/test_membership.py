@@ -19,7 +19,7 @@ def _registration(epoch: int) -> node_values.BrokerRegistration:
     return node_values.BrokerRegistration(listeners, {"PLAINTEXT": "PLAINTEXT"}, None, 0, epoch)
 
 
-def _state(*in_sync: int) -> node_values.PartitionState:
+def _state(*in_sync: BrokerId) -> node_values.PartitionState:
     return node_values.PartitionState(BrokerId(1), LeaderEpoch(0), in_sync, 0)
 
 
@@ -30,21 +30,23 @@ async def test_it_leaves_a_set_that_it_entered_before_its_epoch_ended() -> None:
     metadata = MemoryMetadata(StoreFaults(max_notification_delay_s=1_000_000))
     leader, starting = metadata.connect(), metadata.connect()
     await store_setup.prepare_store(leader, "cluster")
-    assignment = node_values.TopicAssignment(TopicId(bytes(15) + b"1"), ((1, 2),), {}, {})
+    assignment = node_values.TopicAssignment(
+        TopicId(bytes(15) + b"1"), ((BrokerId(1), BrokerId(2)),), {}, {}
+    )
     await leader.multi(
         Create(paths.broker_path(1), _registration(0).encode(), True),
         Create(paths.broker_epoch_path(2), b""),
-        *create_topic("t", assignment, [_state(1)], {}, None),
+        *create_topic("t", assignment, [_state(BrokerId(1))], {}, None),
     )
     images = MetadataCache(starting)
     await images.load()
     settings = BrokerSettings.from_properties({"node.id": "2", "log.dirs": "/data"})
     disk = MemoryDisk()
     disk.make_directories("/data")
-    logs = LogManager(settings, World(disk=disk), cluster_id="c", node_id=2)
+    logs = LogManager(settings, World(disk=disk), cluster_id="c", node_id=BrokerId(2))
     membership = Membership(BrokerId(2), starting, images, _registration, logs)
 
-    await leader.multi(Set(STATE, _state(1, 2).encode(), 0))
+    await leader.multi(Set(STATE, _state(BrokerId(1), BrokerId(2)).encode(), 0))
     await membership.join(PreviousRun(clean_epoch=None), patience_s=1.0)
 
     node = await leader.read(STATE)

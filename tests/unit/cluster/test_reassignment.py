@@ -18,7 +18,7 @@ from odradek.metadata import PartitionImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.types import BrokerId, LeaderEpoch
 
-BROKERS = (1, 2, 3, 4, 5)
+BROKERS = tuple(map(BrokerId, range(1, 6)))
 replica_lists = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True)
 live_sets = st.sets(st.sampled_from(BROKERS))
 
@@ -28,7 +28,7 @@ def partitions(draw: st.DrawFn) -> PartitionImage:
     replicas = tuple(draw(replica_lists))
     isr = tuple(draw(st.lists(st.sampled_from(replicas), min_size=1, unique=True)))
     leader = draw(st.sampled_from((*isr, NO_LEADER)))
-    return PartitionImage(0, replicas, BrokerId(leader), LeaderEpoch(3), isr, 1, 2)
+    return PartitionImage(0, replicas, leader, LeaderEpoch(3), isr, 1, 2)
 
 
 def taken(partition: PartitionImage, step: Step) -> PartitionImage:
@@ -47,7 +47,7 @@ def taken(partition: PartitionImage, step: Step) -> PartitionImage:
 
 @given(partitions(), replica_lists, live_sets)
 def test_beginning_keeps_everybody_who_has_the_data(
-    partition: PartitionImage, wanted: list[int], live: set[int]
+    partition: PartitionImage, wanted: list[BrokerId], live: set[BrokerId]
 ) -> None:
     moved = taken(partition, begin(partition, wanted, live, 9))
     assert target(moved) == tuple(wanted)
@@ -58,7 +58,7 @@ def test_beginning_keeps_everybody_who_has_the_data(
 
 @given(partitions(), replica_lists, live_sets)
 def test_cancelling_brings_the_old_replicas_back(
-    partition: PartitionImage, wanted: list[int], live: set[int]
+    partition: PartitionImage, wanted: list[BrokerId], live: set[BrokerId]
 ) -> None:
     moved = taken(partition, begin(partition, wanted, live, 9))
     back = taken(moved, cancel(moved, live, 9))
@@ -68,7 +68,7 @@ def test_cancelling_brings_the_old_replicas_back(
 
 @given(partitions(), replica_lists, live_sets)
 def test_the_switch_waits_for_all_new_replicas(
-    partition: PartitionImage, wanted: list[int], live: set[int]
+    partition: PartitionImage, wanted: list[BrokerId], live: set[BrokerId]
 ) -> None:
     moved = taken(partition, begin(partition, wanted, live, 9))
     caught_up = moved._replace(isr=(*moved.isr, *moved.adding))
@@ -88,7 +88,7 @@ def test_the_switch_waits_for_all_new_replicas(
 
 @given(partitions(), replica_lists, replica_lists, live_sets)
 def test_another_target_replaces_the_first(
-    partition: PartitionImage, first: list[int], second: list[int], live: set[int]
+    partition: PartitionImage, first: list[BrokerId], second: list[BrokerId], live: set[BrokerId]
 ) -> None:
     moved = taken(partition, begin(partition, first, live, 9))
     caught_up = moved._replace(isr=(*moved.isr, *moved.adding))
@@ -104,29 +104,64 @@ def test_another_target_replaces_the_first(
 
 def test_going_back_to_nobody_in_sync_is_refused() -> None:
     moving = PartitionImage(
-        0, (2, 1), BrokerId(2), LeaderEpoch(3), (2,), 1, 2, adding=(2,), removing=(1,)
+        0,
+        (BrokerId(2), BrokerId(1)),
+        BrokerId(2),
+        LeaderEpoch(3),
+        (BrokerId(2),),
+        1,
+        2,
+        adding=(BrokerId(2),),
+        removing=(BrokerId(1),),
     )
     with pytest.raises(TooFewInSync):
-        cancel(moving, {1, 2}, 9)
+        cancel(moving, {BrokerId(1), BrokerId(2)}, 9)
 
 
 def test_nobody_goes_who_holds_what_only_one_other_has() -> None:
     """Broker 1 is to go, 3 is to stay and has not caught up: without 1 there is 2 alone."""
-    moving = PartitionImage(0, (2, 3, 1), BrokerId(2), LeaderEpoch(3), (2, 1), 1, 2, removing=(1,))
-    assert finish(moving, {1, 2, 3}, 9) is None
-    eligible = moving._replace(isr=(2,), eligible=(1,))
-    assert finish(eligible, {1, 2, 3}, 9) is None
-    step = finish(moving._replace(isr=(2, 1, 3)), {1, 2, 3}, 9)
+    moving = PartitionImage(
+        0,
+        (BrokerId(2), BrokerId(3), BrokerId(1)),
+        BrokerId(2),
+        LeaderEpoch(3),
+        (BrokerId(2), BrokerId(1)),
+        1,
+        2,
+        removing=(BrokerId(1),),
+    )
+    assert finish(moving, {BrokerId(1), BrokerId(2), BrokerId(3)}, 9) is None
+    eligible = moving._replace(isr=(BrokerId(2),), eligible=(BrokerId(1),))
+    assert finish(eligible, {BrokerId(1), BrokerId(2), BrokerId(3)}, 9) is None
+    step = finish(
+        moving._replace(isr=(BrokerId(2), BrokerId(1), BrokerId(3))),
+        {BrokerId(1), BrokerId(2), BrokerId(3)},
+        9,
+    )
     assert step is not None
     assert (step.replicas, step.state and step.state.isr) == ((2, 3), (2, 3))
-    to_one = moving._replace(replicas=(2, 1, 3), removing=(1, 3))
-    assert finish(to_one, {1, 2, 3}, 9) is not None
+    to_one = moving._replace(
+        replicas=(BrokerId(2), BrokerId(1), BrokerId(3)), removing=(BrokerId(1), BrokerId(3))
+    )
+    assert finish(to_one, {BrokerId(1), BrokerId(2), BrokerId(3)}, 9) is not None
 
 
 def test_going_back_to_one_in_sync_is_refused_while_the_new_ones_have_everything() -> None:
     moving = PartitionImage(
-        0, (4, 1, 2), BrokerId(4), LeaderEpoch(3), (4, 1), 1, 2, adding=(4,), removing=()
+        0,
+        (BrokerId(4), BrokerId(1), BrokerId(2)),
+        BrokerId(4),
+        LeaderEpoch(3),
+        (BrokerId(4), BrokerId(1)),
+        1,
+        2,
+        adding=(BrokerId(4),),
+        removing=(),
     )
     with pytest.raises(TooFewInSync):
-        cancel(moving, {1, 2, 4}, 9)
-    assert cancel(moving._replace(isr=(4, 1, 2)), {1, 2, 4}, 9).replicas == (1, 2)
+        cancel(moving, {BrokerId(1), BrokerId(2), BrokerId(4)}, 9)
+    assert cancel(
+        moving._replace(isr=(BrokerId(4), BrokerId(1), BrokerId(2))),
+        {BrokerId(1), BrokerId(2), BrokerId(4)},
+        9,
+    ).replicas == (1, 2)

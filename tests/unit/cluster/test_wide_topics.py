@@ -30,7 +30,7 @@ WIDE = 300
 
 def topic(number: int, partitions: int = WIDE, name: str = "t") -> TopicImage:
     states = tuple(
-        PartitionImage(index, (1,), BrokerId(1), LeaderEpoch(0), (1,), 1, 0)
+        PartitionImage(index, (BrokerId(1),), BrokerId(1), LeaderEpoch(0), (BrokerId(1),), 1, 0)
         for index in range(partitions)
     )
     return TopicImage(name, TopicId(bytes([number] * 16)), states, {}, 0)
@@ -49,7 +49,9 @@ class Watched:
 
     def __init__(self) -> None:
         settings = BrokerSettings.from_properties({"node.id": "1", "log.dirs": "/data"})
-        self.logs = LogManager(settings, World(disk=MemoryDisk()), cluster_id="c", node_id=1)
+        self.logs = LogManager(
+            settings, World(disk=MemoryDisk()), cluster_id="c", node_id=BrokerId(1)
+        )
         self.replicas = Replicas(BrokerId(1), self.logs, LiveSettings(settings))
         self.image = ClusterImage()
         self._ticks: Iterator[int] = count()

@@ -20,11 +20,19 @@ from tests.unit.cluster.racing import Pair
 from tests.unit.cluster.test_elections import every_case, subsets
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-BEFORE = PartitionImage(0, (1, 2, 3), BrokerId(1), LeaderEpoch(7), (1, 2), 1, 4)
+BEFORE = PartitionImage(
+    0,
+    (BrokerId(1), BrokerId(2), BrokerId(3)),
+    BrokerId(1),
+    LeaderEpoch(7),
+    (BrokerId(1), BrokerId(2)),
+    1,
+    4,
+)
 
 
 def state(
-    leader: int, epoch: int, isr: tuple[int, ...], eligible: tuple[int, ...] = ()
+    leader: int, epoch: int, isr: tuple[BrokerId, ...], eligible: tuple[BrokerId, ...] = ()
 ) -> PartitionState:
     return PartitionState(BrokerId(leader), LeaderEpoch(epoch), isr, 1, eligible=eligible)
 
@@ -32,13 +40,13 @@ def state(
 @pytest.mark.parametrize(
     ("after", "rule"),
     [
-        (state(2, 8, (1,)), "the leader is not in the ISR"),
-        (state(3, 8, (3,)), "neither in sync nor eligible"),
-        (state(1, 7, (1, 2, 9)), "a broker that is not a replica"),
-        (state(1, 7, (1, 2), (2,)), "in sync and eligible"),
-        (state(2, 6, (2,)), "the leader epoch falls"),
-        (state(2, 7, (2,)), "without a new leader epoch"),
-        (state(NO_LEADER, 7, (1, 2)), "without a new leader epoch"),
+        (state(2, 8, (BrokerId(1),)), "the leader is not in the ISR"),
+        (state(3, 8, (BrokerId(3),)), "neither in sync nor eligible"),
+        (state(1, 7, (BrokerId(1), BrokerId(2), BrokerId(9))), "a broker that is not a replica"),
+        (state(1, 7, (BrokerId(1), BrokerId(2)), (BrokerId(2),)), "in sync and eligible"),
+        (state(2, 6, (BrokerId(2),)), "the leader epoch falls"),
+        (state(2, 7, (BrokerId(2),)), "without a new leader epoch"),
+        (state(NO_LEADER, 7, (BrokerId(1), BrokerId(2))), "without a new leader epoch"),
     ],
 )
 def test_a_decision_that_breaks_a_rule(after: PartitionState, rule: str) -> None:
@@ -48,7 +56,7 @@ def test_a_decision_that_breaks_a_rule(after: PartitionState, rule: str) -> None
 
 
 def test_an_unclean_election_says_so() -> None:
-    check_decision(T0, BEFORE, state(3, 8, (3,))._replace(is_recovering=True))
+    check_decision(T0, BEFORE, state(3, 8, (BrokerId(3),))._replace(is_recovering=True))
 
 
 async def test_a_wrong_decision_is_not_written_and_the_others_are(
@@ -61,7 +69,11 @@ async def test_a_wrong_decision_is_not_written_and_the_others_are(
         if partition.leader_epoch > 0:
             return None
         # Of partition 0 a broker that is no replica.
-        return state(4, 1, (4,)) if partition.partition == 0 else state(1, 1, (1, 2))
+        return (
+            state(4, 1, (BrokerId(4),))
+            if partition.partition == 0
+            else state(1, 1, (BrokerId(1), BrokerId(2)))
+        )
 
     with caplog.at_level(logging.ERROR, "odradek.state_change"):
         assert await change_states(pair.first.images, [T0, T1], decide, "test") == 1
@@ -80,12 +92,24 @@ async def test_a_wrong_decision_is_not_written_and_the_others_are(
 @pytest.mark.parametrize(
     ("step", "rule"),
     [
-        (Step((1, 1)), "named twice"),
-        (Step((1, 2), removing=(1, 2)), "no replica would be left"),
-        (Step((1, 2), adding=(3,)), "is not a replica"),
-        (Step((1, 2), adding=(2,), removing=(2,)), "added and removed"),
-        (Step((1, 2), state=state(1, 8, (1, 3))), "not a replica"),
-        (Step((1, 2), state=state(2, 8, (1,))), "the leader is not in the ISR"),
+        (Step((BrokerId(1), BrokerId(1))), "named twice"),
+        (
+            Step((BrokerId(1), BrokerId(2)), removing=(BrokerId(1), BrokerId(2))),
+            "no replica would be left",
+        ),
+        (Step((BrokerId(1), BrokerId(2)), adding=(BrokerId(3),)), "is not a replica"),
+        (
+            Step((BrokerId(1), BrokerId(2)), adding=(BrokerId(2),), removing=(BrokerId(2),)),
+            "added and removed",
+        ),
+        (
+            Step((BrokerId(1), BrokerId(2)), state=state(1, 8, (BrokerId(1), BrokerId(3)))),
+            "not a replica",
+        ),
+        (
+            Step((BrokerId(1), BrokerId(2)), state=state(2, 8, (BrokerId(1),))),
+            "the leader is not in the ISR",
+        ),
     ],
 )
 async def test_a_step_that_breaks_a_rule_is_not_written(step: Step, rule: str) -> None:
@@ -102,7 +126,8 @@ async def test_a_reassignment_that_would_end_wrong_does_not_end_the_controller(
 ) -> None:
     pair = Pair()
     await pair.prepare()
-    wrong: Callable[..., dict[int, Step]] = lambda topic, image: {0: Step((1, 1))}  # noqa: E731
+    twice_the_same = {0: Step((BrokerId(1), BrokerId(1)))}
+    wrong: Callable[..., dict[int, Step]] = lambda topic, image: twice_the_same  # noqa: E731
     monkeypatch.setattr(reassignment, "_finishing", wrong)
     await finish_reassignments(pair.first.images, ["t"], fence=0)
     assert "its reassignment is not finished" in caplog.text
@@ -139,7 +164,9 @@ def test_no_decision_of_ours_breaks_a_rule() -> None:
                 elections.leaving(before, BrokerId(1), 9),
                 elections.preferred(before, live, 9),
                 elections.unclean(before, BrokerId(2), live, 9),
-                elections.restored(before._replace(isr=(), last_known=(1,)), BrokerId(1), 9),
+                elections.restored(
+                    before._replace(isr=(), last_known=(BrokerId(1),)), BrokerId(1), 9
+                ),
                 *(
                     elections.returning(before, BrokerId(1), live, 9, condition)
                     for condition in elections.LogCondition
@@ -148,7 +175,11 @@ def test_no_decision_of_ours_breaks_a_rule() -> None:
             for after in decisions:
                 if after is not None:
                     is_restored = after is decisions[5]
-                    known = before._replace(isr=(), last_known=(1,)) if is_restored else before
+                    known = (
+                        before._replace(isr=(), last_known=(BrokerId(1),))
+                        if is_restored
+                        else before
+                    )
                     check_decision(T0, known, after)
                     checked += 1
     assert checked > 1000

@@ -34,7 +34,7 @@ from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_versioned,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, TopicPartition
 from odradek.statemachine.machine import (
     Caller,
     Command,
@@ -129,7 +129,7 @@ class Coordinator:
     def _carry_out(self, outcome: GroupOutcome) -> None:
         self.outcome = outcome
         for record in outcome.records:
-            written = Written(record, len(self.log), outcome.producer)
+            written = Written(record, Offset(len(self.log)), outcome.producer)
             self.log.append(written)
             self.machine.apply(written)
         for event in outcome.events:

@@ -14,6 +14,7 @@ from odradek.groups.commands import (
     SyncGroup,
 )
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.statemachine.machine import ProducerIdentity
 from tests.unit.groups.driver import GROUP, SESSION_MS, T0, Coordinator, join_command
 
@@ -196,7 +197,9 @@ def test_commits_to_a_group_that_does_not_exist() -> None:
     assert coordinator.refusal(commit_command("m", 1)) is ErrorCode.GROUP_ID_NOT_FOUND
     old = commit_command("m", 1, knows_missing_groups=False)
     assert coordinator.refusal(old) is ErrorCode.ILLEGAL_GENERATION
-    in_transaction = commit_command("m", 1, producer=ProducerIdentity(1, 0))
+    in_transaction = commit_command(
+        "m", 1, producer=ProducerIdentity(ProducerId(1), ProducerEpoch(0))
+    )
     assert coordinator.refusal(in_transaction) is ErrorCode.ILLEGAL_GENERATION
     coordinator.ask(commit_command())
     assert coordinator.group().state is State.EMPTY
@@ -216,7 +219,7 @@ def test_commits_to_an_empty_group() -> None:
 def test_commits_in_a_transaction() -> None:
     coordinator = Coordinator()
     (joined,) = coordinator.stable_group()
-    producer = ProducerIdentity(1, 0)
+    producer = ProducerIdentity(ProducerId(1), ProducerEpoch(0))
     # Older producers do not say who consumes; newer ones are held to it.
     coordinator.ask(commit_command(producer=producer))
     coordinator.ask(commit_command(joined.member_id, 1, producer=producer))

@@ -12,6 +12,7 @@ from odradek.groups.consumer.member import TopicIdPartition
 from odradek.groups.offsets import Offsets
 from odradek.groups.records import CommittedOffset, offset_record
 from odradek.invariants import InvariantViolation
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId
 from odradek.statemachine.machine import Marker, ProducerIdentity, Written
 from tests.unit.groups.consumer.driver import Consumer, ConsumerCoordinator, settle
 from tests.unit.groups.driver import GROUP, T0, Coordinator
@@ -160,23 +161,25 @@ def test_a_target_that_is_ahead_of_the_group_is_noticed_in_production_too() -> N
 # Offsets
 
 
-def commit_at(offset: int, producer: ProducerIdentity | None = None) -> Written:
+def commit_at(offset: Offset, producer: ProducerIdentity | None = None) -> Written:
     record = offset_record(GROUP, T0, CommittedOffset(7, -1, "", 0))
     return Written(record, offset, producer)
 
 
 def test_commits_that_are_applied_out_of_order() -> None:
     offsets = Offsets()
-    offsets.apply(commit_at(5))
+    offsets.apply(commit_at(Offset(5)))
     with pytest.raises(InvariantViolation, match="at offset 4 is applied after that at 5"):
-        offsets.apply(commit_at(4))
+        offsets.apply(commit_at(Offset(4)))
 
 
 def test_a_pending_offset_whose_transaction_is_unknown() -> None:
     offsets = Offsets()
-    offsets.apply(commit_at(1, ProducerIdentity(7, 0)))
+    offsets.apply(commit_at(Offset(1), ProducerIdentity(ProducerId(7), ProducerEpoch(0))))
     offsets.pending[8] = {GROUP: {}}
     with pytest.raises(InvariantViolation, match=r"producers \[7, 8\] are pending"):
-        offsets.apply(commit_at(2, ProducerIdentity(7, 0)))
+        offsets.apply(commit_at(Offset(2), ProducerIdentity(ProducerId(7), ProducerEpoch(0))))
     with pytest.raises(InvariantViolation, match=r"producers \[8\] are pending"):
-        offsets.end_transaction(Marker(ProducerIdentity(7, 0), committed=True))
+        offsets.end_transaction(
+            Marker(ProducerIdentity(ProducerId(7), ProducerEpoch(0)), committed=True)
+        )

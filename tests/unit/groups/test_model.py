@@ -30,7 +30,7 @@ from odradek.groups.commands import (
 )
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from odradek.statemachine.machine import Command, ProducerIdentity
 from tests.unit.groups.driver import (
     GROUP,
@@ -54,7 +54,9 @@ OFFERS = (
 
 clients = st.integers(0, 4)
 offsets = st.integers(0, 100)
-producers = st.integers(1, 2).map(lambda number: ProducerIdentity(number, 0))
+producers = st.integers(1, 2).map(
+    lambda number: ProducerIdentity(ProducerId(number), ProducerEpoch(0))
+)
 
 
 class Client:

@@ -20,11 +20,11 @@ from odradek.groups.commands import (
 )
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicId, TopicPartition
 from odradek.statemachine.machine import ProducerIdentity
 from tests.unit.groups.driver import GROUP, SESSION_MS, START_MS, T0, T1, Coordinator
 
-PRODUCER = ProducerIdentity(7, 0)
+PRODUCER = ProducerIdentity(ProducerId(7), ProducerEpoch(0))
 U0 = TopicPartition("u", 0)
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -131,7 +131,7 @@ class TestTransactions:
 
     def test_producers_do_not_disturb_each_other(self) -> None:
         coordinator = Coordinator()
-        other = ProducerIdentity(8, 0)
+        other = ProducerIdentity(ProducerId(8), ProducerEpoch(0))
         coordinator.commit(2, producer=PRODUCER)
         coordinator.commit(3, producer=other, partition=T1)
         coordinator.end_transaction(PRODUCER, committed=True)
@@ -142,7 +142,9 @@ class TestTransactions:
     def test_a_marker_of_a_later_epoch_ends_the_transaction(self) -> None:
         coordinator = Coordinator()
         coordinator.commit(2, producer=PRODUCER)
-        coordinator.end_transaction(PRODUCER._replace(producer_epoch=1), committed=True)
+        coordinator.end_transaction(
+            PRODUCER._replace(producer_epoch=ProducerEpoch(1)), committed=True
+        )
         assert coordinator.fetch(T0)[0].offset == 2
 
     def test_a_marker_without_offsets_is_nothing(self) -> None:

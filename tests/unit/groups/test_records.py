@@ -26,7 +26,7 @@ from odradek.groups.records import (
 )
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.consumer_protocol import encode_versioned
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
 from odradek.statemachine.machine import LogRecord, Written
 from tests.unit.groups.driver import GROUP, T0, Coordinator
 
@@ -110,7 +110,7 @@ def test_groups_of_every_version_are_read(version: int) -> None:
     written = encode_versioned(value, version)
     assert read_group(written) == value
     coordinator = Coordinator()
-    coordinator.machine.apply(Written(LogRecord(group_key(GROUP), written), 0))
+    coordinator.machine.apply(Written(LogRecord(group_key(GROUP), written), Offset(0)))
     loaded = coordinator.group().members["m"]
     assert loaded.rebalance_timeout_ms == (20 if version >= 1 else 10)
     assert coordinator.group().generation_id == 5
@@ -134,7 +134,7 @@ def test_groups_of_every_version_are_read(version: int) -> None:
 def test_a_record_nobody_can_read_is_skipped(key: bytes, value: bytes | None) -> None:
     coordinator = Coordinator()
     coordinator.commit(7)
-    coordinator.machine.apply(Written(LogRecord(key, value), 1))
+    coordinator.machine.apply(Written(LogRecord(key, value), Offset(1)))
     assert list(coordinator.machine.groups) == [GROUP]
     assert coordinator.fetch(T0)[0].offset == 7
 

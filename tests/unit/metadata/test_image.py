@@ -45,12 +45,14 @@ def topic_id(number: int) -> TopicId:
     return TopicId(number.to_bytes(16, "big"))
 
 
-def state(leader: int = 1, epoch: int = 0) -> node_values.PartitionState:
-    return node_values.PartitionState(BrokerId(leader), LeaderEpoch(epoch), (leader,), 1)
+def state(leader: BrokerId = BrokerId(1), epoch: int = 0) -> node_values.PartitionState:
+    return node_values.PartitionState(leader, LeaderEpoch(epoch), (leader,), 1)
 
 
 def topic(name: str, number: int, partitions: int = 2, **overrides: str) -> list[Operation]:
-    assignment = node_values.TopicAssignment(topic_id(number), ((1, 2),) * partitions)
+    assignment = node_values.TopicAssignment(
+        topic_id(number), ((BrokerId(1), BrokerId(2)),) * partitions
+    )
     return topic_operations.create_topic(name, assignment, [state()] * partitions, overrides, None)
 
 
@@ -95,9 +97,9 @@ def test_an_image_shows_everything() -> None:
         assert image.cluster_id == "cluster"
         assert (image.controller_id, image.controller_epoch) == (1, 3)
         assert list(image.brokers) == [1, 2]
-        assert image.brokers[2].rack == "east"
-        assert image.brokers[2].listener("PLAINTEXT") == Listener("PLAINTEXT", "h", 2)
-        assert image.brokers[2].listener("OTHER") is None
+        assert image.brokers[BrokerId(2)].rack == "east"
+        assert image.brokers[BrokerId(2)].listener("PLAINTEXT") == Listener("PLAINTEXT", "h", 2)
+        assert image.brokers[BrokerId(2)].listener("OTHER") is None
         found = image.topics["t"]
         assert image.topics_by_id[topic_id(7)] is found
         assert found.overrides == image.topic_overrides("t") == {"retention": "1"}
@@ -140,14 +142,14 @@ def test_a_broker_that_leaves_takes_its_replicas_offline_and_comes_back_with_a_n
         keeper = await keeper_on(store)
         await keeper.write(broker(1), *topic("t", 7))
         await mortal.multi(broker(2))
-        first = (await keeper.caught_up()).brokers[2].epoch
+        first = (await keeper.caught_up()).brokers[BrokerId(2)].epoch
         partition = keeper.image.topics["t"].partitions[0]
         mortal.expire()
         image = await keeper.caught_up()
         assert list(image.brokers) == [1]
         assert image.offline_replicas(partition) == [2]
         await metadata.connect().multi(broker(2))
-        assert (await keeper.caught_up()).brokers[2].epoch > first
+        assert (await keeper.caught_up()).brokers[BrokerId(2)].epoch > first
 
     run(scenario())
 
@@ -160,7 +162,7 @@ def test_what_did_not_change_is_shared() -> None:
             await keeper.write(*topic(f"t{number}", number + 1))
         before = keeper.image
         path = paths.partition_state_path("t3", 1)
-        await keeper.write(Set(path, state(2, 1).encode(), 0))
+        await keeper.write(Set(path, state(BrokerId(2), 1).encode(), 0))
         after = keeper.image
         assert after.number == before.number + 1
         assert after.topics["t3"].partitions[0] is before.topics["t3"].partitions[0]
@@ -267,7 +269,7 @@ def test_a_partition_without_state_has_no_leader() -> None:
     async def scenario() -> None:
         store = MemoryMetadata().connect()
         keeper = await keeper_on(store)
-        assignment = node_values.TopicAssignment(topic_id(1), ((1,),))
+        assignment = node_values.TopicAssignment(topic_id(1), ((BrokerId(1),),))
         await keeper.write(Create(paths.topic_path("t"), assignment.encode()))
         partition = keeper.image.topics["t"].partitions[0]
         assert (partition.leader, partition.leader_epoch, partition.version) == (-1, -1, -1)
@@ -302,12 +304,14 @@ async def take(store: MetadataStore, step: tuple[str, str, int], serial: int) ->
         await store.multi(*topic_operations.delete_topic(name, tree, config))
     elif kind == "grow" and node is not None:
         old = node_values.TopicAssignment.decode("/", node.value)
-        new = old._replace(replicas=(*old.replicas, (number,)))
-        more = topic_operations.create_partitions(name, len(old.replicas), [state(number)])
+        new = old._replace(replicas=(*old.replicas, (BrokerId(number),)))
+        more = topic_operations.create_partitions(
+            name, len(old.replicas), [state(BrokerId(number))]
+        )
         await store.multi(Set(paths.topic_path(name), new.encode()), *more)
     elif kind == "state":
         path = paths.partition_state_path(name, number)
-        await store.multi(Set(path, state(number, serial).encode()))
+        await store.multi(Set(path, state(BrokerId(number), serial).encode()))
     elif kind == "config":
         path = paths.topic_config_path(name)
         value = node_values.ConfigOverrides({"k": str(serial)} if number else {}).encode()

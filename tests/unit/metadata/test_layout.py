@@ -38,8 +38,8 @@ from odradek.metadata.topic_operations import create_partitions, create_topic, d
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 
 TOPIC_ID = TopicId(bytes(range(16)))
-STATE = PartitionState(BrokerId(1), LeaderEpoch(0), (1,), 1)
-ASSIGNMENT = TopicAssignment(TOPIC_ID, ((1,), (1,)))
+STATE = PartitionState(BrokerId(1), LeaderEpoch(0), (BrokerId(1),), 1)
+ASSIGNMENT = TopicAssignment(TOPIC_ID, ((BrokerId(1),), (BrokerId(1),)))
 
 
 def test_a_brokers_registration_as_kafka_writes_it() -> None:
@@ -64,19 +64,21 @@ def test_a_topics_assignment_as_kafka_writes_it() -> None:
         b'"topic_id":"AAECAwQFBgcICQoLDA0ODw","adding_replicas":{},"version":3}'
     )
     assignment = TopicAssignment.decode("/brokers/topics/t", written)
-    assert assignment == TopicAssignment(TOPIC_ID, ((1, 2), (2, 3)), {}, {1: (3,)})
+    assert assignment == TopicAssignment(
+        TOPIC_ID, ((BrokerId(1), BrokerId(2)), (BrokerId(2), BrokerId(3))), {}, {1: (BrokerId(3),)}
+    )
     assert json.loads(assignment.encode()) == json.loads(written)
 
 
 def test_an_assignment_from_before_topic_ids() -> None:
     assignment = TopicAssignment.decode("/x", b'{"version":1,"partitions":{"0":[1]}}')
-    assert assignment == TopicAssignment(NO_TOPIC_ID, ((1,),))
+    assert assignment == TopicAssignment(NO_TOPIC_ID, ((BrokerId(1),),))
 
 
 def test_a_partitions_state_as_kafka_writes_it() -> None:
     written = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":7,"isr":[2,1]}'
     state = PartitionState.decode("/x", written)
-    assert state == PartitionState(BrokerId(2), LeaderEpoch(7), (2, 1), 4)
+    assert state == PartitionState(BrokerId(2), LeaderEpoch(7), (BrokerId(2), BrokerId(1)), 4)
     assert json.loads(state.encode()) == json.loads(written)
     recovering = state._replace(is_recovering=True)
     assert PartitionState.decode("/x", recovering.encode()) == recovering
@@ -203,7 +205,7 @@ def test_a_topic_is_made_and_removed_whole() -> None:
         assert await store.read(partition_state_path("t", 1)) is not None
         tree = await store.read_tree(topic_path("t"))
         config = await store.read(topic_config_path("t"))
-        grown = ASSIGNMENT._replace(replicas=((1,), (1,), (1,)))
+        grown = ASSIGNMENT._replace(replicas=((BrokerId(1),), (BrokerId(1),), (BrokerId(1),)))
         await store.multi(Set(topic_path("t"), grown.encode()), *create_partitions("t", 2, [STATE]))
         with pytest.raises(BadVersion):
             await store.multi(*delete_topic("t", tree, config))

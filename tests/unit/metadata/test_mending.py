@@ -45,8 +45,17 @@ async def filled() -> MemorySession:
         Create(paths.broker_config_path(1), node_values.ConfigOverrides({"a": "1"}).encode()),
         *topic_operations.create_topic(
             "t",
-            node_values.TopicAssignment(TopicId(bytes(15) + b"1"), ((1, 2),), {0: (2,)}, {0: (1,)}),
-            [node_values.PartitionState(BrokerId(1), LeaderEpoch(4), (1, 2), 7, True)],
+            node_values.TopicAssignment(
+                TopicId(bytes(15) + b"1"),
+                ((BrokerId(1), BrokerId(2)),),
+                {0: (BrokerId(2),)},
+                {0: (BrokerId(1),)},
+            ),
+            [
+                node_values.PartitionState(
+                    BrokerId(1), LeaderEpoch(4), (BrokerId(1), BrokerId(2)), 7, True
+                )
+            ],
             {"retention.ms": "5"},
             None,
         ),

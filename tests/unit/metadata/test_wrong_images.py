@@ -17,7 +17,9 @@ ID = TopicId(bytes(range(16)))
 
 
 def image(*, partition: PartitionImage | None = None, topic_id: TopicId = ID) -> ClusterImage:
-    partition = partition or PartitionImage(0, (1, 2), BrokerId(1), LeaderEpoch(3), (1,), 1, 5)
+    partition = partition or PartitionImage(
+        0, (BrokerId(1), BrokerId(2)), BrokerId(1), LeaderEpoch(3), (BrokerId(1),), 1, 5
+    )
     found = TopicImage("t", ID, (partition,), {}, 0)
     return ClusterImage(
         topics=MappingProxyType({"t": found}), topics_by_id=MappingProxyType({topic_id: found})
@@ -29,19 +31,35 @@ def image(*, partition: PartitionImage | None = None, topic_id: TopicId = ID) ->
     [
         (image(topic_id=TopicId(bytes(16))), "its id leads to another topic"),
         (
-            image(partition=PartitionImage(1, (1,), BrokerId(1), LeaderEpoch(3), (1,), 1, 5)),
+            image(
+                partition=PartitionImage(
+                    1, (BrokerId(1),), BrokerId(1), LeaderEpoch(3), (BrokerId(1),), 1, 5
+                )
+            ),
             "at another index",
         ),
         (
-            image(partition=PartitionImage(0, (1,), BrokerId(2), LeaderEpoch(3), (1,), 1, 5)),
+            image(
+                partition=PartitionImage(
+                    0, (BrokerId(1),), BrokerId(2), LeaderEpoch(3), (BrokerId(1),), 1, 5
+                )
+            ),
             "its leader is not in the ISR",
         ),
         (
-            image(partition=PartitionImage(0, (1,), BrokerId(1), LeaderEpoch(3), (1,), 1, 4)),
+            image(
+                partition=PartitionImage(
+                    0, (BrokerId(1),), BrokerId(1), LeaderEpoch(3), (BrokerId(1),), 1, 4
+                )
+            ),
             "its node goes back from version 5",
         ),
         (
-            image(partition=PartitionImage(0, (1,), BrokerId(1), LeaderEpoch(2), (1,), 1, 6)),
+            image(
+                partition=PartitionImage(
+                    0, (BrokerId(1),), BrokerId(1), LeaderEpoch(2), (BrokerId(1),), 1, 6
+                )
+            ),
             "its leader epoch falls from 3",
         ),
         (
@@ -57,7 +75,11 @@ def test_an_image_that_contradicts_itself_or_the_one_before(after: ClusterImage,
 
 def test_another_store_begins_anew() -> None:
     before = image()._replace(store_id="first")
-    after = image(partition=PartitionImage(0, (1,), BrokerId(1), LeaderEpoch(0), (1,), 1, 0))
+    after = image(
+        partition=PartitionImage(
+            0, (BrokerId(1),), BrokerId(1), LeaderEpoch(0), (BrokerId(1),), 1, 0
+        )
+    )
     after._replace(store_id="second").check(before, ["t"])
 
 
@@ -66,7 +88,7 @@ async def test_a_wrong_image_is_not_published() -> None:
     await cache.write(*topic("t", 7))
     published: list[ImageChange] = []
     cache.subscribe(published.append)
-    wrong = state(leader=1)._replace(isr=(2,)).encode()
+    wrong = state(leader=BrokerId(1))._replace(isr=(BrokerId(2),)).encode()
     with pytest.raises(InvariantViolation, match="its leader is not in the ISR"):
         await cache.write(Set(partition_state_path("t", 0), wrong, 0))
     assert not published

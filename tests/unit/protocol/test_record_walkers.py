@@ -20,6 +20,7 @@ from odradek.protocol.record_parser import (
 from odradek.protocol.record_scan import record_bounds, scan_keys, scan_records
 from odradek.protocol.record_walkers import MalformedRecords, Walk
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, read_header
+from odradek.protocol.types import Offset
 from odradek.protocol.varint import encode_varint
 from tests.unit.protocol.record_strategies import Content, record_contents
 
@@ -65,7 +66,7 @@ def deltas(records: list[Record]) -> list[int]:
 
 def check_all_walks(data: bytes, count: int) -> None:
     """Compares every walk with those that read fewer fields."""
-    records = found(lambda: parse_records(data, count, 0, 0, None))
+    records = found(lambda: parse_records(data, count, Offset(0), 0, None))
     summaries = found(lambda: parse_summaries(data, count))
     scanned = found(lambda: scan_records(data, count))
     keys = found(lambda: scan_keys(data, count))
@@ -112,7 +113,7 @@ def check_all_walks(data: bytes, count: int) -> None:
 def test_all_walks_find_the_same(contents: list[Content]) -> None:
     data = payload_of(contents)
     check_all_walks(data, len(contents))
-    records = parse_records(data, len(contents), 0, contents[0][3], None)
+    records = parse_records(data, len(contents), Offset(0), contents[0][3], None)
     assert [tuple(record[1:]) for record in records] == [
         (timestamp_ms, key, value, headers) for key, value, headers, timestamp_ms in contents
     ]
@@ -133,18 +134,18 @@ def test_a_record_is_whole_exactly_if_it_can_be_parsed(
     end = found(lambda: check_record(payload, 0, len(payload), 0))
     parsed = None
     if end is not None:
-        parsed = found(lambda: parse_records(bytes(payload[:end]), 1, 0, 0, None))
+        parsed = found(lambda: parse_records(bytes(payload[:end]), 1, Offset(0), 0, None))
     assert (end is None) == (parsed is None)
 
 
 @given(batches, st.integers(0, 11))
-def test_a_record_is_found_by_its_offset(contents: list[Content], offset: int) -> None:
+def test_a_record_is_found_by_its_offset(contents: list[Content], offset: Offset) -> None:
     builder = BatchBuilder()
     for key, value, headers, timestamp_ms in contents:
         builder.append(key, value, headers, timestamp_ms)
     batch = builder.build()
     header, payload = read_header(batch), batch[HEADER_SIZE:]
-    records = parse_records(payload, len(contents), 0, header.base_timestamp, None)
+    records = parse_records(payload, len(contents), Offset(0), header.base_timestamp, None)
     expected = records[offset] if offset < len(records) else None
     assert record_at(payload, header, offset) == expected
 

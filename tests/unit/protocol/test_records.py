@@ -30,6 +30,7 @@ from odradek.protocol.records import (
     set_log_append_time,
     split_batches,
 )
+from odradek.protocol.types import LeaderEpoch, Offset
 from tests.unit.protocol.record_strategies import Content, record_contents
 
 
@@ -59,7 +60,7 @@ def test_records_come_back(contents: list[Content], codec: Codec, base_offset: i
     assert header.record_count == len(contents)
     assert header.max_timestamp == max((content[3] for content in contents), default=-1)
     assert decode_records(batch) == [
-        Record(base_offset + index, timestamp_ms, key, value, headers)
+        Record(Offset(base_offset + index), timestamp_ms, key, value, headers)
         for index, (key, value, headers, timestamp_ms) in enumerate(contents)
     ]
 
@@ -81,7 +82,7 @@ def test_ten_thousand_records_come_back(codec: Codec) -> None:
 def test_a_record_larger_than_every_small_integer_comes_back() -> None:
     value = bytes(3_000_000)
     assert decode_records(build([(value, value, [("h", value)], 0)])) == [
-        Record(0, 0, value, value, [("h", value)])
+        Record(Offset(0), 0, value, value, [("h", value)])
     ]
 
 
@@ -181,9 +182,9 @@ def test_other_formats_are_told_apart(magic: int) -> None:
 def test_offset_and_epoch_change_outside_the_checksum() -> None:
     batch = simple_batch(3, Codec.GZIP)
     header = read_header(batch)
-    changed = offset_prefix(header, 1234, 56) + batch[16:]
+    changed = offset_prefix(header, Offset(1234), LeaderEpoch(56)) + batch[16:]
     after = read_header(changed)
-    assert after == header._replace(base_offset=1234, leader_epoch=56)
+    assert after == header._replace(base_offset=Offset(1234), leader_epoch=LeaderEpoch(56))
     assert crc_is_valid(changed, 0, after)
     assert [record.offset for record in decode_records(changed)] == [1234, 1235, 1236]
 
@@ -225,7 +226,7 @@ def test_recompression_keeps_the_records(before: Codec, after: Codec) -> None:
     st.integers(0, 25),
 )
 def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
-    contents: list[Content], target_ms: int, codec: Codec, min_offset: int
+    contents: list[Content], target_ms: int, codec: Codec, min_offset: Offset
 ) -> None:
     batch = build(contents, codec, 3)
     records = decode_records(batch)
@@ -277,8 +278,8 @@ def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:
     large = build([(None, bytes(100_000), [], 5), (None, b"", [], 9)], Codec.ZSTD, 40)
     assert find_timestamp(large, 9) == (9, 41)
     assert find_timestamp(large, 9, max_bytes=100_000) == (9, 40)
-    assert find_timestamp(large, 9, max_bytes=100_000, min_offset=41) == (9, 41)
-    assert find_timestamp(large, 9, max_bytes=100_000, min_offset=42) is None
+    assert find_timestamp(large, 9, max_bytes=100_000, min_offset=Offset(41)) == (9, 41)
+    assert find_timestamp(large, 9, max_bytes=100_000, min_offset=Offset(42)) is None
     assert find_max_timestamp(large, max_bytes=100_000) == (9, 40)
     damaged = bytearray(simple_batch(3, base_offset=7))
     damaged[HEADER_SIZE] = 0xFF
@@ -311,7 +312,7 @@ def test_a_transaction_marker_comes_back(control_type: ControlType) -> None:
 
 def test_control_records_of_other_types_are_named() -> None:
     def control(number: int, version: int = 0) -> Record:
-        return Record(0, 0, struct.pack(">hh", version, number), b"", [])
+        return Record(Offset(0), 0, struct.pack(">hh", version, number), b"", [])
 
     assert decode_control_type(control(2)) is ControlType.LEADER_CHANGE
     assert decode_control_type(control(77)) is ControlType.UNKNOWN
@@ -320,8 +321,8 @@ def test_control_records_of_other_types_are_named() -> None:
         control(2),
         control(1),
         control(1, version=-1),
-        Record(0, 0, None, bytes(6), []),
-        Record(0, 0, struct.pack(">hh", 0, 1), struct.pack(">hi", -1, 0), []),
+        Record(Offset(0), 0, None, bytes(6), []),
+        Record(Offset(0), 0, struct.pack(">hh", 0, 1), struct.pack(">hi", -1, 0), []),
     ):
         with pytest.raises(MalformedRecords):
             decode_end_transaction_marker(record)
@@ -355,7 +356,7 @@ MINIMAL = b"\x0c\x00\x00\x00\x01\x01\x00"
 
 
 def test_the_smallest_record_is_read() -> None:
-    assert decode_records(raw_batch(MINIMAL, 1)) == [Record(0, 0, None, None, [])]
+    assert decode_records(raw_batch(MINIMAL, 1)) == [Record(Offset(0), 0, None, None, [])]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.records import decode_records, split_batches
-from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset
 from simulation.run import run
 from simulation.simulated_broker import PORT, SimulatedBroker
 from simulation.world import Simulation
@@ -118,7 +118,7 @@ class Cluster:
         assert node is not None
         return PartitionState.decode(path, node.value)
 
-    async def elect(self, leader: int, in_sync: Sequence[int]) -> None:
+    async def elect(self, leader: int, in_sync: Sequence[BrokerId]) -> None:
         """What a controller would write."""
         path = partition_state_path(TOPIC, 0)
         node = await self.store.read(path)
@@ -163,7 +163,7 @@ class Cluster:
     async def fetch(
         self,
         broker: int,
-        offset: int = 0,
+        offset: Offset = Offset(0),
         *,
         rack: str = "",
         max_wait_ms: int = 0,
@@ -198,7 +198,7 @@ class Cluster:
     async def all_values(self, broker: int) -> list[bytes]:
         """The same, in as many fetches as it takes."""
         found: list[bytes] = []
-        while more := values_in(await self.fetch(broker, len(found))):
+        while more := values_in(await self.fetch(broker, Offset(len(found)))):
             found += more
         return found
 

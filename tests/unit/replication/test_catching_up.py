@@ -16,6 +16,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from odradek.protocol.types import BrokerId
 from odradek.replication.throttle import Throttle, is_listed
 from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster
 
@@ -128,7 +129,7 @@ def test_throttle_paces_by_what_was_taken() -> None:
 
 
 def test_which_replicas_are_listed() -> None:
-    assert is_listed(("*",), 5, 1)
-    assert is_listed(("0:1", "5:2"), 5, 2)
-    assert not is_listed(("0:1", "5:2"), 5, 1)
-    assert not is_listed((), 5, 1)
+    assert is_listed(("*",), 5, BrokerId(1))
+    assert is_listed(("0:1", "5:2"), 5, BrokerId(2))
+    assert not is_listed(("0:1", "5:2"), 5, BrokerId(1))
+    assert not is_listed((), 5, BrokerId(1))

@@ -54,7 +54,8 @@ def as_in_production(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def image() -> ClusterImage:
     states = tuple(
-        PartitionImage(index, (1,), BrokerId(1), LeaderEpoch(0), (1,), 1, 0) for index in (0, 1)
+        PartitionImage(index, (BrokerId(1),), BrokerId(1), LeaderEpoch(0), (BrokerId(1),), 1, 0)
+        for index in (0, 1)
     )
     topic = TopicImage(TOPIC, TopicId(bytes(16)), states, {}, 0)
     return ClusterImage(topics=MappingProxyType({TOPIC: topic}))

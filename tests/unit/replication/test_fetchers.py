@@ -7,6 +7,7 @@ import pytest
 
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import BrokerId
 from odradek.replication.peers import Peers
 from tests.unit.replication.cluster import Cluster, on_cluster, with_cluster
 
@@ -32,7 +33,7 @@ def test_num_replica_fetchers_spreads_partitions_over_that_many_connections(
             purpose for broker, purpose in asked if broker == 1 and "replication" in purpose
         }
         assert purposes == {"replication-0", "replication-1", "replication-2"}
-        await cluster.elect(2, [1, 2])
+        await cluster.elect(2, [BrokerId(1), BrokerId(2)])
         await cluster.until(lambda state: state.leader == 2)
         assert (await cluster.produce(2, b"b")).error_code == 0
         await cluster.until_read(1, [b"a", b"b"])

@@ -29,13 +29,19 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset
 from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster, values_in, with_cluster
 
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 async def fetch_as_replica(
-    cluster: Cluster, replica: int, broker_epoch: int, *, offset: int = 0, leader_epoch: int = 0
+    cluster: Cluster,
+    replica: BrokerId,
+    broker_epoch: int,
+    *,
+    offset: Offset = Offset(0),
+    leader_epoch: LeaderEpoch = LeaderEpoch(0),
 ) -> PartitionData:
     """From broker 1."""
     request = FetchRequest(
@@ -132,7 +138,7 @@ async def test_a_follower_shows_only_what_it_knows_to_be_committed(cluster: Clus
     assert (await cluster.produce(1, b"uncommitted", acks=1)).error_code == 0
     await asyncio.sleep(1)
     assert await cluster.values(2) == [b"a"]
-    beyond = await cluster.fetch(2, 7)
+    beyond = await cluster.fetch(2, Offset(7))
     assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -141,7 +147,7 @@ async def test_a_consumer_that_waits_at_a_follower_is_woken(cluster: Cluster) ->
     await cluster.create_topic([1, 2])
     await cluster.produce(1, b"a")
     await cluster.until_read(2, [b"a"])
-    waiting = asyncio.ensure_future(cluster.fetch(2, 1, max_wait_ms=10_000))
+    waiting = asyncio.ensure_future(cluster.fetch(2, Offset(1), max_wait_ms=10_000))
     await asyncio.sleep(0.1)
     await cluster.produce(1, b"b")
     assert values_in(await waiting) == [b"b"]
@@ -164,7 +170,7 @@ async def test_a_new_leader_does_not_name_an_end_that_may_have_been_higher(
     await cluster.produce(1, b"a")
     await cluster.produce(1, b"b")
     cluster.simulation.network.isolate("broker-2")
-    await cluster.elect(2, [2, 3])
+    await cluster.elect(2, [BrokerId(2), BrokerId(3)])
     await asyncio.sleep(0.1)
     cluster.simulation.network.heal("broker-2", "main")
     assert (await list_offset(cluster, 2, -1)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
@@ -181,9 +187,9 @@ async def test_a_new_leader_does_not_name_an_end_that_may_have_been_higher(
 async def test_whoever_makes_up_a_replica_changes_nothing(cluster: Cluster) -> None:
     await cluster.create_topic([1, 2])
     await cluster.produce(1, b"a")
-    stranger = await fetch_as_replica(cluster, 3, 0, offset=1)
+    stranger = await fetch_as_replica(cluster, BrokerId(3), 0, offset=Offset(1))
     assert stranger.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    nameless = await fetch_as_replica(cluster, 2, -1, offset=1)
+    nameless = await fetch_as_replica(cluster, BrokerId(2), -1, offset=Offset(1))
     assert nameless.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (await cluster.state()).isr == (1, 2)
 
@@ -197,19 +203,19 @@ async def test_a_former_life_of_a_broker_confirms_nothing(cluster: Cluster) -> N
     await cluster.until(lambda state: state.isr == (1,))
     cluster.brokers[2].start()
     await cluster.until(lambda state: state.isr == (1, 2))
-    late = await fetch_as_replica(cluster, 2, former, offset=1)
+    late = await fetch_as_replica(cluster, BrokerId(2), former, offset=Offset(1))
     assert late.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @on_cluster()
 async def test_a_fetch_under_another_epoch_is_refused(cluster: Cluster) -> None:
     await cluster.create_topic([1, 2])
-    await cluster.elect(1, [1, 2])
+    await cluster.elect(1, [BrokerId(1), BrokerId(2)])
     await asyncio.sleep(0.1)
     epoch = await broker_epoch(cluster, 2)
-    older = await fetch_as_replica(cluster, 2, epoch)
+    older = await fetch_as_replica(cluster, BrokerId(2), epoch)
     assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
-    newer = await fetch_as_replica(cluster, 2, epoch, leader_epoch=9)
+    newer = await fetch_as_replica(cluster, BrokerId(2), epoch, leader_epoch=LeaderEpoch(9))
     assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
@@ -218,7 +224,7 @@ async def test_a_broker_that_restarts_meanwhile_is_not_let_in(cluster: Cluster) 
     """The leader believes in an epoch that the store has left behind (KIP-903)."""
     await cluster.create_topic([1, 2])
     await cluster.produce(1, b"a")
-    await cluster.elect(1, [1])
+    await cluster.elect(1, [BrokerId(1)])
     path = broker_epoch_path(2)
     node = await cluster.store.read(path)
     assert node is not None
@@ -236,7 +242,7 @@ async def test_a_broker_that_restarts_meanwhile_is_not_let_in(cluster: Cluster) 
 async def test_a_lost_reply_to_an_expansion_is_read_back(cluster: Cluster) -> None:
     await cluster.create_topic([1, 2])
     for outcome in LostReply:
-        await cluster.elect(1, [1])
+        await cluster.elect(1, [BrokerId(1)])
         cluster.metadata.faults.lose_next_reply(outcome)
         await cluster.until(lambda state: state.isr == (1, 2))
         assert (await cluster.produce(1, b"a")).error_code == 0
@@ -253,9 +259,9 @@ async def test_deleted_records_go_on_every_replica(cluster: Cluster) -> None:
     answer = await delete_records(cluster, 1, 2)
     assert (answer.error_code, answer.low_watermark) == (0, 2)
     for broker in (1, 2, 3):
-        found = await cluster.fetch(broker, 0)
+        found = await cluster.fetch(broker, Offset(0))
         assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        await cluster.fetch(broker, 2)
+        await cluster.fetch(broker, Offset(2))
 
 
 @on_cluster()
@@ -279,8 +285,8 @@ async def test_a_follower_that_was_away_too_long_starts_over(cluster: Cluster) -
     cluster.brokers[2].start()
     await cluster.until(lambda state: state.isr == (1, 2))
     await asyncio.sleep(0.6)
-    assert values_in(await cluster.fetch(2, 3)) == [b"d"]
-    assert (await cluster.fetch(2, 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert values_in(await cluster.fetch(2, Offset(3))) == [b"d"]
+    assert (await cluster.fetch(2, Offset(0))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # Disks

@@ -17,8 +17,12 @@ from odradek.storage import LogManager
 from odradek.world import MemoryDisk, Randomness, World
 from tests.unit.storage.storage_world import TOPIC_ID, InlineWorkers, StillClock
 
-LED = PartitionImage(0, (1, 2), BrokerId(1), LeaderEpoch(3), (1, 2), 1, 0)
-FOLLOWED = PartitionImage(1, (2, 1), BrokerId(2), LeaderEpoch(3), (1, 2), 1, 0)
+LED = PartitionImage(
+    0, (BrokerId(1), BrokerId(2)), BrokerId(1), LeaderEpoch(3), (BrokerId(1), BrokerId(2)), 1, 0
+)
+FOLLOWED = PartitionImage(
+    1, (BrokerId(2), BrokerId(1)), BrokerId(2), LeaderEpoch(3), (BrokerId(1), BrokerId(2)), 1, 0
+)
 
 
 class LeaseUntil:

@@ -12,7 +12,7 @@ from odradek.metadata import ClusterImage, PartitionImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import HEADER_SIZE
-from odradek.protocol.types import BrokerId, LeaderEpoch
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from odradek.replication.partition import Partition
 from odradek.replication.partition_log import PartitionLog
 from odradek.replication.pending_append import TransactionMarker
@@ -34,7 +34,7 @@ from tests.unit.storage.storage_world import PARTITION, TOPIC_ID, make_log, make
 
 def written_log(disk: SimulatedDisk) -> PartitionLog:
     partition = Partition(PARTITION, TOPIC_ID, make_log(make_world(disk)), BrokerId(1))
-    led = PartitionImage(0, (1,), BrokerId(1), LeaderEpoch(0), (1,), 0, 0)
+    led = PartitionImage(0, (BrokerId(1),), BrokerId(1), LeaderEpoch(0), (BrokerId(1),), 0, 0)
     partition.lead(led, 0.0)
     log = PartitionLog(partition, lambda: True)
     log.append([LogRecord(b"key", b"value")], None, 0)
@@ -83,17 +83,17 @@ async def test_a_replay_leaves_out_what_a_later_record_replaces() -> None:
     append_plain(log, LogRecord(b"a", b"2"), LogRecord(b"c", b"1"), LogRecord(b"c", None))
     entries = [entry async for part in log.replay(log.end_offset) for entry in part]
     assert entries == [
-        Written(LogRecord(b"key", b"value"), 0),
-        Written(LogRecord(b"b", b"1"), 2),
-        Written(LogRecord(b"a", b"2"), 3),
-        Written(LogRecord(b"c", None), 5),
+        Written(LogRecord(b"key", b"value"), Offset(0)),
+        Written(LogRecord(b"b", b"1"), Offset(2)),
+        Written(LogRecord(b"a", b"2"), Offset(3)),
+        Written(LogRecord(b"c", None), Offset(5)),
     ]
 
 
 async def test_a_replay_keeps_transactions_in_their_place() -> None:
     """What a transaction wrote counts from its marker on, so nothing may move across either."""
     log = written_log(SimulatedDisk(Random(1)))
-    producer = ProducerIdentity(7, 0)
+    producer = ProducerIdentity(ProducerId(7), ProducerEpoch(0))
     append_plain(log, LogRecord(b"a", b"1"))
     log.append([LogRecord(b"a", b"2"), LogRecord(b"a", b"3")], producer, 0)
     append_plain(log, LogRecord(b"a", b"4"))
@@ -102,12 +102,12 @@ async def test_a_replay_keeps_transactions_in_their_place() -> None:
     append_plain(log, LogRecord(b"a", b"5"))
     entries = [entry async for part in log.replay(log.end_offset) for entry in part]
     assert entries[1:] == [
-        Written(LogRecord(b"a", b"1"), 1),
-        Written(LogRecord(b"a", b"2"), 2, producer),
-        Written(LogRecord(b"a", b"3"), 3, producer),
-        Written(LogRecord(b"a", b"4"), 4),
+        Written(LogRecord(b"a", b"1"), Offset(1)),
+        Written(LogRecord(b"a", b"2"), Offset(2), producer),
+        Written(LogRecord(b"a", b"3"), Offset(3), producer),
+        Written(LogRecord(b"a", b"4"), Offset(4)),
         Marker(producer, committed=True),
-        Written(LogRecord(b"a", b"5"), 6),
+        Written(LogRecord(b"a", b"5"), Offset(6)),
     ]
 
 
@@ -176,7 +176,9 @@ async def test_logs_that_are_loaded_at_once_are_not_all_read_in_one_turn(
     reads_in_a_turn = [0]
     read = PartitionLog._read
 
-    def slow_read(log: PartitionLog, offset: int, end_offset: int) -> tuple[bytes, int] | None:
+    def slow_read(
+        log: PartitionLog, offset: Offset, end_offset: Offset
+    ) -> tuple[bytes, int] | None:
         nonlocal time_s
         time_s += 0.6 * SLICE_S
         reads_in_a_turn[-1] += 1

@@ -3,6 +3,7 @@
 import asyncio
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import BrokerId
 from tests.unit.replication.cluster import Cluster, on_cluster
 
 
@@ -132,7 +133,7 @@ async def test_what_only_a_deposed_leader_had_is_cut_from_it(cluster: Cluster) -
     network.cut("broker-1", "broker-3")
     for value in (b"lost", b"lost too"):
         assert (await cluster.produce(1, value, acks=1)).error_code == 0
-    await cluster.elect(2, [2, 3])
+    await cluster.elect(2, [BrokerId(2), BrokerId(3)])
     await asyncio.sleep(0.1)
     refused = await cluster.produce(1, b"no")
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -152,7 +153,7 @@ async def test_a_deposed_leader_acknowledges_nothing_that_waits(cluster: Cluster
     network.cut("broker-1", "broker-3")
     waiting = asyncio.ensure_future(cluster.produce(1, b"lost", timeout_ms=60_000))
     await asyncio.sleep(0.1)
-    await cluster.elect(2, [2, 3])
+    await cluster.elect(2, [BrokerId(2), BrokerId(3)])
     assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -167,7 +168,7 @@ async def test_an_uncommitted_tail_that_the_next_leader_has_is_committed_by_it(
     await asyncio.sleep(0.1)
     assert await cluster.values(1) == [b"a"]
     cluster.brokers[1].kill()
-    await cluster.elect(2, [2, 3])
+    await cluster.elect(2, [BrokerId(2), BrokerId(3)])
     await cluster.until_read(2, [b"a", b"b"])
     await cluster.until_read(3, [b"a", b"b"])
 
@@ -187,7 +188,7 @@ async def test_after_an_unclean_election_logs_agree_again(cluster: Cluster) -> N
     for value in (b"x", b"y", b"z"):
         assert (await cluster.produce(1, value, timeout_ms=20_000)).error_code == 0
     assert (await cluster.state()).isr == (1, 2)
-    await cluster.elect(3, [3])
+    await cluster.elect(3, [BrokerId(3)])
     assert (await cluster.produce(3, b"other")).error_code == 0
     network.heal_all()
     await cluster.until(lambda state: set(state.isr) == {1, 2, 3}, longest_s=60)

@@ -13,7 +13,7 @@ from odradek.metadata import PartitionImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from odradek.replication.fetch_session import FetchPosition, ReplicaSession
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
@@ -36,8 +36,8 @@ ME = BrokerId(1)
 def led(
     *,
     epoch: int = 5,
-    isr: tuple[int, ...] = (1, 2),
-    replicas: tuple[int, ...] = (1, 2, 3),
+    isr: tuple[BrokerId, ...] = (BrokerId(1), BrokerId(2)),
+    replicas: tuple[BrokerId, ...] = (BrokerId(1), BrokerId(2), BrokerId(3)),
     version: int = 7,
 ) -> PartitionImage:
     return PartitionImage(0, replicas, ME, LeaderEpoch(epoch), isr, 1, version)
@@ -49,7 +49,7 @@ def leader() -> Partition:
     partition.lead(led(), 0.0)
     partition.append(make_batch(), 1)
     partition.append(make_batch(), 1)
-    fetch(partition, 2, 1)
+    fetch(partition, BrokerId(2), Offset(1))
     assert partition.high_watermark.value == 1
     return partition
 
@@ -60,8 +60,8 @@ def follower() -> Partition:
     return partition
 
 
-def fetch(partition: Partition, replica: int, offset: int) -> bool:
-    return partition.note_fetch(replica, offset, 0, broker_epoch=1, now_s=1.0)
+def fetch(partition: Partition, replica: BrokerId, offset: Offset) -> bool:
+    return partition.note_fetch(replica, offset, Offset(0), broker_epoch=1, now_s=1.0)
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def goes_offline(
     assert partition.log.has_failed
     assert partition.log.directory.must_recover
     with pytest.raises(ApiError):
-        asyncio.run(waiting.reached(1_000_000))
+        asyncio.run(waiting.reached(Offset(1_000_000)))
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -100,24 +100,24 @@ def test_a_high_watermark_beyond_the_log_end_acknowledges_nothing(
     before = partition.high_watermark
     monkeypatch.setattr(Leadership, "committed_offset", lambda self, own_end: own_end + 1)
     with goes_offline(caplog, partition, "beyond the log end 2"):
-        refused(lambda: fetch(partition, 2, 2))
+        refused(lambda: fetch(partition, BrokerId(2), Offset(2)))
     assert before.value == 1
 
 
 def test_a_high_watermark_that_somebody_moved_too_far(caplog: pytest.LogCaptureFixture) -> None:
     partition = Partition(PARTITION, TOPIC_ID, make_log(), ME)
-    partition.lead(led(isr=(1,), replicas=(1,)), 0.0)
-    partition.high_watermark.value = 9
+    partition.lead(led(isr=(BrokerId(1),), replicas=(BrokerId(1),)), 0.0)
+    partition.high_watermark.value = Offset(9)
     with goes_offline(caplog, partition, "moves from 9 to 1, beyond the log end 1"):
         refused(lambda: partition.append(make_batch(), -1))
 
 
 def test_a_high_watermark_that_falls_while_leading(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
-    partition.next_in_sync({1: 1, 2: 1}, now_s=1.0, max_lag_s=10.0)
-    partition.high_watermark = Watermark(0)
+    partition.next_in_sync({BrokerId(1): 1, BrokerId(2): 1}, now_s=1.0, max_lag_s=10.0)
+    partition.high_watermark = Watermark(Offset(0))
     with goes_offline(caplog, partition, "the high watermark fell from 1 to 0"):
-        partition.leadership.followers[2].log_end = 0  # type: ignore[union-attr]
+        partition.leadership.followers[BrokerId(2)].log_end = 0  # type: ignore[union-attr]
         partition.lead(led(version=8), 0.0)
 
 
@@ -125,16 +125,16 @@ def test_a_last_stable_offset_beyond_the_high_watermark(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = leader()
-    partition._last_stable = Watermark(1)
+    partition._last_stable = Watermark(Offset(1))
     producers = type(partition.log.producers)
     monkeypatch.setattr(producers, "last_stable_offset", lambda self, high_watermark: 3)
     with goes_offline(caplog, partition, "the last stable offset would pass the high watermark"):
-        refused(lambda: fetch(partition, 2, 2))
+        refused(lambda: fetch(partition, BrokerId(2), Offset(2)))
 
 
 def test_a_log_start_beyond_the_high_watermark(caplog: pytest.LogCaptureFixture) -> None:
     partition = follower()
-    partition.high_watermark = Watermark(-1)
+    partition.high_watermark = Watermark(Offset(-1))
     with goes_offline(caplog, partition, "the offsets are out of order"):
         partition.follow(BrokerId(2), LeaderEpoch(6))
 
@@ -144,9 +144,9 @@ def test_a_follower_that_truncates_below_its_log_start(
 ) -> None:
     partition = follower()
     monkeypatch.setattr(Partition, "_renew_watermarks", lambda self, reason: None)
-    partition.high_watermark.value = 4
+    partition.high_watermark.value = Offset(4)
     with pytest.raises(LogFailed):
-        partition.truncate_to_leader(EndOfEpoch(5, 0))
+        partition.truncate_to_leader(EndOfEpoch(LeaderEpoch(5), Offset(0)))
     assert "the offsets are out of order" in caplog.text
 
 
@@ -175,8 +175,8 @@ def test_a_partition_whose_node_is_deleted_has_no_epoch_and_is_not_offline() -> 
 
 def test_retention_may_pass_an_open_transaction_before_the_replica_hears_of_it() -> None:
     partition = leader()
-    partition._last_stable = Watermark(0)
-    partition.log.advance_log_start(1)
+    partition._last_stable = Watermark(Offset(0))
+    partition.log.advance_log_start(Offset(1))
     partition.check()
     partition.start_moved()
     assert partition.last_stable.value == 1
@@ -185,19 +185,19 @@ def test_retention_may_pass_an_open_transaction_before_the_replica_hears_of_it()
 def test_an_in_sync_set_without_the_leader(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
     with goes_offline(caplog, partition, "the ISR (2, 3) lacks the leader"):
-        partition.lead(led(isr=(2, 3), version=8), 0.0)
+        partition.lead(led(isr=(BrokerId(2), BrokerId(3)), version=8), 0.0)
 
 
 def test_an_in_sync_set_beyond_the_replicas(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
     with goes_offline(caplog, partition, "is not among the replicas"):
-        partition.lead(led(isr=(1, 2, 9), version=8), 0.0)
+        partition.lead(led(isr=(BrokerId(1), BrokerId(2), BrokerId(9)), version=8), 0.0)
 
 
 def test_a_version_of_the_node_that_falls(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
     with goes_offline(caplog, partition, "the node's version falls from 7 to 6"):
-        partition.lead(led(isr=(1, 2, 3), version=6), 0.0)
+        partition.lead(led(isr=(BrokerId(1), BrokerId(2), BrokerId(3)), version=6), 0.0)
 
 
 def test_a_proposed_follower_that_is_not_waited_for(
@@ -209,13 +209,13 @@ def test_a_proposed_follower_that_is_not_waited_for(
     assert leadership is not None
     monkeypatch.setattr(Leadership, "_update_waiting_for", lambda self: None)
     with goes_offline(caplog, partition, "the high watermark does not wait for replica 3"):
-        partition.propose(leadership, (1, 2, 3))
+        partition.propose(leadership, (BrokerId(1), BrokerId(2), BrokerId(3)))
 
 
 def test_a_follower_beyond_the_leaders_end(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
     with goes_offline(caplog, partition, "beyond the leader's end 2"):
-        refused(lambda: fetch(partition, 2, 3))
+        refused(lambda: fetch(partition, BrokerId(2), Offset(3)))
 
 
 def test_a_leader_without_leadership(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,7 +238,9 @@ async def test_a_partition_that_is_in_one_table_only() -> None:
 
 def test_a_partition_that_is_fetched_and_forgotten() -> None:
     session = ReplicaSession()
-    session.set_position((TOPIC_ID, 0), FetchPosition(5, 0, -1, 0, 100))
+    session.set_position(
+        (TOPIC_ID, 0), FetchPosition(LeaderEpoch(5), Offset(0), LeaderEpoch(-1), Offset(0), 100)
+    )
     session._forgotten[(TOPIC_ID, 0)] = None
     with pytest.raises(InvariantViolation, match="fetched and forgotten"):
         session.next_request()
@@ -267,8 +269,8 @@ async def test_another_replica_leads_and_the_broker_serves_its_other_partitions(
 ) -> None:
     await cluster.create_topic([1, 2, 3])
     assert (await cluster.produce(1, b"a")).error_code == 0
-    await cluster.elect(2, (1, 2, 3))
-    await cluster.elect(1, (1, 2, 3))
+    await cluster.elect(2, (BrokerId(1), BrokerId(2), BrokerId(3)))
+    await cluster.elect(1, (BrokerId(1), BrokerId(2), BrokerId(3)))
     await cluster.until(lambda state: replica(cluster, 1).leader_epoch == 2)
     with violations() as told:
         plant(cluster, 1)
@@ -336,7 +338,7 @@ def violations() -> Iterator[list[str]]:
 
 def plant(cluster: Cluster, broker: int) -> None:
     """Moves the high watermark of a broker's replica beyond its log."""
-    replica(cluster, broker).high_watermark.value = 1_000
+    replica(cluster, broker).high_watermark.value = Offset(1_000)
 
 
 def replica(cluster: Cluster, broker: int) -> Partition:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.invariants import InvariantViolation
+from odradek.protocol.types import Offset
 from odradek.statemachine.machine import (
     Caller,
     Command,
@@ -32,37 +33,40 @@ class MemoryLog:
     def __init__(self, *records: LogRecord, commits_at_once: bool = True) -> None:
         self.waits_for_commit = asyncio.Event()
         self.records = list(records)
-        self.high_watermark = Watermark(len(records))
+        self.high_watermark = Watermark(Offset(len(records)))
         self.commits_at_once = commits_at_once
         self.is_leader = True
         self.has_room = True
         self.is_leased = True
 
     @property
-    def committed_offset(self) -> int:
+    def committed_offset(self) -> Offset:
         return self.high_watermark.value
 
     @property
-    def end_offset(self) -> int:
-        return len(self.records)
+    def end_offset(self) -> Offset:
+        return Offset(len(self.records))
 
     async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
-        yield [Written(record, offset) for offset, record in enumerate(self.records[:end_offset])]
+        yield [
+            Written(record, Offset(offset))
+            for offset, record in enumerate(self.records[:end_offset])
+        ]
 
     def append(
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
-    ) -> int:
+    ) -> Offset:
         if not self.is_leader:
             raise ConnectionError("no longer leader")
         if not self.has_room:
             raise NotWritten(BlockingIOError("too few replicas"))
-        offset = len(self.records)
+        offset = Offset(len(self.records))
         self.records += records
         if self.commits_at_once:
-            self.high_watermark.advance(len(self.records))
+            self.high_watermark.advance(Offset(len(self.records)))
         return offset
 
-    async def wait_until_committed(self, offset: int) -> None:
+    async def wait_until_committed(self, offset: Offset) -> None:
         self.waits_for_commit.set()
         await self.high_watermark.reached(offset)
 

@@ -7,6 +7,7 @@ import pytest
 
 from odradek.invariants import InvariantViolation
 from odradek.protocol.api_error import ApiError
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId
 from odradek.statemachine.log_lines import LogLines
 from odradek.statemachine.machine import (
     LogLine,
@@ -23,11 +24,11 @@ async def test_a_marker_that_comes_during_a_replay_counts_behind_it() -> None:
     log = MemoryLog(LogRecord(b"a", b"1"))
     machine = Counter()
     runner = runner_of(machine, log)
-    marker = Marker(ProducerIdentity(7, 0), committed=True)
-    runner.note(marker, 2)
+    marker = Marker(ProducerIdentity(ProducerId(7), ProducerEpoch(0)), committed=True)
+    runner.note(marker, Offset(2))
     assert machine.markers == []
     await runner.load()
-    runner.note(marker, 3)
+    runner.note(marker, Offset(3))
     assert machine.markers == [({"a": 1}, marker)] * 2
 
 
@@ -46,10 +47,10 @@ async def test_the_next_decision_sees_what_is_not_committed_but_nobody_is_told_b
     await asyncio.sleep(0)
     assert machine.counts == {"a": 2}
     assert not any(task.done() for task in (first, second, reader))
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert await first == 1
     assert not any(task.done() for task in (second, reader))
-    log.high_watermark.advance(2)
+    log.high_watermark.advance(Offset(2))
     assert (await second, await reader) == (2, 2)
 
 
@@ -59,9 +60,9 @@ async def test_a_runner_says_of_one_subject_whether_all_about_it_is_committed() 
     for name in ("a", "b"):
         runner.begin(Count("add only", name))
     assert [runner.is_committed(name) for name in ("a", "b", "c")] == [False, False, True]
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert [runner.is_committed(name) for name in ("a", "b", "c")] == [True, False, True]
-    log.high_watermark.advance(2)
+    log.high_watermark.advance(Offset(2))
     assert runner.is_committed("b")
 
 
@@ -76,7 +77,7 @@ async def test_what_was_begun_is_answered_when_committed_or_told_that_leadership
     runner, _ = await loaded(log)
     first, second = runner.begin(Count("add", "a")), runner.begin(Count("add", "a"))
     assert not first.done()
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert await first == 1
     runner.end(ConnectionError("no longer leader"))
     with pytest.raises(ConnectionError):
@@ -130,7 +131,7 @@ async def test_a_deadline_reaches_the_machine_and_an_ended_runner_has_none() -> 
     log = MemoryLog()
     runner, machine = await loaded(log)
     await runner.ask(Count("alarm", "x"))
-    await log.high_watermark.reached(1)
+    await log.high_watermark.reached(Offset(1))
     assert machine.expired == ["x"]
     await runner.ask(Count("alarm", "y"))
     runner.end(ConnectionError("stopped"))
@@ -157,17 +158,19 @@ async def test_what_a_marker_changed_is_told_when_the_marker_is_committed() -> N
     log = MemoryLog(LogRecord(b"a", b"1"), commits_at_once=False)
     runner, _ = await loaded(log)
     log.records.append(LogRecord(b"marker", b"0"))
-    runner.note(Marker(ProducerIdentity(7, 0), committed=True), 2)
+    runner.note(
+        Marker(ProducerIdentity(ProducerId(7), ProducerEpoch(0)), committed=True), Offset(2)
+    )
     reader = asyncio.ensure_future(runner.ask(Count("read", "a")))
     await asyncio.sleep(0)
     assert not reader.done()
-    log.high_watermark.advance(2)
+    log.high_watermark.advance(Offset(2))
     assert await reader == 1
 
 
 async def test_nobody_is_served_before_the_end_of_the_log_is_committed() -> None:
     log = MemoryLog(LogRecord(b"a", b"1"), LogRecord(b"a", b"2"), commits_at_once=False)
-    log.high_watermark = Watermark(1)
+    log.high_watermark = Watermark(Offset(1))
     machine = Counter()
     runner = runner_of(machine, log)
     loading = asyncio.ensure_future(runner.load())
@@ -176,19 +179,19 @@ async def test_nobody_is_served_before_the_end_of_the_log_is_committed() -> None
     assert not runner.is_loaded
     with pytest.raises(RunnerEnded):
         await runner.ask(Count("read", "a"))
-    log.high_watermark.advance(2)
+    log.high_watermark.advance(Offset(2))
     await loading
     assert await runner.ask(Count("read", "a")) == 2
 
 
 async def test_a_runner_that_ended_while_it_loaded_never_serves() -> None:
     log = MemoryLog(LogRecord(b"a", b"1"), commits_at_once=False)
-    log.high_watermark = Watermark(0)
+    log.high_watermark = Watermark(Offset(0))
     runner = runner_of(Counter(), log)
     loading = asyncio.ensure_future(runner.load())
     await asyncio.sleep(0)
     runner.end(ConnectionError("another broker leads"))
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     with pytest.raises(ConnectionError):
         await loading
     assert runner.ended.is_set()
@@ -274,7 +277,7 @@ async def test_effects_and_log_lines_follow_the_append_and_not_the_decision(
     assert machine.performed == ["a"]
     assert caplog.messages == ["counted a"]
     assert not reply.done()
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert await reply == 1
 
 
@@ -310,7 +313,7 @@ async def test_a_violation_of_the_log_ends_the_runner_too() -> None:
 async def test_a_machine_never_applies_more_than_the_log_holds() -> None:
     log = MemoryLog()
     runner, _ = await loaded(log)
-    log.append = lambda *_: 7  # type: ignore[method-assign]
+    log.append = lambda *_: Offset(7)  # type: ignore[method-assign]
     with pytest.raises(ApiError, match="out of service"):
         await runner.ask(Count("add", "a"))
     assert isinstance(runner.failure, InvariantViolation)

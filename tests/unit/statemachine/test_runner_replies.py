@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.protocol.types import Offset
 from odradek.statemachine.pending_replies import CommitTimeout
 from simulation.run import run
 from simulation.world import Simulation
@@ -18,10 +19,10 @@ async def test_a_reply_waits_only_for_what_it_rests_on() -> None:
     reads = [runner.begin(Count("read only", name)) for name in ("a", "b")]
     everything = runner.begin(Count("read", "c"))
     assert not any(future.done() for future in (*begun, *reads, everything))
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert (await begun[0], await reads[0]) == (1, 1)
     assert not any(future.done() for future in (begun[1], reads[1], everything))
-    log.high_watermark.advance(2)
+    log.high_watermark.advance(Offset(2))
     assert (await begun[1], await reads[1], await everything) == (1, 1, 0)
 
 
@@ -34,10 +35,10 @@ async def test_a_reply_that_comes_later_may_leave_earlier() -> None:
     await asyncio.sleep(0)
     read = runner.begin(Count("read only", "a"))
     await asyncio.sleep(0)
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert await read == 1
     assert not second.done()
-    log.high_watermark.advance(2)
+    log.high_watermark.advance(Offset(2))
     assert await second == 1
 
 
@@ -48,7 +49,7 @@ async def test_records_about_nothing_in_particular_hold_everybody_up() -> None:
     read = runner.begin(Count("read only", "c"))
     await asyncio.sleep(0)
     assert not read.done()
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert (await write, await read) == (1, 0)
 
 
@@ -65,7 +66,7 @@ async def test_a_reply_is_given_up_when_its_replicas_are_too_slow() -> None:
     later = runner.begin(Count("read only", "a"))
     await asyncio.sleep(0)
     assert not later.done()
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert await later == 1
 
 
@@ -79,7 +80,7 @@ def test_a_reply_of_the_same_offset_outlives_one_whose_time_is_up() -> None:
         with pytest.raises(TimeoutError):
             await early
         assert not late.done()  # Nothing is committed, and its own time is not up.
-        log.high_watermark.advance(1)
+        log.high_watermark.advance(Offset(1))
         assert await late == 1
 
     run(main, seed=1)
@@ -90,7 +91,7 @@ async def test_a_runner_whose_log_has_no_lease_answers_nobody() -> None:
     runner, _ = await loaded(log)
     write = runner.begin(Count("add", "a"))
     log.is_leased = False
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     for refused in (write, runner.begin(Count("read", "a"))):
         with pytest.raises(InterruptedError):
             await refused
@@ -125,5 +126,5 @@ async def test_whoever_waits_is_sent_away_without_a_lease_and_the_next_one_is_an
     read = runner.begin(Count("read", "a"))
     await asyncio.sleep(0)
     assert not read.done()
-    log.high_watermark.advance(1)
+    log.high_watermark.advance(Offset(1))
     assert await read == 1

@@ -8,7 +8,7 @@ from typing import TypeVar
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import BatchBuilder, BatchHeader, decode_records, split_batches
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.storage import AppendResult, Log, LogDirectory, LogManager, create_log
 from odradek.storage.staging import room_for
 from odradek.storage.validation import CannotAppendAtOnce
@@ -80,7 +80,7 @@ def make_log(
 def make_manager(world: World, *roots: str, **properties: str) -> LogManager:
     named = {name.replace("_", "."): value for name, value in properties.items()}
     settings = BrokerSettings.from_properties({"log.dirs": ",".join(roots or ("/data",)), **named})
-    return LogManager(settings, world, cluster_id="cluster", node_id=1)
+    return LogManager(settings, world, cluster_id="cluster", node_id=BrokerId(1))
 
 
 def make_batch(
@@ -106,11 +106,11 @@ def make_batch(
 async def append_when_ready(log: Log, batch: bytes) -> AppendResult:
     """As the produce handler does it: in pieces if the batch is large."""
     try:
-        return log.append(batch, leader_epoch=0)
+        return log.append(batch, leader_epoch=LeaderEpoch(0))
     except CannotAppendAtOnce:
         validated = await log.validate_in_steps(batch)
     async with room_for(log, validated.records):
-        return log.append(batch, leader_epoch=0, validated=validated)
+        return log.append(batch, leader_epoch=LeaderEpoch(0), validated=validated)
 
 
 def numbered(first: int, count: int = 1, padding: int = 0) -> list[bytes]:
@@ -124,7 +124,7 @@ def run_deletions(directory: LogDirectory, now_s: float) -> None:
                 delete()
 
 
-def read_slice(log: Log, offset: int, max_bytes: int = 1 << 20, **limits: int) -> bytes:
+def read_slice(log: Log, offset: Offset, max_bytes: int = 1 << 20, **limits: Offset) -> bytes:
     found = log.read(offset, max_bytes, end_offset=limits.get("end_offset"))
     if found is None:
         return b""
@@ -134,7 +134,7 @@ def read_slice(log: Log, offset: int, max_bytes: int = 1 << 20, **limits: int) -
         found.release()
 
 
-def headers_at(log: Log, offset: int, max_bytes: int = 1 << 20) -> list[BatchHeader]:
+def headers_at(log: Log, offset: Offset, max_bytes: int = 1 << 20) -> list[BatchHeader]:
     return [header for _, header in split_batches(read_slice(log, offset, max_bytes))]
 
 

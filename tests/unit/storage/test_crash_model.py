@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from odradek.protocol.records import decode_records
-from odradek.protocol.types import NO_TOPIC_ID, TopicId
+from odradek.protocol.types import NO_TOPIC_ID, LeaderEpoch, Offset, ProducerId, TopicId
 from odradek.storage import Log, LogManager
 from odradek.storage.housekeeping import Housekeeping
 from odradek.world import Randomness
@@ -133,30 +133,32 @@ class CrashMachine(RuleBasedStateMachine):
         self.serial += count
         return Batch(offset, epoch, values, *producer)
 
-    def next_sequence(self, producer_id: int) -> int:
+    def next_sequence(self, producer_id: ProducerId) -> int:
         known = self.log.producers.entries.get(producer_id)
         return -1 if producer_id < 0 else 0 if known is None else known.last_sequence + 1
 
     producers = st.integers(-1, PRODUCERS - 1)
 
     @rule(count=st.integers(1, 3), producer_id=producers)
-    def append(self, count: int, producer_id: int) -> None:
+    def append(self, count: int, producer_id: ProducerId) -> None:
         self.epoch = max(self.epoch, self.log.leader_epochs.latest)
         producer = producer_id, self.next_sequence(producer_id)
         batch = self.next_batch(self.end, count, self.epoch, producer)
 
         async def work() -> None:
-            self.log.append(batch.encoded(by_producer=True), leader_epoch=batch.epoch)
+            self.log.append(batch.encoded(by_producer=True), leader_epoch=LeaderEpoch(batch.epoch))
 
         self.do(work, [*self.batches, batch])
 
     @rule()
     def lead_in_a_new_epoch(self) -> None:
         self.epoch = max(self.epoch, self.log.leader_epochs.latest) + 1
-        self.log.leader_epochs.assign(self.epoch, self.log.log_end_offset)
+        self.log.leader_epochs.assign(LeaderEpoch(self.epoch), self.log.log_end_offset)
 
     @rule(data=st.data(), count=st.integers(1, 4), producer_id=producers)
-    def copy_another_replica(self, data: st.DataObject, count: int, producer_id: int) -> None:
+    def copy_another_replica(
+        self, data: st.DataObject, count: int, producer_id: ProducerId
+    ) -> None:
         """Follows a leader whose log parts from this one somewhere."""
         if data.draw(st.booleans()) and not self.truncate(data.draw(st.integers(0, 40))):
             return
@@ -172,7 +174,7 @@ class CrashMachine(RuleBasedStateMachine):
 
         async def work() -> None:
             records = b"".join(batch.encoded() for batch in run)
-            self.log.append(records, leader_epoch=self.epoch, as_follower=True)
+            self.log.append(records, leader_epoch=LeaderEpoch(self.epoch), as_follower=True)
 
         self.do(work, [*self.batches, *run])
 
@@ -181,7 +183,7 @@ class CrashMachine(RuleBasedStateMachine):
         kept = [batch for batch in self.batches if batch.next_offset <= offset]
 
         async def work() -> None:
-            self.log.truncate_to(offset)
+            self.log.truncate_to(Offset(offset))
 
         end = self.end
         if not self.do(work, kept):
@@ -198,7 +200,7 @@ class CrashMachine(RuleBasedStateMachine):
     @rule(offset=st.integers(0, 12))
     def start_over(self, offset: int) -> None:
         async def work() -> None:
-            self.log.truncate_fully_and_start_at(offset)
+            self.log.truncate_fully_and_start_at(Offset(offset))
 
         # In between there is no file that tells where the log was.
         self.start, self.kept_start, self.durable_start = max(self.start, offset), 0, 0
@@ -222,14 +224,14 @@ class CrashMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def replicate(self, data: st.DataObject) -> None:
         self.high_watermark = data.draw(st.integers(self.high_watermark, self.end))
-        self.log.high_watermark = self.high_watermark
+        self.log.high_watermark = Offset(self.high_watermark)
 
     @rule(data=st.data(), is_kept=st.booleans())
     def delete_records(self, data: st.DataObject, *, is_kept: bool) -> None:
         """As in the broker, never behind the high watermark."""
         offset = data.draw(st.integers(self.start, max(self.high_watermark, self.start)))
         self.was_shortened |= offset > self.start
-        self.log.advance_log_start(offset)
+        self.log.advance_log_start(Offset(offset))
         run_deletions(self.log.directory, float("inf"))
         self.start = offset
         self.highest_start = max(self.highest_start, offset)
@@ -425,7 +427,7 @@ class CrashMachine(RuleBasedStateMachine):
         check_row(found)
         for batch in found:
             for offset in range(max(batch.base_offset, start), batch.next_offset):
-                assert log.leader_epochs.epoch_for(offset) == batch.epoch
+                assert log.leader_epochs.epoch_for(Offset(offset)) == batch.epoch
         self.check_producers(found)
 
     def check_producers(self, found: list[Batch]) -> None:
@@ -433,7 +435,10 @@ class CrashMachine(RuleBasedStateMachine):
         for producer_id in range(PRODUCERS):
             last = next((one for one in found[::-1] if one.producer_id == producer_id), None)
             if last is not None:
-                assert entries[producer_id].last_sequence == last.sequence + len(last.values) - 1
+                assert (
+                    entries[ProducerId(producer_id)].last_sequence
+                    == last.sequence + len(last.values) - 1
+                )
             elif not self.was_shortened:
                 assert producer_id not in entries
 

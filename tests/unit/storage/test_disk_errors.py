@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from odradek.protocol.records import ControlType
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
 from odradek.storage import LogManager, StorageError
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import LogDirectoryFailed, LogDirectoryFull, ResourceShortage
@@ -70,14 +70,14 @@ class Place:
     async def check_after(self, error: int, end_offset: int) -> None:
         """Whoever is not offline goes on at once, or when there is room."""
         self.disk.heal()
-        self.other.append(make_batch(), leader_epoch=0)
+        self.other.append(make_batch(), leader_epoch=LeaderEpoch(0))
         assert self.other.log_end_offset == 2
         if error in BROKEN:
             assert not self.log.is_usable
             return
         await self.housekeeping.make_room()
         assert self.log.log_end_offset == end_offset
-        self.log.append(make_batch(), leader_epoch=0)
+        self.log.append(make_batch(), leader_epoch=LeaderEpoch(0))
         assert [offset for offset, _ in read_all(self.log)] == list(range(end_offset + 1))
 
 
@@ -87,7 +87,7 @@ async def place() -> Place:
     await manager.load()
     found = Place(manager, world)
     for log in (found.log, found.other):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     return found
 
 
@@ -104,7 +104,7 @@ async def test_an_append_that_fails_leaves_the_log_as_it_was(error: int) -> None
     found = await place()
     found.fail("write", error)
     with pytest.raises(expected(error)):
-        found.log.append(make_batch(), leader_epoch=0)
+        found.log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     await found.check_after(error, 1)
 
 
@@ -136,14 +136,14 @@ async def test_a_read_that_fails_can_be_tried_again(error: int) -> None:
     found = await place()
     log = found.log
     for _ in range(5):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
         log.roll()
     await log.flush()
     log.segments[0].file.close()
     # With no descriptor left, idle files are closed, and the file is opened once more.
     found.fail("open", error, times=2)
     with pytest.raises(expected(error)):
-        log.read(0, 1000)
+        log.read(Offset(0), 1000)
     await found.check_after(error, 6)
 
 
@@ -167,7 +167,7 @@ async def test_retention_that_cannot_read_ends_nothing_but_itself(error: int) ->
     """It reads the time index of a closed segment to learn how old its records are."""
     found = await place()
     log = found.log
-    log.high_watermark = found.other.high_watermark = 1
+    log.high_watermark = found.other.high_watermark = Offset(1)
     log.roll()
     log.segments[0].indexes.drop_indexes()
     log.segments[0].max_timestamp = -1
@@ -176,7 +176,7 @@ async def test_retention_that_cannot_read_ends_nothing_but_itself(error: int) ->
     await found.check_after(error, 1)
     if error not in BROKEN:
         clock_of(found.world).advance(30 * 86_400_000)
-        log.high_watermark = 2
+        log.high_watermark = Offset(2)
         await found.housekeeping.apply_retention()
         assert log.log_start_offset == 2
 
@@ -185,8 +185,8 @@ async def test_retention_that_cannot_read_ends_nothing_but_itself(error: int) ->
 @pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
 async def test_a_checkpoint_that_fails_is_written_later(error: int, name: str) -> None:
     found = await place()
-    found.log.high_watermark = 1
-    found.log.advance_log_start(1)
+    found.log.high_watermark = Offset(1)
+    found.log.advance_log_start(Offset(1))
     path = f"{found.log.directory.path}/{name}-offset-checkpoint"
     found.disk.fail_next("open", error, under=f"{path}.next")
     await found.housekeeping.write_checkpoints()
@@ -212,7 +212,7 @@ async def test_a_log_that_cannot_be_made_can_be_made_later(error: int) -> None:
         found.manager.create(where, TOPIC_ID, topic())
     found.disk.heal()
     log = found.manager.create(where, TOPIC_ID, topic())
-    log.append(make_batch(), leader_epoch=0)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     assert (log.directory is found.other.directory) is (error not in SHORTAGES)
 
 
@@ -229,15 +229,15 @@ async def test_a_failed_sync_takes_the_directory_offline_whatever_the_reason(err
 async def test_a_truncation_is_refused_before_it_changes_anything(error: int) -> None:
     found = await place()
     for _ in range(3):
-        found.log.append(make_batch(), leader_epoch=0)
+        found.log.append(make_batch(), leader_epoch=LeaderEpoch(0))
         found.log.roll()
     for times in (1, 2):
         found.fail("open", error, times=times)
         with pytest.raises(ResourceShortage):
-            found.log.truncate_to(1)
+            found.log.truncate_to(Offset(1))
         found.disk.heal()
         assert found.log.log_end_offset == 4
-    found.log.truncate_to(1)
+    found.log.truncate_to(Offset(1))
     await found.check_after(error, 1)
 
 
@@ -278,7 +278,7 @@ async def test_a_log_that_cannot_be_closed_is_recovered_though_others_close_afte
     await manager.load()
     logs = [manager.create(name, TOPIC_ID, topic()) for name in (PARTITION, OTHER)]
     for log in logs:
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     has_failed = asyncio.Event()
 
     async def close_later() -> bool:

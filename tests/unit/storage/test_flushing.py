@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage import LogClosed, LogDirectoryFailed
 from odradek.storage.housekeeping import Housekeeping
 from odradek.world import MemoryDisk
@@ -56,25 +57,25 @@ async def test_one_sync_serves_everyone_who_waits() -> None:
     log = make_log(make_world(disk))
     waiting = []
     for _ in range(50):
-        end = log.append(make_batch(), leader_epoch=0).last_offset + 1
+        end = log.append(make_batch(), leader_epoch=LeaderEpoch(0)).last_offset + 1
         waiting.append(asyncio.create_task(log.flush_to(end)))
     await asyncio.gather(*waiting)
     assert log.flushed.value == 50
     assert disk.syncs[LOG] == 1
-    await log.flush_to(50)
+    await log.flush_to(Offset(50))
     assert disk.syncs[LOG] == 1
 
 
 async def test_what_comes_during_a_sync_is_taken_by_the_next() -> None:
     disk = CountingDisk()
     log = make_log(make_world(disk))
-    log.append(make_batch(), leader_epoch=0)
-    first = asyncio.create_task(log.flush_to(1))
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    first = asyncio.create_task(log.flush_to(Offset(1)))
     for _ in range(2):
         await asyncio.sleep(0)  # Now the first sync is under way.
     late = []
     for _ in range(10):
-        end = log.append(make_batch(), leader_epoch=0).last_offset + 1
+        end = log.append(make_batch(), leader_epoch=LeaderEpoch(0)).last_offset + 1
         late.append(asyncio.create_task(log.flush_to(end)))
     await asyncio.gather(first, *late)
     assert log.flushed.value == 11
@@ -85,12 +86,12 @@ async def test_flush_messages_starts_syncs_by_itself() -> None:
     log = make_log(settings=topic(flush_messages=3))
     assert not log.flushes_before_acknowledging
     for _ in range(2):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     for _ in range(5):
         await asyncio.sleep(0)
     assert log.flushed.value == 0
-    log.append(make_batch(), leader_epoch=0)
-    await log.flushed.reached(3)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    await log.flushed.reached(Offset(3))
     assert make_log(settings=topic(flush_messages=1)).flushes_before_acknowledging
 
 
@@ -99,7 +100,7 @@ async def test_flush_ms_and_nothing_sooner() -> None:
     manager = make_manager(world)
     await manager.load()
     log = manager.create(PARTITION, TOPIC_ID, topic(flush_ms=100))
-    log.append(make_batch(), leader_epoch=0)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     housekeeping = Housekeeping(manager, world)
     for age_ms in (0, 99):
         clock_of(world).advance(age_ms)
@@ -108,15 +109,15 @@ async def test_flush_ms_and_nothing_sooner() -> None:
         assert log.flushed.value == 0
     clock_of(world).advance(2)
     housekeeping.flush_by_age()
-    await log.flushed.reached(1)
+    await log.flushed.reached(Offset(1))
 
 
 async def test_a_closed_segment_is_synced_without_being_asked() -> None:
     disk = CountingDisk()
     log = make_log(make_world(disk), topic(segment_bytes=200))
     for _ in range(3):
-        log.append(make_batch([bytes(100)]), leader_epoch=0)
-    await log.flushed.reached(2)
+        log.append(make_batch([bytes(100)]), leader_epoch=LeaderEpoch(0))
+    await log.flushed.reached(Offset(2))
     assert log.flushed.value == 2
     assert disk.syncs["/data/orders-0/00000000000000000000.index"] == 1
     assert disk.syncs["/data/orders-0/00000000000000000001.snapshot"] == 1
@@ -126,16 +127,16 @@ async def test_a_closed_segment_is_synced_without_being_asked() -> None:
 async def test_truncation_fails_those_who_wait_for_what_is_gone() -> None:
     log = make_log()
     for _ in range(4):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     await log.flush()
-    log.append(make_batch(), leader_epoch=0)
-    waiting = asyncio.create_task(log.flush_to(5))
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    waiting = asyncio.create_task(log.flush_to(Offset(5)))
     await asyncio.sleep(0)
-    log.truncate_to(2)
+    log.truncate_to(Offset(2))
     with pytest.raises(LogClosed):
         await waiting
     assert (log.flushed.value, log.log_end_offset) == (2, 2)
-    log.append(make_batch(), leader_epoch=1)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(1))
     await log.flush()
     assert log.flushed.value == 3
 
@@ -151,22 +152,25 @@ async def test_the_first_failed_sync_takes_the_directory_offline(operation: str)
     broken, sound = logs[0], logs[1]
     assert broken.directory is not sound.directory
     for log in logs:
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     disk.fail_next(operation, under=broken.directory.path)
     with pytest.raises(LogDirectoryFailed):
-        await broken.flush_to(1)
-    await sound.flush_to(1)
+        await broken.flush_to(Offset(1))
+    await sound.flush_to(Offset(1))
     assert manager.offline_directories == [broken.directory]
     workers = world.workers
     assert isinstance(workers, InlineWorkers)
     calls = workers.calls
-    for call in (lambda: broken.append(make_batch(), leader_epoch=0), lambda: broken.read(0, 1)):
+    for call in (
+        lambda: broken.append(make_batch(), leader_epoch=LeaderEpoch(0)),
+        lambda: broken.read(Offset(0), 1),
+    ):
         with pytest.raises(LogDirectoryFailed):
             call()
     with pytest.raises(LogDirectoryFailed):
-        await logs[2].flush_to(1)
+        await logs[2].flush_to(Offset(1))
     assert workers.calls == calls
-    assert sound.append(make_batch(), leader_epoch=0).base_offset == 1
+    assert sound.append(make_batch(), leader_epoch=LeaderEpoch(0)).base_offset == 1
     created = manager.create(PARTITION._replace(partition=9), TOPIC_ID, settings)
     assert created.directory is sound.directory
     await manager.close()
@@ -179,12 +183,12 @@ async def test_the_first_failed_sync_takes_the_directory_offline(operation: str)
 async def test_the_first_failed_write_takes_the_directory_offline(error: int) -> None:
     disk = SimulatedDisk(Random(1))
     log = make_log(make_world(disk))
-    log.append(make_batch(), leader_epoch=0)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     disk.fail_next("write", error)
     with pytest.raises(LogDirectoryFailed):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     with pytest.raises(LogDirectoryFailed):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
 
 
 async def test_too_many_open_files_is_no_fault_of_the_disk() -> None:
@@ -192,6 +196,6 @@ async def test_too_many_open_files_is_no_fault_of_the_disk() -> None:
     log = make_log(make_world(disk))
     disk.fail_next("open", errno.EMFILE)
     with pytest.raises(Exception, match="too many open files"):
-        log.append(make_batch(), leader_epoch=0)
-    log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     assert read_all(log) == [(0, b"value")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odradek.config import BrokerSettings
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from odradek.storage import LogManager
 from odradek.world import World
 from tests.log_verification import verify_log
@@ -24,7 +24,7 @@ def make_manager(directory: str) -> LogManager:
     settings = BrokerSettings.from_properties(
         {"log.dirs": directory, "log.segment.bytes": "20000", "log.index.interval.bytes": "500"}
     )
-    return LogManager(settings, World(), cluster_id="cluster", node_id=1)
+    return LogManager(settings, World(), cluster_id="cluster", node_id=BrokerId(1))
 
 
 async def append_until_killed(directory: str) -> None:
@@ -38,7 +38,7 @@ async def append_until_killed(directory: str) -> None:
     while True:
         for number, log in enumerate(logs):
             end = log.log_end_offset
-            log.append(make_batch(numbered(end, 3)), leader_epoch=0)
+            log.append(make_batch(numbered(end, 3)), leader_epoch=LeaderEpoch(0))
             os.write(1, b"%d %d\n" % (number, log.log_end_offset))
         await asyncio.sleep(0)
 

@@ -7,6 +7,7 @@ import pytest
 from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import read_header
+from odradek.protocol.types import LeaderEpoch
 from odradek.storage.errors import AppendRejected
 from odradek.storage.validation import MAX_LOCKED_DECOMPRESSED_BYTES, CannotAppendAtOnce
 from tests.unit.storage.storage_world import make_batch, make_log, topic
@@ -25,9 +26,9 @@ async def test_a_batch_that_opens_to_more_than_sixteen_megabytes_is_taken(
     log = make_log(settings=topic(**settings))
     batch = make_batch([bytes(20 << 20)], codec=Codec.ZSTD)
     with pytest.raises(CannotAppendAtOnce):
-        log.append(batch, leader_epoch=0)
+        log.append(batch, leader_epoch=LeaderEpoch(0))
     validated = await log.validate_in_steps(batch)
-    assert log.append(batch, leader_epoch=0, validated=validated).base_offset == 0
+    assert log.append(batch, leader_epoch=LeaderEpoch(0), validated=validated).base_offset == 0
     wanted = Codec.GZIP if "compression_type" in settings else Codec.ZSTD
     assert read_header(validated.records).codec == wanted
 
@@ -57,5 +58,5 @@ async def test_one_very_large_batch_is_open_at_a_time_and_others_do_not_wait_for
 async def test_a_batch_of_more_than_a_hundred_thousand_records_is_taken() -> None:
     log = make_log(settings=topic(cleanup_policy=["compact"]))
     batch = make_batch([b""] * 100_001, codec=Codec.ZSTD)
-    log.append(batch, leader_epoch=0, validated=await log.validate_in_steps(batch))
+    log.append(batch, leader_epoch=LeaderEpoch(0), validated=await log.validate_in_steps(batch))
     assert log.log_end_offset == 100_001

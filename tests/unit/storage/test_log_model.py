@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from odradek.protocol.records import split_batches
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId
 from odradek.storage import LogManager, OffsetOutOfRange
 from odradek.storage.log import Log
 from odradek.world import Disk, MemoryDisk, OsDisk
@@ -86,7 +87,9 @@ class LogMachine(RuleBasedStateMachine):
     def append(self, values: list[bytes], age: int) -> None:
         async def work() -> None:
             batch = make_batch(values, timestamp_ms=NOW_MS - age)
-            assert self.log.append(batch, leader_epoch=self.epoch).base_offset == self.end
+            assert (
+                self.log.append(batch, leader_epoch=LeaderEpoch(self.epoch)).base_offset == self.end
+            )
 
         self.run(work())
         self.batches.append((self.end, values))
@@ -96,7 +99,7 @@ class LogMachine(RuleBasedStateMachine):
     def append_idempotently(self, values: list[bytes]) -> None:
         async def work() -> None:
             batch = make_batch(values, producer=(5, 0, self.sequence))
-            result = self.log.append(batch, leader_epoch=self.epoch)
+            result = self.log.append(batch, leader_epoch=LeaderEpoch(self.epoch))
             assert (result.base_offset, result.duplicate) == (self.end, False)
 
         self.run(work())
@@ -111,7 +114,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.last_sent is not None
         offset, values = self.last_sent
         batch = make_batch(values, producer=(5, 0, self.sequence - len(values)))
-        result = self.log.append(batch, leader_epoch=self.epoch)
+        result = self.log.append(batch, leader_epoch=LeaderEpoch(self.epoch))
         assert (result.base_offset, result.duplicate) == (offset, True)
 
     @rule(values=st.lists(values, min_size=1, max_size=5))
@@ -123,7 +126,7 @@ class LogMachine(RuleBasedStateMachine):
             end += len(part)
 
         async def work() -> None:
-            self.log.append(run, leader_epoch=self.epoch, as_follower=True)
+            self.log.append(run, leader_epoch=LeaderEpoch(self.epoch), as_follower=True)
 
         self.run(work())
         self.end = end
@@ -147,7 +150,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start, self.end))
-        self.log.truncate_to(offset)
+        self.log.truncate_to(Offset(offset))
         while self.batches and sum((self.batches[-1][0], len(self.batches[-1][1]))) > offset:
             self.batches.pop()
         if offset < self.end:
@@ -159,7 +162,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
         self.start = data.draw(st.integers(self.start, self.end))
-        self.log.advance_log_start(self.start)
+        self.log.advance_log_start(Offset(self.start))
         run_deletions(self.log.directory, self.world.clock.monotonic_s())
 
     @rule()
@@ -184,7 +187,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def forget_producer(self) -> None:
         self.last_sent = None
-        entry = self.log.producers.entries.get(5)
+        entry = self.log.producers.entries.get(ProducerId(5))
         self.sequence = (entry.last_sequence + 1) if entry is not None else 0
 
     # What must hold
@@ -207,7 +210,9 @@ class LogMachine(RuleBasedStateMachine):
         offset = data.draw(st.integers(self.start, self.end))
         end_offset = data.draw(st.integers(self.start, self.end))
         max_bytes = data.draw(st.sampled_from([1, 100, 500, 5000]))
-        found = split_batches(read_slice(self.log, offset, max_bytes, end_offset=end_offset))
+        found = split_batches(
+            read_slice(self.log, Offset(offset), max_bytes, end_offset=Offset(end_offset))
+        )
         within = [
             base
             for base, values in self.batches
@@ -224,7 +229,7 @@ class LogMachine(RuleBasedStateMachine):
         assert len(bases) == 1 or sum(header.size_bytes for _, header in found) <= max_bytes
 
     @rule(offset=st.integers(-5, 500))
-    def read_out_of_range(self, offset: int) -> None:
+    def read_out_of_range(self, offset: Offset) -> None:
         if not self.start <= offset <= self.end:
             try:
                 self.log.read(offset, 10)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.storage import LogClosed, LogManager, StorageError
 from odradek.storage.descriptors import Descriptors, SegmentFile
 from odradek.storage.housekeeping import Housekeeping
@@ -87,14 +87,14 @@ async def test_a_deleted_log_is_gone_and_its_files_follow() -> None:
     world = make_world()
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(file_delete_delay_ms=1000))
-    log.append(make_batch(), leader_epoch=0)
-    reading = log.read(0, 1000)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    reading = log.read(Offset(0), 1000)
     assert reading is not None
     manager.delete(PARTITION)
     manager.delete(PARTITION)
     assert manager.get(PARTITION) is None
     with pytest.raises(LogClosed):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     again = manager.create(PARTITION, TopicId(b"x" * 16), topic())
     assert read_all(again) == []
     names = [name for name in world.disk.list_directory("/data") if name.endswith("-delete")]
@@ -136,7 +136,7 @@ async def test_new_settings_hold_from_the_next_append() -> None:
     manager.configure("unknown", topic())
     for log in logs:
         for _ in range(3):
-            log.append(make_batch([bytes(100)]), leader_epoch=0)
+            log.append(make_batch([bytes(100)]), leader_epoch=LeaderEpoch(0))
         assert len(log.segments) == 3
 
 
@@ -180,8 +180,8 @@ async def test_high_watermarks_and_the_broker_epoch_are_kept() -> None:
     manager.broker_epoch = 12
     log = manager.create(PARTITION, TOPIC_ID, topic())
     for _ in range(5):
-        log.append(make_batch(), leader_epoch=0)
-    log.high_watermark = 3
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    log.high_watermark = Offset(3)
     await manager.close()
     assert world.disk.read("/data/replication-offset-checkpoint") == b"0\n1\norders 0 3\n"
     manager = await started(world)
@@ -194,8 +194,8 @@ async def test_housekeeping_applies_retention_and_forgets_producers() -> None:
     manager = await started(world, producer_id_expiration_ms="1000")
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_ms=1000))
     for sequence in range(3):
-        log.append(make_batch([bytes(100)], producer=(1, 0, sequence)), leader_epoch=0)
-    log.high_watermark = 2
+        log.append(make_batch([bytes(100)], producer=(1, 0, sequence)), leader_epoch=LeaderEpoch(0))
+    log.high_watermark = Offset(2)
     clock_of(world).advance(2000)
     housekeeping = Housekeeping(manager, world)
     await housekeeping.apply_retention()
@@ -209,7 +209,7 @@ async def test_index_entries_reach_their_file_within_a_round() -> None:
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(index_interval_bytes=0))
     for _ in range(5):
-        log.append(make_batch(), leader_epoch=0)
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     await Housekeeping(manager, world).write_indexes()
     assert world.disk.size(f"{log.path}/00000000000000000000.index") == 4 * 8
 
@@ -222,8 +222,8 @@ def test_housekeeping_runs_by_itself() -> None:
         log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_ms=60_000))
         for _ in range(3):
             batch = make_batch([bytes(100)], timestamp_ms=world.clock.now_ms())
-            log.append(batch, leader_epoch=0)
-        log.high_watermark = 3
+            log.append(batch, leader_epoch=LeaderEpoch(0))
+        log.high_watermark = Offset(3)
         running = asyncio.create_task(manager.run())
         await asyncio.sleep(61)
         checkpoint = world.disk.read("/data/recovery-point-offset-checkpoint")

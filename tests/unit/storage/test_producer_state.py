@@ -13,6 +13,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     read_header,
 )
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from odradek.storage import AppendRejected, AppendResult
 from odradek.storage.log import Log
 from odradek.storage.producer_entry import MAX_SEQUENCE, ProducerEntry, RememberedBatch
@@ -22,7 +23,7 @@ from tests.unit.storage.storage_world import NOW_MS, make_batch, make_log
 
 def send(log: Log, sequence: int, count: int = 1, *, epoch: int = 0) -> AppendResult:
     batch = make_batch([b"x"] * count, producer=(7, epoch, sequence))
-    return log.append(batch, leader_epoch=0)
+    return log.append(batch, leader_epoch=LeaderEpoch(0))
 
 
 def refused(log: Log, sequence: int, *, epoch: int = 0) -> ErrorCode:
@@ -85,9 +86,9 @@ def test_followers_learn_what_the_leader_decided() -> None:
     leader, follower = make_log(), make_log()
     for sequence in range(5):
         send(leader, sequence)
-    copied = leader.read(0, 1 << 20)
+    copied = leader.read(Offset(0), 1 << 20)
     assert copied is not None
-    follower.append(copied.read(0, len(copied)), leader_epoch=0, as_follower=True)
+    follower.append(copied.read(0, len(copied)), leader_epoch=LeaderEpoch(0), as_follower=True)
     copied.release()
     assert send(follower, 3).duplicate
     assert send(follower, 5).base_offset == 5
@@ -97,7 +98,7 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     log = make_log()
     send(log, 0)
     batch = make_batch(producer=(8, 0, 0), is_transactional=True)
-    log.append(batch, leader_epoch=0, verification=Verification(-1))
+    log.append(batch, leader_epoch=LeaderEpoch(0), verification=Verification(Offset(-1)))
     log.producers.expire(NOW_MS + 999, 1000)
     assert set(log.producers.entries) == {7, 8}
     log.producers.expire(NOW_MS + 1000, 1000)
@@ -109,10 +110,10 @@ def test_transactions_are_tracked_from_first_record_to_marker() -> None:
     log = make_log()
     for producer_id in (1, 2):
         batch = make_batch(producer=(producer_id, 0, 0), is_transactional=True)
-        log.append(batch, leader_epoch=0, verification=Verification(-1))
+        log.append(batch, leader_epoch=LeaderEpoch(0), verification=Verification(Offset(-1)))
     assert log.producers.first_unstable_offset == 0
     with pytest.raises(AppendRejected) as caught:
-        log.append(make_batch(producer=(1, 0, 1)), leader_epoch=0)
+        log.append(make_batch(producer=(1, 0, 1)), leader_epoch=LeaderEpoch(0))
     assert caught.value.code == ErrorCode.INVALID_TXN_STATE
     marker = encode_end_transaction_marker(
         EndTransactionMarker(ControlType.ABORT, 4),
@@ -121,9 +122,9 @@ def test_transactions_are_tracked_from_first_record_to_marker() -> None:
         timestamp_ms=NOW_MS,
         base_offset=2,
     )
-    log.append(marker, leader_epoch=0, as_follower=True)
+    log.append(marker, leader_epoch=LeaderEpoch(0), as_follower=True)
     assert log.producers.first_unstable_offset == 1
-    assert log.producers.entries[1].coordinator_epoch == 4
+    assert log.producers.entries[ProducerId(1)].coordinator_epoch == 4
 
 
 def test_clients_may_not_write_markers() -> None:
@@ -134,7 +135,7 @@ def test_clients_may_not_write_markers() -> None:
         timestamp_ms=NOW_MS,
     )
     with pytest.raises(AppendRejected) as caught:
-        make_log().append(marker, leader_epoch=0)
+        make_log().append(marker, leader_epoch=LeaderEpoch(0))
     assert caught.value.code == ErrorCode.INVALID_RECORD
 
 
@@ -143,18 +144,20 @@ int64 = st.integers(min_value=0, max_value=(1 << 63) - 1)
 
 @st.composite
 def states(draw: st.DrawFn) -> ProducerStates:
-    made = ProducerStates(draw(int64))
+    made = ProducerStates(Offset(draw(int64)))
     for producer_id in draw(st.sets(int64, max_size=5)):
-        entry = made.entries[producer_id] = ProducerEntry(draw(st.integers(0, 32767)))
+        entry = made.entries[ProducerId(producer_id)] = ProducerEntry(
+            ProducerEpoch(draw(st.integers(0, 32767)))
+        )
         entry.last_timestamp = draw(int64)
         entry.coordinator_epoch = draw(st.integers(-1, MAX_SEQUENCE))
         if draw(st.booleans()):
             sequence, delta = draw(st.integers(0, MAX_SEQUENCE)), draw(st.integers(0, 1000))
             entry.batches.append(
-                RememberedBatch(sequence, draw(int64), delta, entry.last_timestamp)
+                RememberedBatch(sequence, Offset(draw(int64)), delta, entry.last_timestamp)
             )
         if draw(st.booleans()):
-            entry.transaction_first_offset = draw(int64)
+            entry.transaction_first_offset = Offset(draw(int64))
     return made
 
 
@@ -174,16 +177,18 @@ def test_a_damaged_snapshot_is_noticed(made: ProducerStates, data: st.DataObject
     position = data.draw(st.integers(0, len(content) - 1))
     content[position] ^= data.draw(st.integers(1, 255))
     with pytest.raises(CorruptSnapshot):
-        ProducerStates.decode(bytes(content), 0)
+        ProducerStates.decode(bytes(content), Offset(0))
     with pytest.raises(CorruptSnapshot):
-        ProducerStates.decode(made.encode()[: data.draw(st.integers(0, len(content) - 1))], 0)
+        ProducerStates.decode(
+            made.encode()[: data.draw(st.integers(0, len(content) - 1))], Offset(0)
+        )
 
 
 def test_the_snapshot_bytes_are_kafkas() -> None:
-    made = ProducerStates(9)
-    entry = made.entries[1000] = ProducerEntry(2)
+    made = ProducerStates(Offset(9))
+    entry = made.entries[ProducerId(1000)] = ProducerEntry(ProducerEpoch(2))
     entry.last_timestamp = 77
-    entry.batches.append(RememberedBatch(5, 8, 3, 77))
+    entry.batches.append(RememberedBatch(5, Offset(8), 3, 77))
     content = made.encode()
     assert content[:2] == b"\x00\x01"
     assert content[6:10] == b"\x00\x00\x00\x01"
@@ -204,7 +209,7 @@ def test_a_snapshot_of_many_producers_encodes_what_changed_and_says_the_same() -
     for step in range(6):
         for _ in range(1200):
             producer_id = random.randrange(3000)
-            known = states.entries.get(producer_id)
+            known = states.entries.get(ProducerId(producer_id))
             sequence = 0 if known is None else known.last_sequence + 1
             batch = make_batch(producer=(producer_id, 0, sequence))
             states.update(read_header(batch), states.end_offset, NOW_MS + step)

@@ -6,6 +6,7 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchBuilder
+from odradek.protocol.types import LeaderEpoch
 from odradek.storage import AppendRejected
 from odradek.storage.log import Log
 from odradek.world import MemoryDisk
@@ -25,8 +26,8 @@ async def restarted(count: int) -> Log:
     await manager.load()
     log = manager.create(PARTITION, TOPIC_ID, manager.settings.topic_defaults)
     for sequence in range(count):
-        log.append(batch(sequence), leader_epoch=0)
-        log.append(batch(sequence, producer_id=8), leader_epoch=0)
+        log.append(batch(sequence), leader_epoch=LeaderEpoch(0))
+        log.append(batch(sequence, producer_id=8), leader_epoch=LeaderEpoch(0))
     await manager.close()
     manager = make_manager(world, log_segment_bytes="300")
     await manager.load()
@@ -40,9 +41,9 @@ def test_the_last_five_batches_are_known_after_a_restart() -> None:
     async def main() -> None:
         log = await restarted(8)
         for sequence in (5, 3, 7, 4, 6):
-            result = log.append(batch(sequence), leader_epoch=0)
+            result = log.append(batch(sequence), leader_epoch=LeaderEpoch(0))
             assert (result.base_offset, result.duplicate) == (2 * sequence, True)
-        assert log.append(batch(8), leader_epoch=0).base_offset == 16
+        assert log.append(batch(8), leader_epoch=LeaderEpoch(0)).base_offset == 16
 
     asyncio.run(main())
 
@@ -53,7 +54,7 @@ def test_what_is_too_old_or_too_new_stays_out_of_order(sequence: int) -> None:
         log = await restarted(8)
         for _ in range(2):
             with pytest.raises(AppendRejected) as caught:
-                log.append(batch(sequence), leader_epoch=0)
+                log.append(batch(sequence), leader_epoch=LeaderEpoch(0))
             assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     asyncio.run(main())

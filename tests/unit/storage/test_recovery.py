@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
 from odradek.storage import LogManager, StorageError
 from odradek.storage.file_names import CLEAN_SHUTDOWN, DELETED_SUFFIX, SNAPSHOT_SUFFIX
 from odradek.storage.log import Log
@@ -56,7 +56,7 @@ async def filled(world: World, *, batches: int = 30, **properties: str) -> LogMa
         batch = make_batch(
             numbered(number * 2, 2), timestamp_ms=NOW_MS + number, producer=(9, 0, number * 2)
         )
-        log.append(batch, leader_epoch=number // 10)
+        log.append(batch, leader_epoch=LeaderEpoch(number // 10))
     return manager
 
 
@@ -92,8 +92,8 @@ async def test_everything_is_there_after_a_restart(clean: bool) -> None:
     assert (log.max_timestamp(), log.offset_for_timestamp(NOW_MS + 17)) == (youngest, found)
     assert verify_log(world.disk, log.path, deep=True).problems == []
     again = make_batch(numbered(58, 2), timestamp_ms=NOW_MS + 29, producer=(9, 0, 58))
-    assert log.append(again, leader_epoch=3).duplicate
-    assert log.append(make_batch(), leader_epoch=3).base_offset == 60
+    assert log.append(again, leader_epoch=LeaderEpoch(3)).duplicate
+    assert log.append(make_batch(), leader_epoch=LeaderEpoch(3)).base_offset == 60
 
 
 async def test_an_empty_log_and_an_emptied_one_start_where_they_stood() -> None:
@@ -101,7 +101,9 @@ async def test_an_empty_log_and_an_emptied_one_start_where_they_stood() -> None:
     manager = await started(world)
     settings = manager.settings.topic_defaults
     manager.create(PARTITION, TOPIC_ID, settings)
-    manager.create(TopicPartition("orders", 1), TOPIC_ID, settings).truncate_fully_and_start_at(40)
+    manager.create(TopicPartition("orders", 1), TOPIC_ID, settings).truncate_fully_and_start_at(
+        Offset(40)
+    )
     manager = await started(kill(world))
     assert log_of(manager).log_end_offset == 0
     other = manager.logs[TopicPartition("orders", 1)]
@@ -127,7 +129,7 @@ async def test_a_tail_torn_at_any_byte_is_cut() -> None:
         kept = sum(1 for end in ends[1:] if end <= size)
         assert recovered.log_end_offset == 2 * kept
         assert recovered.size_bytes == disk.size(LOG) == ends[kept]
-        assert recovered.append(make_batch(), leader_epoch=5).base_offset == 2 * kept
+        assert recovered.append(make_batch(), leader_epoch=LeaderEpoch(5)).base_offset == 2 * kept
 
 
 async def test_a_damaged_byte_ends_the_log_before_its_batch() -> None:
@@ -163,7 +165,7 @@ async def test_damage_in_a_segment_takes_the_later_segments_with_it() -> None:
     assert verify_log(disk, recovered.path).problems == []
     last = recovered.log_end_offset
     batch = make_batch(numbered(last), producer=(9, 0, last))
-    assert recovered.append(batch, leader_epoch=3).base_offset == last
+    assert recovered.append(batch, leader_epoch=LeaderEpoch(3)).base_offset == last
 
 
 @pytest.mark.parametrize("lost", ["tail", "file"])
@@ -194,9 +196,9 @@ async def test_a_cut_end_that_a_power_cut_brought_back_is_cut_again() -> None:
     manager = await filled(world, batches=10)
     log = log_of(manager)
     before = bytes(disk.files[LOG])
-    log.truncate_to(14)
+    log.truncate_to(Offset(14))
     log.roll()
-    log.append(make_batch(numbered(70, 2)), leader_epoch=7)
+    log.append(make_batch(numbered(70, 2)), leader_epoch=LeaderEpoch(7))
     disk.files[LOG][:] = before
     recovered = log_of(await started(kill(world)))
     assert recovered.log_end_offset == 14
@@ -215,16 +217,16 @@ async def test_a_removed_segment_that_a_power_cut_brought_back_is_removed_again(
     manager = await filled(world, batches=10)
     log = log_of(manager)
     log.roll()
-    log.append(make_batch(numbered(20, 2), producer=(9, 0, 20)), leader_epoch=0)
+    log.append(make_batch(numbered(20, 2), producer=(9, 0, 20)), leader_epoch=LeaderEpoch(0))
     removed = log.active_segment.file.path
-    log.truncate_to(14)
+    log.truncate_to(Offset(14))
     for number in range(written // 2):
-        log.append(make_batch(numbered(70 + 2 * number, 2)), leader_epoch=7)
+        log.append(make_batch(numbered(70 + 2 * number, 2)), leader_epoch=LeaderEpoch(7))
     disk.rename(removed + DELETED_SUFFIX, removed)
     recovered = log_of(await started(kill(world)))
     assert recovered.log_end_offset == min(14 + written, 20)
     assert recovered.leader_epochs.latest == 7
-    assert recovered.leader_epochs.epoch_for(recovered.log_end_offset - 1) == 7
+    assert recovered.leader_epochs.epoch_for(Offset(recovered.log_end_offset - 1)) == 7
     assert verify_log(disk, recovered.path).problems == []
 
 
@@ -234,7 +236,7 @@ async def test_what_a_truncation_removed_is_gone_for_good_once_more_is_flushed()
     log = log_of(manager)
     await log.flush()
     assert not log._entries.has_changed
-    log.truncate_to(14)
+    log.truncate_to(Offset(14))
     assert log._entries.has_changed
 
 
@@ -242,15 +244,15 @@ async def test_an_emptied_log_keeps_its_offset() -> None:
     world = make_world()
     manager = await filled(world, **SMALL)
     log = log_of(manager)
-    log.high_watermark = 60
+    log.high_watermark = Offset(60)
     clock_of(world).advance(30 * 86_400_000)
-    log.delete_old_segments(60)
+    log.delete_old_segments(Offset(60))
     assert (log.log_start_offset, log.size_bytes) == (60, 0)
     manager = await started(kill(world), **SMALL)
     assert (log_of(manager).log_start_offset, log_of(manager).log_end_offset) == (60, 60)
     await manager.close()
     log = log_of(await started(world, **SMALL))
-    assert log.append(make_batch(), leader_epoch=5).base_offset == 60
+    assert log.append(make_batch(), leader_epoch=LeaderEpoch(5)).base_offset == 60
 
 
 async def test_segments_below_the_recovery_point_are_not_read() -> None:
@@ -337,13 +339,13 @@ async def test_a_log_start_beyond_the_end_empties_the_log() -> None:
     world.disk.replace("/data/log-start-offset-checkpoint", b"0\n1\norders 0 50\n")
     log = log_of(await started(kill(world)))
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
-    assert log.append(make_batch(), leader_epoch=0).base_offset == 50
+    assert log.append(make_batch(), leader_epoch=LeaderEpoch(0)).base_offset == 50
 
 
 async def test_the_log_start_survives() -> None:
     world = make_world()
     manager = await filled(world)
-    log_of(manager).advance_log_start(7)
+    log_of(manager).advance_log_start(Offset(7))
     await manager.close()
     assert log_of(await started(world)).log_start_offset == 7
     manager = await started(kill(world))

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from odradek.config import BrokerSettings, InvalidSetting
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
 from odradek.storage import Log, LogDirectory, LogManager
 from odradek.storage.housekeeping import Housekeeping
 from odradek.storage.recovery import LogLoader
@@ -35,7 +35,9 @@ _NO_TIMESTAMP = -1
 def fill(log: Log, count: int, *, timestamp_ms: Callable[[int], int] = lambda _: NOW_MS) -> None:
     """One batch a segment, where segments hold 200 bytes."""
     for number in range(count):
-        log.append(make_batch([bytes(100)], timestamp_ms=timestamp_ms(number)), leader_epoch=0)
+        log.append(
+            make_batch([bytes(100)], timestamp_ms=timestamp_ms(number)), leader_epoch=LeaderEpoch(0)
+        )
 
 
 async def started(world: World, **properties: str) -> LogManager:
@@ -147,7 +149,7 @@ def test_nothing_passes_the_high_watermark() -> None:
     fill(log, 4)
     clock_of(world).advance(60_000)
     for high_watermark, start in ((0, 0), (1, 1), (3, 3), (3, 3), (4, 4)):
-        log.delete_old_segments(high_watermark)
+        log.delete_old_segments(Offset(high_watermark))
         assert log.log_start_offset == start
 
 
@@ -160,7 +162,7 @@ def test_compacted_logs_only_lose_what_their_start_has_passed() -> None:
     fill(log, 6)
     clock_of(world).advance(60_000)
     assert log.delete_old_segments() == 0
-    log._local.advance_start(4)  # As DeleteRecords left it before the policy was changed.
+    log._local.advance_start(Offset(4))  # As DeleteRecords left it before the policy was changed.
     assert log.delete_old_segments() == 4
     assert [segment.base_offset for segment in log.segments] == [4, 5]
 
@@ -187,7 +189,7 @@ async def test_settings_count_from_the_next_look_on() -> None:
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_ms=-1))
     fill(log, 3)
-    log.high_watermark = 3
+    log.high_watermark = Offset(3)
     clock_of(world).advance(5000)
     housekeeping = Housekeeping(manager, world)
     await housekeeping.apply_retention()
@@ -207,7 +209,7 @@ async def test_the_start_survives(how: str) -> None:
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_ms=1000))
     fill(log, 5, timestamp_ms=lambda number: NOW_MS + (0 if number < 3 else 60_000))
-    log.high_watermark = 5
+    log.high_watermark = Offset(5)
     clock_of(world).advance(2000)
     await Housekeeping(manager, world).apply_retention()
     assert log.log_start_offset == 3
@@ -225,7 +227,7 @@ async def test_an_empty_log_remembers_where_it_goes_on_after_a_kill() -> None:
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_ms=1000))
     fill(log, 5)
-    log.high_watermark = 5
+    log.high_watermark = Offset(5)
     clock_of(world).advance(2000)
     await Housekeeping(manager, world).apply_retention()
     manager.abandon()
@@ -238,7 +240,7 @@ async def test_a_deletion_that_was_asked_for_survives_a_kill_at_once() -> None:
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
     fill(log, 5)
-    log.advance_log_start(3)
+    log.advance_log_start(Offset(3))
     await manager.checkpoint_log_start_offsets()
     manager.abandon()
     assert (await started(world)).logs[PARTITION].log_start_offset == 3
@@ -296,7 +298,7 @@ async def test_retention_of_many_segments_lets_others_have_turns() -> None:
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_bytes=0))
     fill(log, 200)
     assert len(log.segments) == 200
-    log.high_watermark = 200
+    log.high_watermark = Offset(200)
     told: list[TopicPartition] = []
     manager.on_start_moved.add(told.append)
     assert await turns_during(Housekeeping(manager, world).apply_retention()) > 10
@@ -309,7 +311,7 @@ async def test_a_deletion_of_many_segments_is_finished_by_housekeeping() -> None
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200))
     fill(log, 200)
-    log.advance_log_start(150)
+    log.advance_log_start(Offset(150))
     assert log.log_start_offset == 150
     assert len(log.segments) > 150
     assert await turns_during(Housekeeping(manager, world).remove_passed()) > 5
@@ -347,6 +349,6 @@ async def test_a_crash_while_first_segments_are_removed_leaves_no_hole(renames: 
         log.advance_log_start(log.segments[6].base_offset)
     disk.renames_left = 1_000
     loaded = LogLoader(PARTITION, LogDirectory("/data", disk), log.settings, world).load(
-        recovery_point=0, log_start_offset=0, is_clean=False
+        recovery_point=Offset(0), log_start_offset=Offset(0), is_clean=False
     )
     assert loaded.log_end_offset == 12

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
 from odradek.storage import text_files
 from odradek.storage.checkpoint_file import CheckpointFile
 from odradek.storage.file_names import (
@@ -25,7 +32,7 @@ from tests.unit.storage.storage_world import make_world
 def epochs_of(*entries: tuple[int, int]) -> LeaderEpochs:
     epochs = LeaderEpochs()
     for epoch, offset in entries:
-        epochs.assign(epoch, offset)
+        epochs.assign(LeaderEpoch(epoch), Offset(offset))
     return epochs
 
 
@@ -35,7 +42,9 @@ def entries_of(epochs: LeaderEpochs) -> list[tuple[int, int]]:
 
 def test_epochs_end_where_the_next_begins() -> None:
     epochs = epochs_of((2, 10), (4, 20), (5, 30))
-    assert [epochs.end_offset_for(epoch, 40) for epoch in (-1, 1, 2, 3, 4, 5, 6)] == [
+    assert [
+        epochs.end_offset_for(LeaderEpoch(epoch), Offset(40)) for epoch in (-1, 1, 2, 3, 4, 5, 6)
+    ] == [
         (-1, -1),
         (1, 10),
         (2, 20),
@@ -44,7 +53,7 @@ def test_epochs_end_where_the_next_begins() -> None:
         (5, 40),
         (-1, -1),
     ]
-    assert [epochs.epoch_for(offset) for offset in (9, 10, 25, 99)] == [-1, 2, 4, 5]
+    assert [epochs.epoch_for(Offset(offset)) for offset in (9, 10, 25, 99)] == [-1, 2, 4, 5]
 
 
 def test_epochs_that_contradict_a_newer_one_go() -> None:
@@ -55,11 +64,11 @@ def test_epochs_that_contradict_a_newer_one_go() -> None:
 
 def test_epochs_follow_the_ends_of_the_log() -> None:
     epochs = epochs_of((1, 0), (2, 10), (3, 20))
-    epochs.truncate_from_end(20)
+    epochs.truncate_from_end(Offset(20))
     assert entries_of(epochs) == [(1, 0), (2, 10)]
-    epochs.truncate_from_start(5)
+    epochs.truncate_from_start(Offset(5))
     assert entries_of(epochs) == [(1, 5), (2, 10)]
-    epochs.truncate_from_start(10)
+    epochs.truncate_from_start(Offset(10))
     assert entries_of(epochs) == [(2, 10)]
     assert entries_of(LeaderEpochs.decode(epochs.encode())) == [(2, 10)]
     assert epochs.encode() == b"0\n1\n2 10\n"
@@ -70,39 +79,39 @@ rising = st.lists(st.integers(0, 1 << 20), unique=True, max_size=40).map(sorted)
 
 @given(rising, st.integers(0, 1 << 20))
 def test_an_offset_index_finds_the_last_entry_not_above(offsets: list[int], wanted: int) -> None:
-    index = OffsetIndex(1000)
+    index = OffsetIndex(Offset(1000))
     for number, offset in enumerate(offsets):
-        index.append(1000 + offset, 10 * number + 5)
-    found = OffsetIndex.decode(1000, index.unwritten())
+        index.append(Offset(1000 + offset), 10 * number + 5)
+    found = OffsetIndex.decode(Offset(1000), index.unwritten())
     assert (found.offsets, found.positions) == (index.offsets, index.positions)
     below = [number for number, offset in enumerate(offsets) if offset <= wanted]
-    assert found.floor(1000 + wanted) == (10 * below[-1] + 5 if below else 0)
+    assert found.floor(Offset(1000 + wanted)) == (10 * below[-1] + 5 if below else 0)
     starts = [10 * number + 5 for number in range(len(offsets)) if 10 * number + 5 <= wanted]
     assert found.batch_start_below(wanted) == (starts[-1] if starts else 0)
 
 
 @given(rising, st.integers(0, 1 << 20))
 def test_a_time_index_finds_the_last_older_entry(times: list[int], wanted: int) -> None:
-    index = TimeIndex(1000)
+    index = TimeIndex(Offset(1000))
     for number, time in enumerate(times):
-        index.append(time, 1000 + number)
-    found = TimeIndex.decode(1000, index.unwritten())
+        index.append(time, Offset(1000 + number))
+    found = TimeIndex.decode(Offset(1000), index.unwritten())
     assert (found.timestamps, found.offsets) == (index.timestamps, index.offsets)
     older = [number for number, time in enumerate(times) if time < wanted]
     assert found.floor(wanted) == 1000 + (older[-1] if older else 0)
 
 
 def test_what_kafka_preallocated_is_no_entry() -> None:
-    index, time_index = OffsetIndex(0), TimeIndex(0)
-    index.append(3, 70)
-    index.append(9, 300)
-    time_index.append(50, 3)
-    assert len(OffsetIndex.decode(0, index.unwritten() + bytes(80))) == 2
-    assert len(TimeIndex.decode(0, time_index.unwritten() + bytes(120))) == 1
+    index, time_index = OffsetIndex(Offset(0)), TimeIndex(Offset(0))
+    index.append(Offset(3), 70)
+    index.append(Offset(9), 300)
+    time_index.append(50, Offset(3))
+    assert len(OffsetIndex.decode(Offset(0), index.unwritten() + bytes(80))) == 2
+    assert len(TimeIndex.decode(Offset(0), time_index.unwritten() + bytes(120))) == 1
 
 
 def test_offset_checkpoints_are_kafkas_text() -> None:
-    offsets = {TopicPartition("a.b", 0): 5, TopicPartition("c-d", 12): 1 << 40}
+    offsets = {TopicPartition("a.b", 0): Offset(5), TopicPartition("c-d", 12): Offset(1 << 40)}
     content = text_files.encode_offsets(offsets)
     assert content == b"0\n2\na.b 0 5\nc-d 12 1099511627776\n"
     assert text_files.decode_offsets(content) == offsets
@@ -134,7 +143,7 @@ def test_partition_metadata_is_kafkas_text() -> None:
 
 
 def test_meta_properties_and_the_marker() -> None:
-    made = text_files.DirectoryProperties("cluster", 3, UUID(int=1 << 100))
+    made = text_files.DirectoryProperties("cluster", BrokerId(3), UUID(int=1 << 100))
     found = text_files.parse_properties(made.encode())
     assert found["cluster.id"] == "cluster"
     assert found["node.id"] == "3"

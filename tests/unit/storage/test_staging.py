@@ -11,6 +11,7 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import crc_is_valid, read_header
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage import Log, LogDirectoryFull, StorageError
 from odradek.storage.errors import AppendRejected
 from odradek.storage.validation import CannotAppendAtOnce
@@ -107,10 +108,10 @@ async def test_no_more_than_a_piece_is_written_in_a_turn() -> None:
 async def test_a_large_batch_is_not_appended_at_once() -> None:
     log = make_log()
     with pytest.raises(CannotAppendAtOnce):
-        log.append(LARGE, leader_epoch=0)
+        log.append(LARGE, leader_epoch=LeaderEpoch(0))
     validated = await log.validate_in_steps(LARGE)
     with pytest.raises(CannotAppendAtOnce):
-        log.append(LARGE, leader_epoch=0, validated=validated)
+        log.append(LARGE, leader_epoch=LeaderEpoch(0), validated=validated)
     assert log.log_end_offset == 0
 
 
@@ -126,7 +127,9 @@ async def test_others_wait_for_a_batch_that_is_being_written_and_keep_their_orde
 
 async def test_a_marker_does_not_wait_and_the_batch_is_written_again() -> None:
     """Three times; then the batch is written at once."""
-    log = log_with(4, lambda log: log.append(SMALL, leader_epoch=0, by_coordinator=True))
+    log = log_with(
+        4, lambda log: log.append(SMALL, leader_epoch=LeaderEpoch(0), by_coordinator=True)
+    )
     assert (await append_when_ready(log, LARGE)).base_offset == 1
     assert read_all(log) == [(0, b"small"), (1, b"L" * 10_000)]
     assert file_size(log) == len(SMALL) + len(LARGE)
@@ -138,7 +141,7 @@ async def test_markers_without_end_do_not_keep_a_batch_out() -> None:
     markers = 0
     while not writing.done():
         await asyncio.sleep(0)
-        log.append(SMALL, leader_epoch=0, by_coordinator=True)
+        log.append(SMALL, leader_epoch=LeaderEpoch(0), by_coordinator=True)
         markers += 1
         assert markers < 100
     assert len(read_all(log)) == markers + 1
@@ -160,7 +163,7 @@ async def test_markers_without_end_do_not_keep_a_batch_out() -> None:
 async def test_what_cannot_wait_leaves_a_clean_log(event: Callable[[Log], object]) -> None:
     log = log_with(4, event)
     for _ in range(2):
-        log.append(SMALL, leader_epoch=0)
+        log.append(SMALL, leader_epoch=LeaderEpoch(0))
     result = await append_when_ready(log, LARGE)
     assert read_all(log)[-1] == (result.base_offset, b"L" * 10_000)
     assert file_size(log) == log.active_segment.size
@@ -171,7 +174,7 @@ async def test_a_clean_stop_cuts_off_what_is_not_appended() -> None:
     world = make_world()
     manager = make_manager(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
-    log.append(SMALL, leader_epoch=0)
+    log.append(SMALL, leader_epoch=LeaderEpoch(0))
     writing = asyncio.ensure_future(append_when_ready(log, LARGE))
     for _ in range(6):
         await asyncio.sleep(0)
@@ -184,7 +187,7 @@ async def test_a_clean_stop_cuts_off_what_is_not_appended() -> None:
 
 async def test_a_client_that_goes_away_leaves_nothing() -> None:
     log = make_log()
-    log.append(SMALL, leader_epoch=0)
+    log.append(SMALL, leader_epoch=LeaderEpoch(0))
     writing = asyncio.ensure_future(append_when_ready(log, LARGE))
     for _ in range(6):
         await asyncio.sleep(0)
@@ -210,7 +213,7 @@ async def test_a_duplicate_and_a_damaged_batch_are_told_before_they_are_written(
 
 async def test_a_full_disk_refuses_and_keeps_what_is_there() -> None:
     log = make_log()
-    log.append(SMALL, leader_epoch=0)
+    log.append(SMALL, leader_epoch=LeaderEpoch(0))
     await append_when_ready(log, make_batch([b"x" * 3000]))
     before = file_size(log)
     staged = asyncio.ensure_future(append_when_ready(log, LARGE))
@@ -231,7 +234,7 @@ async def test_the_brokers_time_is_put_into_a_large_batch() -> None:
     batch = make_batch([b"T" * 5000], timestamp_ms=NOW_MS - 5000)
     result = await append_when_ready(log, batch)
     assert result.append_time_ms == NOW_MS
-    found = log.read(0, 1 << 20)
+    found = log.read(Offset(0), 1 << 20)
     assert found is not None
     raw = found.read(0, len(found))
     found.release()
@@ -243,8 +246,8 @@ async def test_the_brokers_time_is_put_into_a_large_batch() -> None:
 
 async def test_a_large_batch_rolls_first_where_it_does_not_fit() -> None:
     log = make_log(settings=topic(segment_bytes=12_000))
-    log.append(make_batch([b"x" * 1500]), leader_epoch=0)
-    log.append(make_batch([b"x" * 1500]), leader_epoch=0)
+    log.append(make_batch([b"x" * 1500]), leader_epoch=LeaderEpoch(0))
+    log.append(make_batch([b"x" * 1500]), leader_epoch=LeaderEpoch(0))
     assert (await append_when_ready(log, LARGE)).base_offset == 2
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId, TopicId
 from odradek.storage import Log, LogManager
 from odradek.storage.file_names import CLEAN_SHUTDOWN
 from odradek.world import World
@@ -65,12 +65,12 @@ def log_of(manager: LogManager) -> Log:
     return log
 
 
-def fill(log: Log, first: int, count: int, epoch: int) -> None:
+def fill(log: Log, first: int, count: int, epoch: LeaderEpoch) -> None:
     for number in range(first, first + count):
         log.append(make_batch(numbered(number)), leader_epoch=epoch)
 
 
-def copy(log: Log, first: int, count: int, epoch: int, leader_epoch: int) -> None:
+def copy(log: Log, first: int, count: int, epoch: int, leader_epoch: LeaderEpoch) -> None:
     for number in range(first, first + count):
         batch = make_batch(numbered(number), base_offset=number, leader_epoch=epoch)
         log.append(batch, leader_epoch=leader_epoch, as_follower=True)
@@ -87,15 +87,15 @@ async def test_records_of_an_older_epoch_than_the_file_names_are_kept(
     world = fresh_world()
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
-    fill(log, 0, 10, epoch=4)
-    log.leader_epochs.assign(5, 10)
+    fill(log, 0, 10, epoch=LeaderEpoch(4))
+    log.leader_epochs.assign(LeaderEpoch(5), Offset(10))
     await manager.close()
     manager = await started(world)
     assert b"5 10" in world.disk.read("/data/orders-0/leader-epoch-checkpoint")
     log = log_of(manager)
-    log.leader_epochs.truncate_from_end(10)
-    copy(log, 10, 5, epoch=4, leader_epoch=6)
-    copy(log, 15, 20, epoch=6, leader_epoch=6)
+    log.leader_epochs.truncate_from_end(Offset(10))
+    copy(log, 10, 5, epoch=4, leader_epoch=LeaderEpoch(6))
+    copy(log, 15, 20, epoch=6, leader_epoch=LeaderEpoch(6))
     if not knows_the_boot:
         world = replace(world, boot_id="")
     log = log_of(await killed(world))
@@ -109,7 +109,7 @@ async def test_a_stop_that_could_not_write_the_leader_epochs_is_not_a_clean_one(
     world = fresh_world()
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
-    fill(log, 0, 3, epoch=4)
+    fill(log, 0, 3, epoch=LeaderEpoch(4))
     disk_of(world).fail_next("open", error, under="/data/orders-0/leader-epoch-checkpoint.tmp")
     await manager.close()
     assert not world.disk.exists(f"/data/{CLEAN_SHUTDOWN}")
@@ -120,10 +120,10 @@ async def test_leader_epochs_are_written_by_a_stop_though_the_active_segment_is_
     world = fresh_world()
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
-    fill(log, 0, 3, epoch=4)
+    fill(log, 0, 3, epoch=LeaderEpoch(4))
     log.roll()
     await log.flush()
-    log.leader_epochs.assign(5, 3)
+    log.leader_epochs.assign(LeaderEpoch(5), Offset(3))
     await manager.close()
     assert b"5 3" in world.disk.read("/data/orders-0/leader-epoch-checkpoint")
 
@@ -135,9 +135,9 @@ async def used_topic(world: World) -> LogManager:
     """A topic with an entry in every checkpoint."""
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=1000))
-    fill(log, 0, 100, epoch=0)
-    log.high_watermark = 100
-    log.advance_log_start(50)
+    fill(log, 0, 100, epoch=LeaderEpoch(0))
+    log.high_watermark = Offset(100)
+    log.advance_log_start(Offset(50))
     await log.flush()
     for file in manager.checkpoints.of(log.directory):
         assert await file.write()
@@ -152,7 +152,7 @@ async def test_a_new_topic_inherits_nothing_from_a_deleted_one_of_its_name(
     manager = await used_topic(world)
     manager.delete(PARTITION)
     log = manager.create(PARTITION, OTHER_ID, topic())
-    fill(log, 0, 30, epoch=0)
+    fill(log, 0, 30, epoch=LeaderEpoch(0))
     if is_kill:
         manager = await killed(world)
         assert len(read_all(log_of(manager))) == 30
@@ -173,7 +173,7 @@ async def test_entries_that_a_dead_process_left_go_before_the_name_is_used_again
     manager.delete(PARTITION)
     manager = await killed(world)
     assert manager.get(PARTITION) is None
-    fill(manager.create(PARTITION, OTHER_ID, topic()), 0, 30, epoch=0)
+    fill(manager.create(PARTITION, OTHER_ID, topic()), 0, 30, epoch=LeaderEpoch(0))
     log = log_of(await killed(world))
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 30, 0)
 
@@ -182,11 +182,11 @@ async def test_a_checkpoint_under_way_does_not_bring_a_deleted_topic_back() -> N
     """Its offsets were taken before the deletion, and it is named after the new log was made."""
     world = fresh_world()
     manager = await used_topic(world)
-    log_of(manager).advance_log_start(60)
+    log_of(manager).advance_log_start(Offset(60))
     writing = asyncio.ensure_future(manager.checkpoint_log_start_offsets())
     await asyncio.sleep(0)
     manager.delete(PARTITION)
-    fill(manager.create(PARTITION, OTHER_ID, topic()), 0, 70, epoch=0)
+    fill(manager.create(PARTITION, OTHER_ID, topic()), 0, 70, epoch=LeaderEpoch(0))
     await writing
     assert b"orders" not in world.disk.read(LOG_STARTS)
     log = log_of(await killed(world))
@@ -197,10 +197,10 @@ async def test_offsets_that_fall_with_a_truncation_fall_on_disk_before_it_return
     world = fresh_world()
     manager = await used_topic(world)
     log = log_of(manager)
-    log.truncate_fully_and_start_at(10)
+    log.truncate_fully_and_start_at(Offset(10))
     assert b"orders 0" not in world.disk.read(LOG_STARTS)
     assert b"orders 0 10\n" in world.disk.read(HIGH_WATERMARKS)
-    fill(log, 10, 60, epoch=1)
+    fill(log, 10, 60, epoch=LeaderEpoch(1))
     log = log_of(await killed(world))
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (10, 70, 10)
 
@@ -208,7 +208,7 @@ async def test_offsets_that_fall_with_a_truncation_fall_on_disk_before_it_return
 async def test_a_log_start_beyond_the_end_is_not_believed_after_a_kill() -> None:
     world = fresh_world()
     manager = await started(world)
-    fill(manager.create(PARTITION, TOPIC_ID, topic()), 0, 30, epoch=0)
+    fill(manager.create(PARTITION, TOPIC_ID, topic()), 0, 30, epoch=LeaderEpoch(0))
     world.disk.replace(LOG_STARTS, b"0\n1\norders 0 50\n")
     log = log_of(await killed(world))
     assert (log.log_start_offset, log.log_end_offset) == (0, 30)
@@ -219,9 +219,9 @@ async def test_a_log_that_once_was_compacted_keeps_its_holes_after_a_kill() -> N
     world = fresh_world()
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
-    fill(log, 0, 5, epoch=0)
+    fill(log, 0, 5, epoch=LeaderEpoch(0))
     log.roll()
-    copy(log, 9, 3, epoch=0, leader_epoch=0)
+    copy(log, 9, 3, epoch=0, leader_epoch=LeaderEpoch(0))
     disk = disk_of(world)
     disk.rename(
         "/data/orders-0/00000000000000000005.log", "/data/orders-0/00000000000000000009.log"
@@ -240,21 +240,23 @@ async def test_a_snapshot_that_a_power_cut_brought_back_is_not_used() -> None:
     manager = await started(world)
     log = manager.create(PARTITION, TOPIC_ID, topic())
     for number in range(5):
-        log.append(make_batch(numbered(number), producer=(9, 0, number)), leader_epoch=0)
+        log.append(
+            make_batch(numbered(number), producer=(9, 0, number)), leader_epoch=LeaderEpoch(0)
+        )
     await manager.close()
     snapshot = "/data/orders-0/00000000000000000005.snapshot"
     content = world.disk.read(snapshot)
     log = log_of(await started(world))
-    log.truncate_to(2)
+    log.truncate_to(Offset(2))
     for number in range(2, 8):
-        log.append(make_batch(numbered(number)), leader_epoch=1)
+        log.append(make_batch(numbered(number)), leader_epoch=LeaderEpoch(1))
     await log.flush()
     disk.replace(snapshot, content)
     manager = await without_power(world)
     assert not disk.exists(snapshot)
     log = log_of(manager)
-    log.truncate_to(6)
-    assert log.producers.entries[9].last_sequence == 1
+    log.truncate_to(Offset(6))
+    assert log.producers.entries[ProducerId(9)].last_sequence == 1
 
 
 # partition.metadata
@@ -266,7 +268,7 @@ async def test_the_topic_id_is_durable_before_the_first_record_is() -> None:
         world = replace(make_world(SimulatedDisk(Random(seed))), boot_id="first boot")
         manager = await started(world)
         log = manager.create(PARTITION, TOPIC_ID, topic())
-        fill(log, 0, 3, epoch=0)
+        fill(log, 0, 3, epoch=LeaderEpoch(0))
         await log.flush()
         log = log_of(await without_power(world))
         assert log.topic_id == TOPIC_ID

@@ -10,6 +10,7 @@ from odradek.protocol.records import (
     EndTransactionMarker,
     encode_end_transaction_marker,
 )
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from odradek.storage import AppendRejected, Log
 from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
 from odradek.storage.transaction_index import AbortedTransaction
@@ -24,14 +25,14 @@ from tests.unit.storage.storage_world import (
     topic,
 )
 
-VERIFIED = Verification(-1)
+VERIFIED = Verification(Offset(-1))
 
 
 def send(
     log: Log, producer_id: int, sequence: int, verification: Verification | None, *, epoch: int = 0
 ) -> int:
     batch = make_batch(producer=(producer_id, epoch, sequence), is_transactional=True)
-    return log.append(batch, leader_epoch=0, verification=verification).base_offset
+    return log.append(batch, leader_epoch=LeaderEpoch(0), verification=verification).base_offset
 
 
 def end(log: Log, producer_id: int, kind: ControlType, *, epoch: int = 0) -> int:
@@ -41,7 +42,7 @@ def end(log: Log, producer_id: int, kind: ControlType, *, epoch: int = 0) -> int
         producer_epoch=epoch,
         timestamp_ms=NOW_MS,
     )
-    return log.append(marker, leader_epoch=0, by_coordinator=True).base_offset
+    return log.append(marker, leader_epoch=LeaderEpoch(0), by_coordinator=True).base_offset
 
 
 def test_a_transactional_batch_needs_a_transactional_id() -> None:
@@ -51,7 +52,7 @@ def test_a_transactional_batch_needs_a_transactional_id() -> None:
     assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     batch = make_batch(is_transactional=True)
     with pytest.raises(AppendRejected) as caught:
-        log.append(batch, leader_epoch=0, verification=VERIFIED)
+        log.append(batch, leader_epoch=LeaderEpoch(0), verification=VERIFIED)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
@@ -64,7 +65,7 @@ def test_the_coordinator_is_asked_for_the_first_batch_alone() -> None:
     end(log, 1, ControlType.COMMIT)
     with pytest.raises(TransactionNotOpen):
         send(log, 1, 2, UNVERIFIED)
-    assert send(log, 1, 2, Verification(2)) == 3
+    assert send(log, 1, 2, Verification(Offset(2))) == 3
 
 
 def test_an_answer_of_before_the_marker_opens_nothing() -> None:
@@ -105,22 +106,22 @@ def test_a_marker_with_the_next_epoch_fences_the_records_before_it() -> None:
     with pytest.raises(AppendRejected) as caught:
         send(log, 1, 1, UNVERIFIED)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert send(log, 1, 0, Verification(1), epoch=1) == 2
+    assert send(log, 1, 0, Verification(Offset(1)), epoch=1) == 2
 
 
 def test_the_last_stable_offset_waits_for_the_oldest_transaction_and_its_marker() -> None:
     log = make_log()
     producers = log.producers
-    log.append(make_batch(), leader_epoch=0)
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     send(log, 1, 0, VERIFIED)
     send(log, 2, 0, VERIFIED)
-    assert producers.last_stable_offset(3) == 1
-    assert producers.last_stable_offset(1) == 1
+    assert producers.last_stable_offset(Offset(3)) == 1
+    assert producers.last_stable_offset(Offset(1)) == 1
     end(log, 1, ControlType.COMMIT)
-    assert producers.last_stable_offset(3) == 1, "the marker at 3 is not replicated"
-    assert producers.last_stable_offset(4) == 2
+    assert producers.last_stable_offset(Offset(3)) == 1, "the marker at 3 is not replicated"
+    assert producers.last_stable_offset(Offset(4)) == 2
     end(log, 2, ControlType.ABORT)
-    assert producers.last_stable_offset(5) == 5
+    assert producers.last_stable_offset(Offset(5)) == 5
     assert not producers.has_unstable
 
 
@@ -136,9 +137,9 @@ def make_three_aborts(log: Log) -> None:
 
 
 THREE_ABORTS = [
-    AbortedTransaction(1, 0, 3, 1),
-    AbortedTransaction(2, 1, 4, 2),
-    AbortedTransaction(3, 5, 6, 2),
+    AbortedTransaction(ProducerId(1), Offset(0), Offset(3), Offset(1)),
+    AbortedTransaction(ProducerId(2), Offset(1), Offset(4), Offset(2)),
+    AbortedTransaction(ProducerId(3), Offset(5), Offset(6), Offset(2)),
 ]
 
 
@@ -147,31 +148,31 @@ def test_aborted_transactions_are_found_by_what_they_overlap() -> None:
     make_three_aborts(log)
     assert list(log.aborted) == THREE_ABORTS
     overlapping = log.aborted.overlapping
-    assert overlapping(0, 8) == THREE_ABORTS
-    assert overlapping(0, 1) == THREE_ABORTS[:1]
-    assert overlapping(4, 8) == THREE_ABORTS[1:]
-    assert overlapping(5, 6) == THREE_ABORTS[2:]
-    assert overlapping(7, 8) == []
+    assert overlapping(Offset(0), Offset(8)) == THREE_ABORTS
+    assert overlapping(Offset(0), Offset(1)) == THREE_ABORTS[:1]
+    assert overlapping(Offset(4), Offset(8)) == THREE_ABORTS[1:]
+    assert overlapping(Offset(5), Offset(6)) == THREE_ABORTS[2:]
+    assert overlapping(Offset(7), Offset(8)) == []
 
 
 def test_a_reader_is_told_of_the_slice_it_reads_alone() -> None:
     log = make_log()
     make_three_aborts(log)
     size = len(make_batch(producer=(1, 0, 0), is_transactional=True))
-    found = log.read(0, size)
+    found = log.read(Offset(0), size)
     assert found is not None
-    assert list(log.aborted_in(found, 0, 8)) == THREE_ABORTS[:1]
+    assert list(log.aborted_in(found, Offset(0), Offset(8))) == THREE_ABORTS[:1]
     found.release()
-    found = log.read(0, 1 << 20)
+    found = log.read(Offset(0), 1 << 20)
     assert found is not None
-    assert list(log.aborted_in(found, 0, 8)) == THREE_ABORTS
+    assert list(log.aborted_in(found, Offset(0), Offset(8))) == THREE_ABORTS
     found.release()
 
 
 def test_truncation_forgets_aborts_and_brings_transactions_back() -> None:
     log = make_log()
     make_three_aborts(log)
-    log.truncate_to(4)
+    log.truncate_to(Offset(4))
     assert list(log.aborted) == THREE_ABORTS[:1]
     assert dict(log.producers.ongoing) == {2: 1, 4: 2}
     end(log, 2, ControlType.ABORT)
@@ -182,9 +183,9 @@ def test_aborts_go_with_their_segments() -> None:
     log = make_log(settings=topic(segment_bytes=160))
     make_three_aborts(log)
     assert len(log.segments) > 2
-    log.advance_log_start(4)
+    log.advance_log_start(Offset(4))
     assert [entry.last_offset for entry in log.aborted] == [4, 6]
-    log.truncate_fully_and_start_at(20)
+    log.truncate_fully_and_start_at(Offset(20))
     assert not list(log.aborted)
 
 
@@ -236,24 +237,26 @@ def test_damaged_indexes_are_made_again(damage: bytes) -> None:
 def test_markers_of_old_epochs_and_coordinators_are_refused() -> None:
     log = make_log()
     check = log.producers.check_marker
-    assert check(1, 0, 0, is_bumped=False), "nothing is known, nothing is refused"
+    assert check(ProducerId(1), ProducerEpoch(0), 0, is_bumped=False), (
+        "nothing is known, nothing is refused"
+    )
     send(log, 1, 0, VERIFIED, epoch=3)
     with pytest.raises(AppendRejected) as caught:
-        check(1, 2, 0, is_bumped=False)
+        check(ProducerId(1), ProducerEpoch(2), 0, is_bumped=False)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert check(1, 3, 0, is_bumped=False)
+    assert check(ProducerId(1), ProducerEpoch(3), 0, is_bumped=False)
     with pytest.raises(AppendRejected) as caught:
-        check(1, 3, 0, is_bumped=True)
+        check(ProducerId(1), ProducerEpoch(3), 0, is_bumped=True)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert check(1, 4, 0, is_bumped=True)
+    assert check(ProducerId(1), ProducerEpoch(4), 0, is_bumped=True)
     marker = encode_end_transaction_marker(
         EndTransactionMarker(ControlType.COMMIT, 7),
         producer_id=1,
         producer_epoch=4,
         timestamp_ms=NOW_MS,
     )
-    log.append(marker, leader_epoch=0, by_coordinator=True)
-    assert not check(1, 4, 7, is_bumped=True), "it was written already"
+    log.append(marker, leader_epoch=LeaderEpoch(0), by_coordinator=True)
+    assert not check(ProducerId(1), ProducerEpoch(4), 7, is_bumped=True), "it was written already"
     with pytest.raises(AppendRejected) as caught:
-        check(1, 4, 6, is_bumped=True)
+        check(ProducerId(1), ProducerEpoch(4), 6, is_bumped=True)
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED

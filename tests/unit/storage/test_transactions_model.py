@@ -21,6 +21,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     split_batches,
 )
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId
 from odradek.storage import Log, LogManager
 from odradek.storage.producer_state import Verification
 from odradek.storage.transaction_index import AbortedTransaction
@@ -79,7 +80,11 @@ class Model:
             first = self.open.pop(producer_id, None)
             if first is not None and kind is ControlType.ABORT:
                 stable = min(self.open.values(), default=offset + 1)
-                self.aborted.append(AbortedTransaction(producer_id, first, offset, stable))
+                self.aborted.append(
+                    AbortedTransaction(
+                        ProducerId(producer_id), Offset(first), Offset(offset), Offset(stable)
+                    )
+                )
 
 
 class TransactionsOfALog(RuleBasedStateMachine):
@@ -100,18 +105,18 @@ class TransactionsOfALog(RuleBasedStateMachine):
         return manager
 
     @rule(producer_id=st.sampled_from(PRODUCERS), count=st.integers(1, 3))
-    def write(self, producer_id: int, count: int) -> None:
+    def write(self, producer_id: ProducerId, count: int) -> None:
         entry = self.log.producers.entries.get(producer_id)
         sequence = 0 if entry is None else entry.last_sequence + 1
         batch = make_batch(
             [b"x"] * count, producer=(producer_id, 0, sequence), is_transactional=True
         )
         last_marker = self.log.producers.last_marker_offset(producer_id)
-        self.log.append(batch, leader_epoch=0, verification=Verification(last_marker))
+        self.log.append(batch, leader_epoch=LeaderEpoch(0), verification=Verification(last_marker))
 
     @rule(count=st.integers(1, 3))
     def write_outside(self, count: int) -> None:
-        self.log.append(make_batch([b"y"] * count), leader_epoch=0)
+        self.log.append(make_batch([b"y"] * count), leader_epoch=LeaderEpoch(0))
 
     @rule(producer_id=st.sampled_from(PRODUCERS), commits=st.booleans())
     def end(self, producer_id: int, commits: bool) -> None:
@@ -122,7 +127,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
             producer_epoch=0,
             timestamp_ms=NOW_MS,
         )
-        self.log.append(marker, leader_epoch=0, by_coordinator=True)
+        self.log.append(marker, leader_epoch=LeaderEpoch(0), by_coordinator=True)
 
     @rule()
     def roll(self) -> None:
@@ -130,7 +135,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        self.log.truncate_to(data.draw(st.integers(self.min_end, self.log.log_end_offset)))
+        self.log.truncate_to(Offset(data.draw(st.integers(self.min_end, self.log.log_end_offset))))
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
@@ -138,7 +143,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
         start = self.log.log_start_offset
         stable = self.log.producers.last_stable_offset(self.log.log_end_offset)
         if stable > start:
-            self.log.advance_log_start(data.draw(st.integers(start, stable)))
+            self.log.advance_log_start(Offset(data.draw(st.integers(start, stable))))
             # What was decided when its beginning went stays decided.
             self.min_end = stable
 
@@ -192,11 +197,12 @@ class TransactionsOfALog(RuleBasedStateMachine):
         log = self.log
         offset = data.draw(st.integers(log.log_start_offset, log.log_end_offset))
         stable = log.producers.last_stable_offset(log.log_end_offset)
-        found = log.read(offset, data.draw(st.integers(1, 2000)), end_offset=stable)
+        found = log.read(Offset(offset), data.draw(st.integers(1, 2000)), end_offset=stable)
         if found is None:
             return
         told = {
-            (one.producer_id, one.first_offset) for one in log.aborted_in(found, offset, stable)
+            (one.producer_id, one.first_offset)
+            for one in log.aborted_in(found, Offset(offset), stable)
         }
         content = found.read(0, len(found))
         found.release()

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from odradek.metadata import ClusterImage
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId, TopicPartition
 from odradek.statemachine.log_lines import LogLines
 from odradek.statemachine.machine import Caller, Command, DecisionContext, LogRecord, R, Written
 from odradek.transactions.commands import (
@@ -23,6 +23,10 @@ EXPIRATION_MS = 7_000_000
 SWEEP_MS = 3_600_000
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
+
+
+def typed(identity: tuple[int, int]) -> tuple[ProducerId, ProducerEpoch]:
+    return ProducerId(identity[0]), ProducerEpoch(identity[1])
 
 
 class Coordinator:
@@ -49,7 +53,7 @@ class Coordinator:
             grace_ms=self.grace_ms,
         )
         for offset, record in enumerate(self.log):
-            machine.apply(Written(record, offset))
+            machine.apply(Written(record, Offset(offset)))
         self._finish(machine.after_load(self._now()))
         return machine
 
@@ -73,7 +77,7 @@ class Coordinator:
 
     def _carry_out(self, outcome: TransactionOutcome) -> None:
         for record in outcome.records:
-            self.machine.apply(Written(record, len(self.log)))
+            self.machine.apply(Written(record, Offset(len(self.log))))
             self.log.append(record)
         for event in outcome.events:
             self.machine.apply(event)
@@ -110,11 +114,11 @@ class Coordinator:
         self, identity: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000
     ) -> ProducerIdResult:
         self.fresh_id += 1
-        return self.ask(InitProducer(ID, timeout_ms, self.fresh_id, *identity))
+        return self.ask(InitProducer(ID, timeout_ms, ProducerId(self.fresh_id), *typed(identity)))
 
     def ask_for(self, transactional_id: str) -> ProducerIdResult:
         """Another producer starts."""
-        return self.ask(InitProducer(transactional_id, 60_000, 7))
+        return self.ask(InitProducer(transactional_id, 60_000, ProducerId(7)))
 
     def add(
         self,
@@ -123,13 +127,17 @@ class Coordinator:
         version: int = 2,
         verify_only: bool = False,
     ) -> Added:
-        return self.ask(AddPartitions(ID, *identity, frozenset(partitions), version, verify_only))
+        return self.ask(
+            AddPartitions(ID, *typed(identity), frozenset(partitions), version, verify_only)
+        )
 
     def end(
         self, identity: tuple[int, int], *, committed: bool = True, version: int = 2
     ) -> ProducerIdResult:
         self.fresh_id += 1
-        return self.ask(EndTransaction(ID, *identity, committed, version, self.fresh_id))
+        return self.ask(
+            EndTransaction(ID, *typed(identity), committed, version, ProducerId(self.fresh_id))
+        )
 
     def write_markers(self) -> object:
         """What the marker writer does with the decided transaction."""

@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.transactions.commands import (
     Added,
     EndTransaction,
@@ -117,7 +118,7 @@ def test_version_2_ends_for_the_holder_alone() -> None:
 # Epochs that run out
 
 
-def near_the_last_epoch(epoch: int) -> Coordinator:
+def near_the_last_epoch(epoch: ProducerEpoch) -> Coordinator:
     """`epoch` is the one that the producer holds, in a transaction."""
     coordinator = Coordinator()
     coordinator.init()
@@ -128,7 +129,7 @@ def near_the_last_epoch(epoch: int) -> Coordinator:
 
 
 def test_a_producer_without_epochs_gets_another_id() -> None:
-    last = LAST_EPOCH - 1
+    last = ProducerEpoch(LAST_EPOCH - 1)
     coordinator = near_the_last_epoch(last)
     fresh = coordinator.fresh_id + 1
     assert coordinator.end((101, last)) == (OK, fresh, 0)
@@ -145,17 +146,19 @@ def test_a_producer_without_epochs_gets_another_id() -> None:
 
 
 def test_without_a_fresh_id_the_last_epoch_is_not_given_away() -> None:
-    last = LAST_EPOCH - 1
+    last = ProducerEpoch(LAST_EPOCH - 1)
     coordinator = near_the_last_epoch(last)
     answer = coordinator.ask(
-        EndTransaction(ID, 101, last, True, client_transaction_version=VERSION_2)
+        EndTransaction(
+            ID, ProducerId(101), ProducerEpoch(last), True, client_transaction_version=VERSION_2
+        )
     )
     assert answer == ProducerIdResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert coordinator.status() is Status.ONGOING
 
 
 def test_the_last_epoch_fences_and_is_given_to_nobody() -> None:
-    last = LAST_EPOCH - 1
+    last = ProducerEpoch(LAST_EPOCH - 1)
     coordinator = near_the_last_epoch(last)
     coordinator.pass_time(60_000)
     assert coordinator.now.producer_epoch == LAST_EPOCH
@@ -168,7 +171,7 @@ def test_the_last_epoch_fences_and_is_given_to_nobody() -> None:
 
 
 def test_starting_again_with_the_last_epoch_gets_another_id() -> None:
-    last = LAST_EPOCH - 1
+    last = ProducerEpoch(LAST_EPOCH - 1)
     coordinator = near_the_last_epoch(last)
     assert coordinator.init() == ASK_AGAIN
     coordinator.write_markers()

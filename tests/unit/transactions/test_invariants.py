@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.invariants import InvariantViolation
+from odradek.protocol.types import ProducerEpoch
 from odradek.transactions.transaction import Status, Transaction
 from tests.unit.transactions.driver import A, Coordinator
 
@@ -33,7 +34,7 @@ def test_an_epoch_that_falls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Transaction,
         "bumped",
-        lambda self, fresh_id: bumped(self, fresh_id)._replace(producer_epoch=-1),
+        lambda self, fresh_id: bumped(self, fresh_id)._replace(producer_epoch=ProducerEpoch(-1)),
     )
     with pytest.raises(InvariantViolation, match="its epoch fell from 0 to -1") as caught:
         coordinator.end(identity)

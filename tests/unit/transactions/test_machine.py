@@ -4,6 +4,7 @@ import pytest
 
 from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.transactions.commands import (
     Added,
     DescribeTransaction,
@@ -34,13 +35,16 @@ from tests.unit.transactions.driver import (
     A,
     B,
     Coordinator,
+    typed,
 )
 
 
-def ongoing_at(epoch: int) -> tuple[Coordinator, tuple[int, int]]:
+def ongoing_at(epoch: ProducerEpoch) -> tuple[Coordinator, tuple[int, int]]:
     """A producer that has come as far as this epoch, in a transaction."""
     coordinator = Coordinator()
-    open_since = Transaction(ID, 101, epoch, 60_000, Status.ONGOING, frozenset({A}), 1, 1)
+    open_since = Transaction(
+        ID, ProducerId(101), epoch, 60_000, Status.ONGOING, frozenset({A}), 1, 1
+    )
     coordinator.log.append(record_of(open_since._replace(client_transaction_version=VERSION_2)))
     coordinator.now_ms, coordinator.fresh_id = 2, 500
     coordinator.reload()
@@ -82,7 +86,9 @@ def test_starting_again_fences_and_aborts_who_was_in_a_transaction() -> None:
 
 
 @pytest.mark.parametrize("epoch", [5, LAST_EPOCH - 2, LAST_EPOCH - 1])
-def test_a_producer_that_a_stranger_fenced_does_not_get_an_identity_by_aborting(epoch: int) -> None:
+def test_a_producer_that_a_stranger_fenced_does_not_get_an_identity_by_aborting(
+    epoch: ProducerEpoch,
+) -> None:
     coordinator, identity = ongoing_at(epoch)
     assert coordinator.init() == ASK_AGAIN, "a stranger starts"
     for committed in (False, True):
@@ -110,7 +116,7 @@ def test_a_fenced_producer_does_not_repeat_the_end_of_a_stranger_of_version_1() 
 
 
 def test_a_new_producer_id_is_asked_to_wait_until_the_markers_are_written() -> None:
-    coordinator, identity = ongoing_at(LAST_EPOCH - 1)
+    coordinator, identity = ongoing_at(ProducerEpoch(LAST_EPOCH - 1))
     ended = coordinator.end(identity)
     assert ended == (OK, coordinator.fresh_id, 0)
     told = (ended.producer_id, 0)
@@ -317,14 +323,17 @@ def test_a_new_coordinator_takes_up_what_was_decided() -> None:
 
 def test_markers_complete_the_transaction_they_are_of() -> None:
     coordinator, identity = ongoing()
-    assert coordinator.ask(MarkersWritten(ID, *identity)) is ErrorCode.INVALID_TXN_STATE
+    assert coordinator.ask(MarkersWritten(ID, *typed(identity))) is ErrorCode.INVALID_TXN_STATE
     coordinator.end(identity)
-    late = MarkersWritten(ID, *identity)
+    late = MarkersWritten(ID, *typed(identity))
     assert coordinator.ask(late) is ErrorCode.INVALID_TXN_STATE
     assert coordinator.write_markers() is OK
     coordinator.add((101, 1), A)
     coordinator.end((101, 1))
-    assert coordinator.ask(MarkersWritten(ID, 101, 1)) is ErrorCode.INVALID_TXN_STATE
+    assert (
+        coordinator.ask(MarkersWritten(ID, ProducerId(101), ProducerEpoch(1)))
+        is ErrorCode.INVALID_TXN_STATE
+    )
     assert coordinator.status() is Status.PREPARE_COMMIT
 
 

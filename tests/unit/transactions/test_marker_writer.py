@@ -10,7 +10,7 @@ from typing import Any, cast
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import BrokerId, ProducerEpoch, ProducerId, TopicPartition
 from odradek.replication.pending_append import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import DescribeTransaction, MarkersWritten
@@ -20,8 +20,8 @@ from odradek.transactions.markers import MarkerWriter
 from odradek.transactions.transaction import Status, Transaction
 from odradek.world.timeslice import SLICE_S, measured_by
 
-IDLE = Transaction("tx", 7, 3, 1000, Status.COMPLETE_COMMIT)
-PREPARED = Transaction("tx", 7, 3, 1000, Status.PREPARE_COMMIT)
+IDLE = Transaction("tx", ProducerId(7), ProducerEpoch(3), 1000, Status.COMPLETE_COMMIT)
+PREPARED = Transaction("tx", ProducerId(7), ProducerEpoch(3), 1000, Status.PREPARE_COMMIT)
 
 
 class Images:
@@ -178,7 +178,10 @@ async def test_markers_of_many_partitions_give_the_others_a_turn_by_time() -> No
     nobody = cast("Any", None)
     markers = LocalMarkers(cast("Any", Replicas()), nobody, nobody)
     marker = TransactionMarker(
-        ProducerIdentity(1, 0), committed=True, coordinator_epoch=0, is_bumped=True
+        ProducerIdentity(ProducerId(1), ProducerEpoch(0)),
+        committed=True,
+        coordinator_epoch=0,
+        is_bumped=True,
     )
     partitions = [TopicPartition("t", index) for index in range(1000)]
     reads = count()

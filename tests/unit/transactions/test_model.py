@@ -28,7 +28,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     split_batches,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId, TopicPartition
 from odradek.storage import AppendRejected, Log
 from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
 from odradek.transactions.commands import ProducerIdResult
@@ -226,7 +226,9 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
                     producer_epoch=decided.producer_epoch,
                     timestamp_ms=NOW_MS,
                 )
-                self.logs[partition].append(marker, leader_epoch=0, by_coordinator=True)
+                self.logs[partition].append(
+                    marker, leader_epoch=LeaderEpoch(0), by_coordinator=True
+                )
         if missing <= partitions:
             assert self.coordinator.write_markers() is ErrorCode.NONE
 
@@ -287,9 +289,9 @@ class Produce:
         log = self.world.logs[self.partition]
         verified, self.verified = self.verified, None
         try:
-            log.append(self.batch, leader_epoch=0, verification=verified or UNVERIFIED)
+            log.append(self.batch, leader_epoch=LeaderEpoch(0), verification=verified or UNVERIFIED)
         except TransactionNotOpen:
-            guard = log.producers.last_marker_offset(self.identity[0])
+            guard = log.producers.last_marker_offset(ProducerId(self.identity[0]))
             added = self.world.coordinator.add(self.identity, self.partition)
             if added.error is not ErrorCode.NONE:
                 return added.error
@@ -303,7 +305,7 @@ class Produce:
 def decided_records(log: Log) -> list[tuple[Transaction, bool, bytes]]:
     """Every record, of which transaction it is, and whether that was committed."""
     assert not log.producers.ongoing, "a transaction hangs"
-    data = read_slice(log, 0)
+    data = read_slice(log, Offset(0))
     undecided: list[tuple[Transaction, bytes]] = []
     decided = []
     for position, header in split_batches(data):

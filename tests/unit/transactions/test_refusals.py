@@ -3,12 +3,13 @@
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import ProducerEpoch, ProducerId
 from odradek.transactions.commands import Added, AddPartitions, EndTransaction, ProducerIdResult
 from odradek.transactions.transaction import Status
 from tests.unit.transactions.driver import ID, A, Coordinator
 
 OLD, NEW = "10.0.0.4:50001", "10.0.0.4:50002"
-PRODUCER = (101, 0)
+PRODUCER = (ProducerId(101), ProducerEpoch(0))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import BrokerId, ProducerEpoch, ProducerId, TopicPartition
 from odradek.replication.pending_append import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Added, AddPartitions
@@ -34,8 +34,8 @@ A, B, C = (TopicPartition("t", index) for index in range(3))
 ONE, TWO = BrokerId(1), BrokerId(2)
 
 
-def marker(producer_id: int = 7, *, is_bumped: bool = True) -> TransactionMarker:
-    return TransactionMarker(ProducerIdentity(producer_id, 3), True, 5, is_bumped)
+def marker(producer_id: ProducerId = ProducerId(7), *, is_bumped: bool = True) -> TransactionMarker:
+    return TransactionMarker(ProducerIdentity(producer_id, ProducerEpoch(3)), True, 5, is_bumped)
 
 
 def write_all(request: Request) -> Response:
@@ -94,7 +94,9 @@ def add_all(errors: Sequence[int] = ()) -> MemoryPeer:
 
 
 def command(name: str = "tx", *partitions: TopicPartition, verify: bool = False) -> AddPartitions:
-    return AddPartitions(name, 7, 3, frozenset(partitions or (A,)), 2, verify)
+    return AddPartitions(
+        name, ProducerId(7), ProducerEpoch(3), frozenset(partitions or (A,)), 2, verify
+    )
 
 
 # Markers
@@ -123,9 +125,11 @@ async def test_markers_that_come_while_a_broker_is_asked_go_out_together() -> No
     peer = MemoryPeer(write_all)
     peer.may_answer.clear()
     remote = RemoteMarkers(MemoryPeers(broker_1=peer))
-    writes = [asyncio.ensure_future(remote.write({ONE: [A]}, marker(0)))]
+    writes = [asyncio.ensure_future(remote.write({ONE: [A]}, marker(ProducerId(0))))]
     await peer.asked.wait()
-    writes += [asyncio.ensure_future(remote.write({ONE: [A]}, marker(n))) for n in range(1, 40)]
+    writes += [
+        asyncio.ensure_future(remote.write({ONE: [A]}, marker(ProducerId(n)))) for n in range(1, 40)
+    ]
     await asyncio.sleep(0)
     peer.may_answer.set()
     for outcome in await asyncio.gather(*writes):
@@ -150,7 +154,7 @@ async def test_a_broker_that_dies_has_written_nothing_that_anybody_knows_of() ->
 
 async def test_a_partition_that_the_answer_leaves_out_is_not_written() -> None:
     def forgetful(request: Request) -> Response:
-        return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=7)])
+        return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=ProducerId(7))])
 
     remote = RemoteMarkers(MemoryPeers(broker_1=MemoryPeer(forgetful)))
     assert await remote.write({ONE: [A]}, marker()) == {A: ErrorCode.NETWORK_EXCEPTION}

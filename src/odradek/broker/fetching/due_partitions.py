@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.metadata import ClusterImage
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import FIRST_OFFSET, NO_OFFSET, TopicId
 from odradek.replication.leadership import Follower
+from odradek.replication.replica import NO_EPOCH
 from odradek.statemachine.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -52,13 +53,13 @@ class FetchEntry:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
-        self.fetch_offset = 0
+        self.fetch_offset = FIRST_OFFSET
         self.max_bytes = 0
-        self.current_leader_epoch = -1
-        self.last_fetched_epoch = -1
-        self.log_start_offset = -1
-        self.last_sent_high_watermark = -1
-        self.last_sent_log_start = -1
+        self.current_leader_epoch = NO_EPOCH
+        self.last_fetched_epoch = NO_EPOCH
+        self.log_start_offset = NO_OFFSET
+        self.last_sent_high_watermark = NO_OFFSET
+        self.last_sent_log_start = NO_OFFSET
         # None after the client has removed the partition from the session
         # (`forgotten_topics_data`).
         self.due_partitions: DuePartitions | None = None

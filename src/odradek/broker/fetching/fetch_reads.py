@@ -9,6 +9,7 @@ from typing import Protocol
 from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.fetch import PartitionData
+from odradek.protocol.types import NO_OFFSET
 from odradek.replication.partition import Partition
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import Slice
@@ -90,7 +91,7 @@ class FetchReads:
         for entry in entries:
             data = results[entry] = PartitionData(
                 partition_index=entry.partition,
-                high_watermark=-1,
+                high_watermark=NO_OFFSET,
                 aborted_transactions=None,
                 records=b"",
             )

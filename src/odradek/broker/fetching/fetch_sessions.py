@@ -26,7 +26,7 @@ from odradek.broker.fetching.fetch_lifecycle import Fetch
 from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchRequest, FetchTopic
-from odradek.protocol.types import NO_TOPIC_ID, TopicId
+from odradek.protocol.types import NO_OFFSET, NO_TOPIC_ID, TopicId
 from odradek.world import Randomness
 
 _FINAL_EPOCH: Final = -1
@@ -100,7 +100,7 @@ class FetchSession:
         when a fetch ends early: it has taken partitions that are due, and it is not known whether
         the client got its response."""
         for entry in self.entries.values():
-            entry.last_sent_high_watermark = entry.last_sent_log_start = -1
+            entry.last_sent_high_watermark = entry.last_sent_log_start = NO_OFFSET
         self.mark_all_due()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
     ReassignableTopicResponse,
 )
+from odradek.protocol.types import BrokerId
 
 
 async def handle(
@@ -36,7 +37,12 @@ async def handle(
             errors = await reassign(
                 services.images.cache,
                 topic.name,
-                {partition.partition_index: partition.replicas for partition in topic.partitions},
+                {
+                    partition.partition_index: None
+                    if partition.replicas is None
+                    else list(map(BrokerId, partition.replicas))
+                    for partition in topic.partitions
+                },
                 may_change_factor=request.allow_replication_factor_change,
             )
         except ApiError as error:

@@ -19,6 +19,7 @@ from odradek.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from odradek.protocol.types import BrokerId
 
 
 async def handle(
@@ -38,7 +39,9 @@ async def handle(
             await services.topics.add_partitions(
                 topic.name,
                 topic.count,
-                None if assignment is None else [partition.broker_ids for partition in assignment],
+                None
+                if assignment is None
+                else [list(map(BrokerId, partition.broker_ids)) for partition in assignment],
                 validate_only=request.validate_only,
             )
         except ApiError as error:

@@ -25,6 +25,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.types import BrokerId
 
 _FIRST_VERSION_WITH_CONFIGS: Final = CreatableTopicResult.first_version_with("configs")
 # After so many topics other connections are served.
@@ -83,7 +84,8 @@ def _hide_configs(context: RequestContext, result: CreatableTopicResult) -> None
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
     assignment = {
-        partition.partition_index: partition.broker_ids for partition in topic.assignments
+        partition.partition_index: list(map(BrokerId, partition.broker_ids))
+        for partition in topic.assignments
     }
     if len(assignment) != len(topic.assignments):
         raise ApiError(

@@ -16,12 +16,14 @@ from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
+from odradek.protocol.batch_header import NO_PRODUCER_EPOCH
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import (
     API,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from odradek.protocol.types import ProducerEpoch
 from odradek.transactions.commands import InitProducer, ProducerIdResult
 
 _FIRST_VERSION_WITH_FENCED: Final = 4
@@ -35,7 +37,7 @@ async def handle(
 ) -> InitProducerIdResponse:
     denial = _denial(context, request.transactional_id)
     if denial is not None:
-        return InitProducerIdResponse(error_code=denial, producer_epoch=-1)
+        return InitProducerIdResponse(error_code=denial, producer_epoch=NO_PRODUCER_EPOCH)
     identity = await _init(services, context, request)
     error = identity.error
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
@@ -75,7 +77,7 @@ async def _init(
         # The metadata store cannot be reached. This error makes clients try again.
         return ProducerIdResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if transactional_id is None:
-        return ProducerIdResult(ErrorCode.NONE, fresh_producer_id, 0)
+        return ProducerIdResult(ErrorCode.NONE, fresh_producer_id, ProducerEpoch(0))
     command = InitProducer(
         transactional_id,
         request.transaction_timeout_ms,

@@ -33,6 +33,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from odradek.protocol.types import BrokerId, Offset
 from odradek.replication.partition import Partition
 
 _LATEST: Final = -1
@@ -53,7 +54,7 @@ _FIRST_VERSIONS: Final = {
 _TIERED: Final = (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD)
 _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
-_DEBUGGING_REPLICA: Final = -2
+_DEBUGGING_REPLICA: Final = BrokerId(-2)
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 
 
@@ -134,7 +135,7 @@ def _check_epoch_start_reached(
 
 
 def _partition(
-    services: Services, replica_id: int, topic: str, partition_request: ListOffsetsPartition
+    services: Services, replica_id: BrokerId, topic: str, partition_request: ListOffsetsPartition
 ) -> Partition:
     if replica_id == _DEBUGGING_REPLICA:
         partition = services.replicas.get(topic, partition_request.partition_index)
@@ -143,7 +144,7 @@ def _partition(
     return services.replicas.leader(topic, partition_request.partition_index)
 
 
-def _gets_log_end_offset(partition: Partition, replica_id: int) -> bool:
+def _gets_log_end_offset(partition: Partition, replica_id: BrokerId) -> bool:
     """Returns whether the request comes from a replica of the partition, or from a debugging
     replica. Other brokers are answered like consumers."""
     leadership = partition.leadership
@@ -156,7 +157,7 @@ def _answer_log_end_offset(partition: Partition, answer: ListOffsetsPartitionRes
     """Answers with the log end offset and the leader epoch of the last record."""
     log = partition.log
     answer.offset = log.log_end_offset
-    answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset - 1)
+    answer.leader_epoch = log.leader_epochs.epoch_for(Offset(answer.offset - 1))
 
 
 def _answer_timestamp(

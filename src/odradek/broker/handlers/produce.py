@@ -37,6 +37,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.records import read_header
+from odradek.protocol.types import Offset
 from odradek.replication.partition import Partition
 from odradek.replication.pending_append import PendingAppend
 from odradek.statemachine.machine import ProducerIdentity
@@ -345,7 +346,7 @@ async def _join(
     adds = context.version >= _FIRST_VERSION_THAT_ADDS
     asks = adds or services.settings.broker.transaction_partition_verification_enable
 
-    def last_markers() -> list[int]:
+    def last_markers() -> list[Offset]:
         return [
             pending.partition.log.producers.last_marker_offset(producer.producer_id)
             for pending in batches

@@ -18,7 +18,7 @@ from odradek.protocol.messages.fetch import (
     FetchTopic,
 )
 from odradek.protocol.records import decode_records, split_batches
-from odradek.protocol.types import BrokerId, Buffer, TopicPartition
+from odradek.protocol.types import BrokerId, Buffer, Offset, TopicPartition
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import Progress, print_json
@@ -27,7 +27,7 @@ from odradek.wording import counted
 
 _WAIT_MS = 500
 # The replica id of Kafka's debugging consumer: followers answer it too.
-_DEBUGGING_READER = -2
+_DEBUGGING_READER = BrokerId(-2)
 
 
 class Entry(NamedTuple):
@@ -116,7 +116,7 @@ class _Reader:
                         partitions=[
                             FetchPartition(
                                 partition=self.partition.partition,
-                                fetch_offset=offset,
+                                fetch_offset=Offset(offset),
                                 partition_max_bytes=self._fetch_bytes,
                             )
                         ],

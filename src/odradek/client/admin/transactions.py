@@ -37,7 +37,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import BrokerId, ProducerEpoch, ProducerId, TopicPartition
 
 _FIRST_VERSION_WITH_DURATION: Final = ListTransactionsRequest.first_version_with("duration_filter")
 _FIRST_VERSION_WITH_PATTERN: Final = ListTransactionsRequest.first_version_with(
@@ -198,8 +198,8 @@ class TransactionCalls(CoordinatorChannel):
         still knows use `fence_producers`, which aborts it in all partitions.
         """
         marker = WritableTxnMarker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
+            producer_id=ProducerId(producer_id),
+            producer_epoch=ProducerEpoch(producer_epoch),
             transaction_result=False,
             topics=[
                 WritableTxnMarkerTopic(

@@ -173,7 +173,7 @@ class Consumer:
         if offset < 0:
             raise ValueError(f"offset={offset}: an offset cannot be negative")
         self._give_back_undelivered()
-        self._state(partition).seek(offset, leader_epoch)
+        self._state(partition).seek(Offset(offset), LeaderEpoch(leader_epoch))
         self._parts().positions_changed()
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -227,7 +227,7 @@ class Consumer:
             if remaining_s <= 0:
                 raise RequestTimedOut(f"the position of {partition} could not be looked up in time")
             await self._checked_fetcher().wait(remaining_s)
-        return Offset(state.position)
+        return state.position
 
     def high_watermark(self, partition: TopicPartition) -> Offset | None:
         """Returns the high watermark, as of the last fetch."""

@@ -20,7 +20,7 @@ from odradek.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
 
 _INITIAL_EPOCH = 0
 _LAST_EPOCH = 2_147_483_647
@@ -32,8 +32,8 @@ class FetchPosition(NamedTuple):
     """What a request asks of a partition: the offset, leader epoch and limit."""
 
     topic_id: TopicId
-    fetch_offset: int
-    leader_epoch: int
+    fetch_offset: Offset
+    leader_epoch: LeaderEpoch
     max_bytes: int
 
 

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from odradek.client.errors import ClientError, CorruptRecords, DeserializationFailed
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.control_records import ControlType, decode_control_type
 from odradek.protocol.messages.fetch import AbortedTransaction
 from odradek.protocol.records import (
@@ -21,7 +22,7 @@ from odradek.protocol.records import (
     decode_records,
     read_header,
 )
-from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+from odradek.protocol.types import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
@@ -84,12 +85,12 @@ def deserializer_of(
     return deserialize
 
 
-def end_of_batches(buffer: Buffer) -> tuple[int, int]:
+def end_of_batches(buffer: Buffer) -> tuple[Offset, int]:
     """Returns the offset after the last whole batch (-1 if there is none), and where it ends.
 
     The last batch of a response may be cut off: brokers count bytes, not batches.
     """
-    position, end, next_offset = 0, len(buffer), -1
+    position, end, next_offset = 0, len(buffer), NO_OFFSET
     while end - position >= HEADER_SIZE:
         size = _LENGTH.unpack_from(buffer, position + _LENGTH_POSITION)[0] + _LENGTH_OVERHEAD
         if size < HEADER_SIZE or position + size > end:
@@ -124,7 +125,7 @@ class FetchedBatches:
         self,
         partition: TopicPartition,
         buffer: Buffer,
-        start_offset: int,
+        start_offset: Offset,
         *,
         aborted: list[AbortedTransaction] | None = None,
         read_committed: bool = False,
@@ -135,7 +136,7 @@ class FetchedBatches:
         self.next_offset = start_offset
         # The leader epoch of the last batch that `next_offset` has reached, also if its records are
         # passed over: a marker may have a newer epoch than the records before it.
-        self.leader_epoch = -1
+        self.leader_epoch = NO_LEADER_EPOCH
         self.size_bytes = len(buffer)
         self._buffer = buffer
         self._end = end_of_batches(buffer)[1]

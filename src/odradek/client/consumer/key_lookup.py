@@ -22,6 +22,7 @@ from odradek.client.errors import BadResponse, UnsupportedVersion
 from odradek.client.leader_requests import Answers, ask_leaders
 from odradek.client.producer.partitioners import hash_of_key
 from odradek.client.settings import ConsumerSettings
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.look_up import (
     LookUpKey,
@@ -118,7 +119,7 @@ def _request(
         topics.setdefault(partition.topic, LookUpTopic(name=partition.topic)).partitions.append(
             LookUpPartition(
                 partition_index=partition.partition,
-                current_leader_epoch=-1 if known is None else known.leader_epoch,
+                current_leader_epoch=NO_LEADER_EPOCH if known is None else known.leader_epoch,
                 keys=[LookUpKey(key=key) for key in keys_by_partition[partition]],
             )
         )

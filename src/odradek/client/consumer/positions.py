@@ -41,6 +41,7 @@ from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.consumer import BY_DURATION
 from odradek.config.values import parse_iso_duration_ms
 from odradek.invariants import InvariantViolation
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -49,12 +50,19 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicPartition
+from odradek.protocol.types import (
+    FIRST_OFFSET,
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 from odradek.world import Clock
 
 _log = logging.getLogger("odradek.client")
 
-_CONSUMER_REPLICA_ID = -1
+_CONSUMER_REPLICA_ID = BrokerId(-1)
 
 
 class PartitionState:
@@ -82,10 +90,10 @@ class PartitionState:
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
-        self.position: int | None = None
+        self.position: Offset | None = None
         # The leader epoch of the last record before the position, if it is known.
-        self.position_epoch = -1
-        self.fetch_offset = 0
+        self.position_epoch = NO_LEADER_EPOCH
+        self.fetch_offset = FIRST_OFFSET
         self.buffered: deque[FetchedBatches] = deque()
         # The number of seeks and resets.
         self.seek_count = 0
@@ -93,12 +101,12 @@ class PartitionState:
         # The timestamp by which the position is looked up, if it has to be.
         self.reset_to: int | None = None
         self.needs_validation = False
-        self.leader_epoch = -1
+        self.leader_epoch = NO_LEADER_EPOCH
         # The topic that `leader_epoch` belongs to: one that was created again has another id.
         self.topic_id = NO_TOPIC_ID
-        self.high_watermark: int | None = None
-        self.last_stable_offset: int | None = None
-        self.log_start_offset: int | None = None
+        self.high_watermark: Offset | None = None
+        self.last_stable_offset: Offset | None = None
+        self.log_start_offset: Offset | None = None
         self.preferred_replica = NO_BROKER
         self.preferred_until_s = 0.0
         # How often fetches of this partition failed since one succeeded.
@@ -106,7 +114,7 @@ class PartitionState:
         self.not_before_s = 0.0
         self.fault: BaseException | None = None
 
-    def seek(self, offset: int, leader_epoch: int = -1) -> None:
+    def seek(self, offset: Offset, leader_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> None:
         self._jump()
         self.position = self.fetch_offset = offset
         self.position_epoch = leader_epoch
@@ -114,7 +122,7 @@ class PartitionState:
     def request_reset(self, timestamp: int) -> None:
         self._jump()
         self.position = None
-        self.position_epoch = -1
+        self.position_epoch = NO_LEADER_EPOCH
         self.reset_to = timestamp
 
     def _jump(self) -> None:

@@ -27,7 +27,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
 
 _log = logging.getLogger("odradek.client")
 
@@ -281,7 +281,7 @@ class StartingOffsets:
             if committed is None:
                 self._positions.reset(state)
             else:
-                state.seek(committed.offset, committed.leader_epoch)
+                state.seek(Offset(committed.offset), LeaderEpoch(committed.leader_epoch))
                 # The log may have been truncated since the commit.
                 state.needs_validation = committed.leader_epoch >= 0
         self._on_change()

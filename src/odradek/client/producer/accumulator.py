@@ -24,8 +24,9 @@ from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.settings import ProducerSettings
 from odradek.invariants import InvariantViolation
+from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, Headers, decode_records
-from odradek.protocol.types import NO_TOPIC_ID, Offset, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 
 # The most bytes that a record takes beside its key, value and headers: its length, attributes,
 # timestamp, offset and header count, and the lengths of key and value.
@@ -85,8 +86,8 @@ class ProducerBatch:
         self.held_bytes = 0
         self.attempts = 0
         self.retry_at_s = 0.0
-        self.producer_id = -1
-        self.producer_epoch = -1
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = -1
         self.sent_epoch = -1
         self.done = False
@@ -111,7 +112,9 @@ class ProducerBatch:
     def last_sequence(self) -> int:
         return (self.base_sequence + self.builder.record_count - 1) & 0x7FFFFFFF
 
-    def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    def set_producer(
+        self, producer_id: ProducerId, producer_epoch: ProducerEpoch, base_sequence: int
+    ) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -187,8 +190,8 @@ class SequenceState:
     )
 
     def __init__(self) -> None:
-        self.producer_id = -1
-        self.producer_epoch = -1
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
         self.next_sequence = 0
         self.last_acknowledged_sequence = -1
         self.last_acknowledged_s = 0.0

@@ -29,8 +29,10 @@ from itertools import pairwise
 
 from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
 from odradek.invariants import InvariantViolation
+from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.protocol.errors import ErrorCode, error_for
 from odradek.protocol.errors import RetriableError as _Retriable
+from odradek.protocol.types import ProducerEpoch, ProducerId
 
 _LAST_EPOCH = 32_767
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -43,8 +45,8 @@ class Idempotence:
     """The producer's id and epoch, and the rules for sequence numbers."""
 
     def __init__(self) -> None:
-        self.producer_id = -1
-        self.producer_epoch = -1
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
         self._bump_required = False
         self._to_rewrite: dict[PartitionQueue, None] = {}
         self._unresolved: dict[PartitionQueue, None] = {}
@@ -53,7 +55,7 @@ class Idempotence:
     def has_producer_id(self) -> bool:
         return self.producer_id >= 0
 
-    def set_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+    def set_producer_id(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 
@@ -207,16 +209,16 @@ class Idempotence:
         self._bump_required = False
         if self.producer_epoch >= _LAST_EPOCH:
             # This producer id has no more epochs: the sender requests a new one.
-            self.set_producer_id(-1, -1)
+            self.set_producer_id(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
             return
-        self.producer_epoch += 1
+        self.producer_epoch = ProducerEpoch(self.producer_epoch + 1)
         for queue in self._to_rewrite:
             self._start_at_beginning(queue)
             queue.sequences.unresolved_sequence = None
             self._unresolved.pop(queue, None)
         self._to_rewrite.clear()
 
-    def new_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+    def new_producer_id(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
         """Takes a producer id; partitions that waited for a new epoch start again with it."""
         self._bump_required = False
         self.set_producer_id(producer_id, producer_epoch)

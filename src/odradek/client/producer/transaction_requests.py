@@ -10,6 +10,7 @@ from odradek.client.coordinator import Coordinator
 from odradek.client.errors import is_retriable
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
 from odradek.client.settings import ProducerSettings
+from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -31,7 +32,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 
 # Newer versions are used between brokers only.
 _LAST_ADD_PARTITIONS = 3
@@ -46,8 +47,8 @@ _FIRST_WITH_EPOCHS = 2
 
 class Identity(NamedTuple):
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
 
 
 def has_version_2(features: Mapping[str, int]) -> bool:
@@ -64,8 +65,8 @@ async def initialise(
     coordinator: Coordinator,
     transactional_id: str,
     settings: ProducerSettings,
-    known: tuple[int, int] = (-1, -1),
-) -> tuple[int, int]:
+    known: tuple[ProducerId, ProducerEpoch] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH),
+) -> tuple[ProducerId, ProducerEpoch]:
     """Returns a producer id and an epoch that fences every earlier producer of this id.
 
     With `known`, the epoch of that identity is bumped.
@@ -175,7 +176,7 @@ def end_request(who: Identity, is_commit: bool) -> EndTxnRequest:
 
 async def end(
     coordinator: Coordinator, who: Identity, is_commit: bool, *, bumps_epoch: bool
-) -> tuple[int, int] | None:
+) -> tuple[ProducerId, ProducerEpoch] | None:
     """Commits or aborts; in version 2 it returns the identity for the next transaction."""
     response = await coordinator.ask(
         end_request(who, is_commit),

@@ -8,6 +8,7 @@ starts from 0 again.
 from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
 from odradek.client.producer.idempotence import Idempotence
 from odradek.protocol.errors import ErrorCode, RetriableError, error_for
+from odradek.protocol.types import ProducerEpoch, ProducerId
 
 
 class TransactionalSequences(Idempotence):
@@ -15,7 +16,7 @@ class TransactionalSequences(Idempotence):
         super().__init__()
         self.must_restart = False
 
-    def restart(self, producer_id: int, producer_epoch: int) -> None:
+    def restart(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
         """Takes a new identity: every partition starts again from 0 at its next batch."""
         self.must_restart = False
         self.new_producer_id(producer_id, producer_epoch)

@@ -3,13 +3,22 @@
 from typing import Final
 
 from odradek.protocol.apis import Api
-from odradek.protocol.schema import Request, Response, int16, int32, int64, string
+from odradek.protocol.schema import (
+    Request,
+    Response,
+    int16,
+    int32,
+    producer_epoch_field,
+    producer_id_field,
+    string,
+)
+from odradek.protocol.types import ProducerEpoch, ProducerId
 
 
 class AddOffsetsToTxnRequest(Request):
     transactional_id: str = string()
-    producer_id: int = int64()
-    producer_epoch: int = int16()
+    producer_id: ProducerId = producer_id_field()
+    producer_epoch: ProducerEpoch = producer_epoch_field()
     group_id: str = string()
 
 

@@ -15,9 +15,11 @@ from odradek.protocol.schema import (
     boolean,
     int16,
     int32,
-    int64,
+    producer_epoch_field,
+    producer_id_field,
     string,
 )
+from odradek.protocol.types import ProducerEpoch, ProducerId
 
 
 class AddPartitionsToTxnTopic(Struct):
@@ -27,8 +29,8 @@ class AddPartitionsToTxnTopic(Struct):
 
 class AddPartitionsToTxnTransaction(Struct):
     transactional_id: str = string()
-    producer_id: int = int64()
-    producer_epoch: int = int16()
+    producer_id: ProducerId = producer_id_field()
+    producer_epoch: ProducerEpoch = producer_epoch_field()
     verify_only: bool = boolean()
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic)
 
@@ -36,8 +38,8 @@ class AddPartitionsToTxnTransaction(Struct):
 class AddPartitionsToTxnRequest(Request):
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
-    v3_and_below_producer_id: int = int64("0-3")
-    v3_and_below_producer_epoch: int = int16("0-3")
+    v3_and_below_producer_id: ProducerId = producer_id_field("0-3")
+    v3_and_below_producer_epoch: ProducerEpoch = producer_epoch_field("0-3")
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")
 
 

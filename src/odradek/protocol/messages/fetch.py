@@ -13,32 +13,36 @@ from odradek.protocol.schema import (
     Response,
     Struct,
     array,
+    broker_id_field,
     int8,
     int16,
     int32,
     int64,
+    leader_epoch_field,
     nested,
+    offset_field,
+    producer_id_field,
     record_batches,
     string,
     uuid,
 )
-from odradek.protocol.types import Part, TopicId
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, Part, ProducerId, TopicId
 
 
 class ReplicaState(Struct):
-    replica_id: int = int32(default=-1)
+    replica_id: BrokerId = broker_id_field(default=-1)
     replica_epoch: int = int64(default=-1)
 
 
 class FetchPartition(Struct):
     partition: int = int32()
-    current_leader_epoch: int = int32("9+", default=-1)
-    fetch_offset: int = int64()
-    last_fetched_epoch: int = int32("12+", default=-1)
-    log_start_offset: int = int64("5+", default=-1)
+    current_leader_epoch: LeaderEpoch = leader_epoch_field("9+", default=-1)
+    fetch_offset: Offset = offset_field()
+    last_fetched_epoch: LeaderEpoch = leader_epoch_field("12+", default=-1)
+    log_start_offset: Offset = offset_field("5+", default=-1)
     partition_max_bytes: int = int32()
     replica_directory_id: TopicId = uuid("17+", tag=0)
-    high_watermark: int = int64("18+", default=2**63 - 1, tag=1)
+    high_watermark: Offset = offset_field("18+", default=2**63 - 1, tag=1)
 
 
 class FetchTopic(Struct):
@@ -55,7 +59,7 @@ class ForgottenTopic(Struct):
 
 class FetchRequest(Request):
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0)
-    replica_id: int = int32("0-14", default=-1)
+    replica_id: BrokerId = broker_id_field("0-14", default=-1)
     replica_state: ReplicaState | None = nested(ReplicaState, "15+", tag=1)
     max_wait_ms: int = int32()
     min_bytes: int = int32()
@@ -69,36 +73,36 @@ class FetchRequest(Request):
 
 
 class EpochEndOffset(Struct):
-    epoch: int = int32(default=-1)
-    end_offset: int = int64(default=-1)
+    epoch: LeaderEpoch = leader_epoch_field(default=-1)
+    end_offset: Offset = offset_field(default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    leader_id: int = int32(default=-1)
-    leader_epoch: int = int32(default=-1)
+    leader_id: BrokerId = broker_id_field(default=-1)
+    leader_epoch: LeaderEpoch = leader_epoch_field(default=-1)
 
 
 class SnapshotId(Struct):
-    end_offset: int = int64(default=-1)
-    epoch: int = int32(default=-1)
+    end_offset: Offset = offset_field(default=-1)
+    epoch: LeaderEpoch = leader_epoch_field(default=-1)
 
 
 class AbortedTransaction(Struct):
-    producer_id: int = int64()
-    first_offset: int = int64()
+    producer_id: ProducerId = producer_id_field()
+    first_offset: Offset = offset_field()
 
 
 class PartitionData(Struct):
     partition_index: int = int32()
     error_code: int = int16()
-    high_watermark: int = int64()
-    last_stable_offset: int = int64(default=-1)
-    log_start_offset: int = int64("5+", default=-1)
+    high_watermark: Offset = offset_field()
+    last_stable_offset: Offset = offset_field(default=-1)
+    log_start_offset: Offset = offset_field("5+", default=-1)
     diverging_epoch: EpochEndOffset | None = nested(EpochEndOffset, "12+", tag=0)
     current_leader: LeaderIdAndEpoch | None = nested(LeaderIdAndEpoch, "12+", tag=1)
     snapshot_id: SnapshotId | None = nested(SnapshotId, "12+", tag=2)
     aborted_transactions: list[AbortedTransaction] | None = array(AbortedTransaction, nullable="0+")
-    preferred_read_replica: int = int32("11+", default=-1)
+    preferred_read_replica: BrokerId = broker_id_field("11+", default=-1)
     records: Part | None = record_batches()
 
 
@@ -109,7 +113,7 @@ class FetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int = int32()
+    node_id: BrokerId = broker_id_field()
     host: str = string()
     port: int = int32()
     rack: str | None = string(nullable="0+", default=None)

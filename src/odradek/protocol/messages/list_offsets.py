@@ -13,17 +13,21 @@ from odradek.protocol.schema import (
     Response,
     Struct,
     array,
+    broker_id_field,
     int8,
     int16,
     int32,
     int64,
+    leader_epoch_field,
+    offset_field,
     string,
 )
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset
 
 
 class ListOffsetsPartition(Struct):
     partition_index: int = int32()
-    current_leader_epoch: int = int32("4+", default=-1)
+    current_leader_epoch: LeaderEpoch = leader_epoch_field("4+", default=-1)
     timestamp: int = int64()
 
 
@@ -33,7 +37,7 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Request):
-    replica_id: int = int32()
+    replica_id: BrokerId = broker_id_field()
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
     timeout_ms: int = int32("10+")
@@ -43,8 +47,8 @@ class ListOffsetsPartitionResponse(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     timestamp: int = int64(default=-1)
-    offset: int = int64(default=-1)
-    leader_epoch: int = int32("4+", default=-1)
+    offset: Offset = offset_field(default=-1)
+    leader_epoch: LeaderEpoch = leader_epoch_field("4+", default=-1)
 
 
 class ListOffsetsTopicResponse(Struct):

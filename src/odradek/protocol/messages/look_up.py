@@ -18,8 +18,11 @@ from odradek.protocol.schema import (
     int16,
     int32,
     int64,
+    leader_epoch_field,
+    offset_field,
     string,
 )
+from odradek.protocol.types import LeaderEpoch, Offset
 
 
 class LookUpKey(Struct):
@@ -28,7 +31,7 @@ class LookUpKey(Struct):
 
 class LookUpPartition(Struct):
     partition_index: int = int32()
-    current_leader_epoch: int = int32(default=-1)
+    current_leader_epoch: LeaderEpoch = leader_epoch_field(default=-1)
     keys: list[LookUpKey] = array(LookUpKey)
 
 
@@ -51,8 +54,8 @@ class LookUpHeader(Struct):
 class LookUpResult(Struct):
     """An offset of -1 says that there is no record; one without a value is a tombstone."""
 
-    offset: int = int64(default=-1)
-    leader_epoch: int = int32(default=-1)
+    offset: Offset = offset_field(default=-1)
+    leader_epoch: LeaderEpoch = leader_epoch_field(default=-1)
     timestamp: int = int64(default=-1)
     # 0 CreateTime, 1 LogAppendTime
     timestamp_type: int = int8()

@@ -4,13 +4,25 @@ diverged knows where to truncate it."""
 from typing import Final
 
 from odradek.protocol.apis import Api
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    broker_id_field,
+    int16,
+    int32,
+    leader_epoch_field,
+    offset_field,
+    string,
+)
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset
 
 
 class OffsetForLeaderPartition(Struct):
     partition: int = int32()
-    current_leader_epoch: int = int32(default=-1)
-    leader_epoch: int = int32()
+    current_leader_epoch: LeaderEpoch = leader_epoch_field(default=-1)
+    leader_epoch: LeaderEpoch = leader_epoch_field()
 
 
 class OffsetForLeaderTopic(Struct):
@@ -19,15 +31,15 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Request):
-    replica_id: int = int32("3+", default=-2)
+    replica_id: BrokerId = broker_id_field("3+", default=-2)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
 
 class EpochEndOffset(Struct):
     error_code: int = int16()
     partition: int = int32()
-    leader_epoch: int = int32(default=-1)
-    end_offset: int = int64(default=-1)
+    leader_epoch: LeaderEpoch = leader_epoch_field(default=-1)
+    end_offset: Offset = offset_field(default=-1)
 
 
 class OffsetForLeaderTopicResult(Struct):

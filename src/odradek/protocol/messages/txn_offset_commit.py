@@ -3,7 +3,19 @@
 from typing import Final
 
 from odradek.protocol.apis import Api
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    producer_epoch_field,
+    producer_id_field,
+    string,
+)
+from odradek.protocol.types import ProducerEpoch, ProducerId
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -21,8 +33,8 @@ class TxnOffsetCommitRequestTopic(Struct):
 class TxnOffsetCommitRequest(Request):
     transactional_id: str = string()
     group_id: str = string()
-    producer_id: int = int64()
-    producer_epoch: int = int16()
+    producer_id: ProducerId = producer_id_field()
+    producer_epoch: ProducerEpoch = producer_epoch_field()
     generation_id: int = int32("3+", default=-1)
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)

@@ -12,9 +12,11 @@ from odradek.protocol.schema import (
     int8,
     int16,
     int32,
-    int64,
+    producer_epoch_field,
+    producer_id_field,
     string,
 )
+from odradek.protocol.types import ProducerEpoch, ProducerId
 
 
 class WritableTxnMarkerTopic(Struct):
@@ -23,8 +25,8 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
-    producer_id: int = int64()
-    producer_epoch: int = int16()
+    producer_id: ProducerId = producer_id_field()
+    producer_epoch: ProducerEpoch = producer_epoch_field()
     transaction_result: bool = boolean()
     topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
     coordinator_epoch: int = int32()
@@ -46,7 +48,7 @@ class WritableTxnMarkerTopicResult(Struct):
 
 
 class WritableTxnMarkerResult(Struct):
-    producer_id: int = int64()
+    producer_id: ProducerId = producer_id_field()
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
 
 

@@ -23,7 +23,7 @@ from odradek.protocol.records import (
     MalformedRecords,
     read_header,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, TopicPartition
 from odradek.spark.arrow.kernels import (
     Bytes,
     Column,
@@ -134,7 +134,7 @@ class ArrowDecoder:
         batches = _VisibleBatches(
             self.partition,
             buffer,
-            first_offset,
+            Offset(first_offset),
             aborted=aborted,
             read_committed=self._read_committed,
             check_crcs=self._check_crcs,

@@ -22,6 +22,7 @@ from odradek.client.leader_requests import EARLIEST, ListedOffset, list_offsets
 from odradek.client.retry import may_fetch_again
 from odradek.client.settings import ConsumerSettings
 from odradek.client.sync import Begun, LoopThread
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.fetch import (
     AbortedTransaction,
@@ -32,7 +33,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.protocol.records import Buffer
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
 from odradek.spark.arrow.decoding import ArrowDecoder
 
 _log = logging.getLogger("odradek.client")
@@ -196,8 +197,8 @@ class RangeReader:
         connection = await cluster.connection(leader, LONG_POLLS)
         asked = FetchPartition(
             partition=partition.partition,
-            current_leader_epoch=-1 if known is None else known.leader_epoch,
-            fetch_offset=offset,
+            current_leader_epoch=NO_LEADER_EPOCH if known is None else known.leader_epoch,
+            fetch_offset=Offset(offset),
             partition_max_bytes=settings.max_partition_fetch_bytes,
         )
         response = await connection.request(

@@ -11,6 +11,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from odradek.protocol.types import Offset
 from odradek.storage.validation import MAX_LONG
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ class Cleanable(NamedTuple):
 
     log: "Log"
     segments: tuple["Segment", ...]
-    first_dirty_offset: int
-    end_offset: int
+    first_dirty_offset: Offset
+    end_offset: Offset
     clean_bytes: int
     dirty_bytes: int
     # When the oldest dirty record will have waited for `max.compaction.lag.ms`; None if never.
@@ -104,7 +105,7 @@ def _overdue_from_ms(log: "Log", dirty: Sequence["Segment"]) -> int | None:
     return min((first + lag_ms for first in firsts if first >= 0), default=None)
 
 
-def first_dirty_offset(log: "Log", checkpoint: int) -> int:
+def first_dirty_offset(log: "Log", checkpoint: Offset) -> Offset:
     """The first dirty offset of a log that was loaded. A checkpoint beyond its end is ignored."""
     if checkpoint > log.log_end_offset:
         return log.log_start_offset
@@ -118,19 +119,19 @@ def filthiest(candidates: Sequence[Cleanable]) -> Cleanable | None:
 
 
 def group_segments(
-    segments: Sequence[tuple[int, int]],
+    segments: Sequence[tuple[Offset, int]],
     index_sizes: Sequence[int],
     *,
-    end_offset: int,
+    end_offset: Offset,
     segment_bytes: int,
     segment_index_bytes: int,
-) -> list[list[tuple[int, int]]]:
+) -> list[list[tuple[Offset, int]]]:
     """Groups of neighbouring segments, given as base offset and size. Each group becomes one.
 
     The segments of a group fit into one segment and its index as they are now, and their offsets
     fit into the 32 bits of an index entry.
     """
-    groups: list[list[tuple[int, int]]] = []
+    groups: list[list[tuple[Offset, int]]] = []
     group_bytes = index_bytes = 0
     for number, (base_offset, size) in enumerate(segments):
         next_base = segments[number + 1][0] if number + 1 < len(segments) else end_offset

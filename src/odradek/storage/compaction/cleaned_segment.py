@@ -6,6 +6,8 @@ may they be renamed.
 
 from collections.abc import Sequence
 
+from odradek.protocol.types import FIRST_OFFSET, Offset
+from odradek.storage.compaction.job import Aborted
 from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -39,7 +41,9 @@ class CleanedSegment:
         "size",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, index_interval: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: Offset, index_interval: int
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self.base_offset = self.next_offset = base_offset
@@ -58,7 +62,7 @@ class CleanedSegment:
     def _path(self, suffix: str) -> str:
         return offset_file(self._directory, self.base_offset, suffix) + CLEANED_SUFFIX
 
-    def add(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+    def add(self, batch: Buffer, last_offset: Offset, max_timestamp: int) -> None:
         """Adds a batch. Indexes are filled as `Segment.note` does it."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
@@ -83,7 +87,7 @@ class CleanedSegment:
             self._buffers.clear()
             self._buffers_bytes = 0
 
-    def finish(self, aborted: Sequence[tuple[int, int, int, int]]) -> None:
+    def finish(self, aborted: Sequence[Aborted]) -> None:
         """Completes the indexes and makes all files durable.
 
         There is always a transaction index, even without entries: it replaces the index of the
@@ -96,10 +100,10 @@ class CleanedSegment:
         transactions = AbortedTransactions()
         for entry in aborted:
             transactions.add(AbortedTransaction(*entry))
-        end = max((entry[2] + 1 for entry in aborted), default=0)
+        end = max((entry[2] + 1 for entry in aborted), default=FIRST_OFFSET)
         self._write_index(INDEX_SUFFIX, self._index.unwritten())
         self._write_index(TIME_INDEX_SUFFIX, self._time_index.unwritten())
-        self._write_index(TRANSACTION_INDEX_SUFFIX, transactions.encode(0, end))
+        self._write_index(TRANSACTION_INDEX_SUFFIX, transactions.encode(FIRST_OFFSET, end))
 
     def _write_index(self, suffix: str, content: bytes) -> None:
         file = self._disk.open(self._path(suffix), create=True)

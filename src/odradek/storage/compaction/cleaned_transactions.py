@@ -15,8 +15,8 @@ from odradek.protocol.records import (
     decode_control_type,
     decode_records,
 )
-
-Aborted = tuple[int, int, int, int]
+from odradek.protocol.types import Offset, ProducerId
+from odradek.storage.compaction.job import Aborted
 
 
 class CleanedTransactions:
@@ -28,12 +28,12 @@ class CleanedTransactions:
         self._transactions = sorted(aborted, key=lambda entry: entry[1])
         self._next = 0
         # Producer id to its aborted transaction at this offset, and whether it had records.
-        self._aborting: dict[int, tuple[Aborted, bool]] = {}
-        self._seen_committed: set[int] = set()
+        self._aborting: dict[ProducerId, tuple[Aborted, bool]] = {}
+        self._seen_committed: set[ProducerId] = set()
         # Index entries whose marker stays, until `take_kept` is called.
         self.kept: list[Aborted] = []
 
-    def _advance(self, last_offset: int) -> None:
+    def _advance(self, last_offset: Offset) -> None:
         transactions = self._transactions
         while self._next < len(transactions) and transactions[self._next][1] <= last_offset:
             entry = transactions[self._next]

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.invariants import InvariantViolation
+from odradek.protocol.types import NO_OFFSET
 from odradek.storage.compaction.cleanable import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
 from odradek.storage.compaction.segment_replacement import find_replaced, replace_segments
@@ -230,7 +231,11 @@ class LogCleaner:
             max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
             aborted=[entry for entry in log.aborted if entry.first_offset < chosen.end_offset],
             producers=[
-                (producer_id, entry.epoch, entry.batches[-1].last_offset if entry.batches else -1)
+                (
+                    producer_id,
+                    entry.epoch,
+                    entry.batches[-1].last_offset if entry.batches else NO_OFFSET,
+                )
                 for producer_id, entry in log.producers.entries.items()
             ],
         )

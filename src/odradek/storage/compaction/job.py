@@ -12,18 +12,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from odradek.protocol.types import FIRST_OFFSET, NO_OFFSET, Offset, ProducerEpoch, ProducerId
+
 Message = dict[str, object]
+
+Aborted = tuple[ProducerId, Offset, Offset, Offset]
+"""An aborted transaction: producer, first and last offset, last stable offset."""
 
 
 @dataclass(slots=True)
 class Job:
     directory: str
     # Base offset and size of each segment that may be rewritten, from the log's first on.
-    segments: list[tuple[int, int]]
+    segments: list[tuple[Offset, int]]
     # The base offset of the first segment that is not rewritten.
-    end_offset: int
+    end_offset: Offset
     # A record from this offset on supersedes older records with the same key.
-    first_dirty_offset: int
+    first_dirty_offset: Offset
     now_ms: int
     delete_retention_ms: int
     segment_bytes: int
@@ -32,10 +37,10 @@ class Job:
     key_map_bytes: int
     io_buffer_bytes: int
     max_bytes_per_second: float
-    # Producer, first and last offset, last stable offset: of every transaction that overlaps.
-    aborted: list[tuple[int, int, int, int]] = field(default_factory=list)
+    # Every transaction that overlaps.
+    aborted: list[Aborted] = field(default_factory=list)
     # Producer id, epoch, last offset of its last batch (-1 if it has none), as the log knows them.
-    producers: list[tuple[int, int, int]] = field(default_factory=list)
+    producers: list[tuple[ProducerId, ProducerEpoch, Offset]] = field(default_factory=list)
 
     def as_message(self) -> Message:
         return asdict(self)
@@ -45,14 +50,14 @@ class Job:
 class Replacement:
     """One `.cleaned` segment, written and synced, that replaces neighbouring segments."""
 
-    base_offsets: list[int]
-    end_offset: int
+    base_offsets: list[Offset]
+    end_offset: Offset
     size: int
-    next_offset: int
+    next_offset: Offset
     max_timestamp: int
-    max_timestamp_offset: int
+    max_timestamp_offset: Offset
     # The aborted transactions whose markers it holds, as in `Job.aborted`.
-    aborted: list[tuple[int, int, int, int]]
+    aborted: list[Aborted]
 
     def as_message(self) -> Message:
         return {"replacement": asdict(self)}
@@ -62,7 +67,7 @@ class Replacement:
 class Outcome:
     """What a pass did. `end_offset` is how far the log is compacted now."""
 
-    end_offset: int = 0
+    end_offset: Offset = FIRST_OFFSET
     records_read: int = 0
     records_kept: int = 0
     bytes_indexed: int = 0
@@ -74,7 +79,7 @@ class Outcome:
     paused_s: float = 0.0
     # Batches whose records cannot be read, which were kept as they are, and the first of them.
     unreadable: int = 0
-    first_unreadable: int = -1
+    first_unreadable: Offset = NO_OFFSET
     # The class of the key map, for the broker's log.
     key_map: str = ""
 

@@ -25,6 +25,7 @@ from typing import Any
 from odradek.protocol.batch_rewriting import with_records, without_records
 from odradek.protocol.record_scan import ScannedRecord, record_bounds, scan_keys, scan_records
 from odradek.protocol.records import BatchHeader, Buffer, MalformedRecords
+from odradek.protocol.types import Offset
 from odradek.storage.compaction.cleanable import group_segments
 from odradek.storage.compaction.cleaned_segment import CleanedSegment
 from odradek.storage.compaction.cleaned_transactions import CleanedTransactions
@@ -76,7 +77,7 @@ class Compaction:
         self._survivors: array[int] = array("q")
         self._path = job.directory
         # Base offsets of batches whose records cannot be read.
-        self._unreadable: set[int] = set()
+        self._unreadable: set[Offset] = set()
         self.outcome = Outcome(end_offset=job.end_offset, key_map=type(keys).__name__)
 
     def run(self) -> Steps:
@@ -91,7 +92,7 @@ class Compaction:
         self.outcome.clean_s = self._clock.monotonic_s() - noted_s
         self.outcome.paused_s = self._pace.paused_s
 
-    def _chunks(self, base_offset: int, size: int) -> Iterator[tuple[int, Chunk]]:
+    def _chunks(self, base_offset: Offset, size: int) -> Iterator[tuple[int, Chunk]]:
         self._path = path = offset_file(self._job.directory, base_offset, LOG_SUFFIX)
         file = self._disk.open(path, writable=False)
         try:
@@ -168,7 +169,7 @@ class Compaction:
 
     # Rewriting
 
-    def _groups(self) -> list[list[tuple[int, int]]]:
+    def _groups(self) -> list[list[tuple[Offset, int]]]:
         job = self._job
         segments = [segment for segment in job.segments if segment[0] < self.outcome.end_offset]
         index_sizes = [self._index_size(base_offset) for base_offset, _ in segments]
@@ -180,21 +181,21 @@ class Compaction:
             segment_index_bytes=job.segment_index_bytes,
         )
 
-    def _index_size(self, base_offset: int) -> int:
+    def _index_size(self, base_offset: Offset) -> int:
         try:
             return self._disk.size(offset_file(self._job.directory, base_offset, INDEX_SUFFIX))
         except FileNotFoundError:
             return 0
 
-    def _end_of(self, group: Sequence[tuple[int, int]]) -> int:
+    def _end_of(self, group: Sequence[tuple[Offset, int]]) -> Offset:
         """The base offset of the segment after a group of segments."""
         return self._end_after(bisect_left(self._job.segments, (group[-1][0], 0)))
 
-    def _end_after(self, number: int) -> int:
+    def _end_after(self, number: int) -> Offset:
         segments = self._job.segments
         return segments[number + 1][0] if number + 1 < len(segments) else self._job.end_offset
 
-    def _rewrite(self, group: Sequence[tuple[int, int]]) -> Steps:
+    def _rewrite(self, group: Sequence[tuple[Offset, int]]) -> Steps:
         job, outcome = self._job, self.outcome
         target = CleanedSegment(self._disk, job.directory, group[0][0], job.index_interval_bytes)
         end_offset = self._end_of(group)
@@ -278,12 +279,12 @@ class Compaction:
             return with_records(header, [payload(header, batch)], horizon_ms)
         return None if horizon_ms <= self._job.now_ms else batch
 
-    def _scan_clean(self, chunk: Chunk) -> dict[int, list[tuple[ScannedRecord, bool]]]:
+    def _scan_clean(self, chunk: Chunk) -> dict[Offset, list[tuple[ScannedRecord, bool]]]:
         """The records of batches in the clean part, and whether a later record has the same key.
 
         For all batches of the chunk together: a look-up of many keys costs little more than of one.
         """
-        found: list[tuple[int, list[ScannedRecord]]] = []
+        found: list[tuple[Offset, list[ScannedRecord]]] = []
         for header, batch in chunk:
             if header.base_offset < self._job.first_dirty_offset and not header.is_control:
                 try:

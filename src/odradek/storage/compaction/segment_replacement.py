@@ -14,6 +14,7 @@ and renames become durable in their order, so that a power cut is no worse than 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from odradek.protocol.types import Offset
 from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     COMPACTED_FILES,
@@ -75,7 +76,9 @@ def replace_segments(log: "Log", old: Sequence[Segment], replacement: "Replaceme
     return segment
 
 
-def _rename_cleaned(disk: Disk, directory: str, base_offset: int, before: str, after: str) -> None:
+def _rename_cleaned(
+    disk: Disk, directory: str, base_offset: Offset, before: str, after: str
+) -> None:
     for suffix in COMPACTED_FILES:
         path = offset_file(directory, base_offset, suffix)
         disk.rename(path + before, path + after)

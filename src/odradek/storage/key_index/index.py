@@ -25,6 +25,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.invariants import InvariantViolation
+from odradek.protocol.types import Offset
 from odradek.storage.file_names import DELETED_SUFFIX
 from odradek.storage.key_index.run import (
     KEYS_SUFFIX,
@@ -131,7 +132,8 @@ class KeyIndex:
     def _is_valid(self, header: RunHeader) -> bool:
         return (
             header.next_offset <= self.log.log_end_offset
-            and self.log.leader_epochs.epoch_for(header.next_offset - 1) == header.leader_epoch
+            and self.log.leader_epochs.epoch_for(Offset(header.next_offset - 1))
+            == header.leader_epoch
         )
 
     def _discard(self, run: Run) -> None:
@@ -143,7 +145,7 @@ class KeyIndex:
             return
         self.log.directory.delete_later(0.0, partial(self._disk.remove, gone))
 
-    def _run_below(self, offset: int) -> Run | None:
+    def _run_below(self, offset: Offset) -> Run | None:
         """The last run that begins below an offset."""
         number = bisect_left(self.runs, offset, key=lambda run: run.header.first_offset)
         return self.runs[number - 1] if number else None
@@ -151,7 +153,7 @@ class KeyIndex:
     # Looking up
 
     async def look_up(
-        self, key: bytes, *, end_offset: int, committed_only: bool, read: BytesRead
+        self, key: bytes, *, end_offset: Offset, committed_only: bool, read: BytesRead
     ) -> FoundRecord | None:
         """The newest record of a key below an offset; raises `StorageError`."""
         search = Search(
@@ -168,7 +170,7 @@ class KeyIndex:
         except OSError as error:
             raise self.log.directory.fail(error) from error
 
-    async def _search_below(self, upper: int, search: Search, key: bytes) -> FoundRecord | None:
+    async def _search_below(self, upper: Offset, search: Search, key: bytes) -> FoundRecord | None:
         log = self.log
         while upper > log.log_start_offset:
             log.require_usable()
@@ -185,7 +187,7 @@ class KeyIndex:
                 return found
         return None
 
-    async def _ask(self, run: Run, search: Search, key: bytes, upper: int) -> FoundRecord | None:
+    async def _ask(self, run: Run, search: Search, key: bytes, upper: Offset) -> FoundRecord | None:
         try:
             file = self._disk.open(run.path, writable=False)
         except FileNotFoundError:
@@ -217,8 +219,8 @@ class KeyIndex:
             self._discard(run)
 
     async def _read_gap(
-        self, search: Search, lower: int, upper: int
-    ) -> tuple[FoundRecord | None, int]:
+        self, search: Search, lower: Offset, upper: Offset
+    ) -> tuple[FoundRecord | None, Offset]:
         """Reads the log downwards from `upper`, at least one chunk. Returns the record, if it was
         found, and the offset that was reached."""
         if self._bytes_between(lower, upper) <= _LONG_SCAN_BYTES:
@@ -250,7 +252,9 @@ class KeyIndex:
         return None, upper
 
     @staticmethod
-    async def _read_chunk(search: Search, lower: int, upper: int) -> tuple[FoundRecord | None, int]:
+    async def _read_chunk(
+        search: Search, lower: Offset, upper: Offset
+    ) -> tuple[FoundRecord | None, Offset]:
         chunk = search.chunk_below(upper, lower)
         if isinstance(chunk, int):
             return None, chunk
@@ -262,7 +266,7 @@ class KeyIndex:
 
     # Jobs
 
-    def gaps(self, end_offset: int) -> list[tuple[int, int]]:
+    def gaps(self, end_offset: Offset) -> list[tuple[Offset, Offset]]:
         """The ranges of offsets below `end_offset` that no run covers."""
         edges = [self.log.log_start_offset]
         for run in self.runs:
@@ -320,7 +324,7 @@ class KeyIndex:
                 return self._job(first, upto, run.header.log_bytes, _MAX_ENTRIES)
         return None
 
-    def _job(self, lower: int, upper: int, max_bytes: int, max_entries: int) -> IndexJob:
+    def _job(self, lower: Offset, upper: Offset, max_bytes: int, max_entries: int) -> IndexJob:
         """A job that indexes a range of offsets, or the beginning of it."""
         ranges: list[FileRange] = []
         first_offset, left = lower, max_bytes
@@ -390,7 +394,7 @@ class KeyIndex:
 
     # The log
 
-    def _segments_between(self, lower: int, upper: int) -> Sequence["Segment"]:
+    def _segments_between(self, lower: Offset, upper: Offset) -> Sequence["Segment"]:
         segments = self.log.segments
         first = bisect_left(segments, lower, key=lambda segment: segment.base_offset)
         if first == len(segments) or segments[first].base_offset > lower:
@@ -398,7 +402,7 @@ class KeyIndex:
         last = bisect_left(segments, upper, key=lambda segment: segment.base_offset)
         return segments[first:last]
 
-    def _bytes_between(self, lower: int, upper: int) -> int:
+    def _bytes_between(self, lower: Offset, upper: Offset) -> int:
         """How much of the log two offsets enclose."""
         segments = self._segments_between(lower, upper)
         if not segments:
@@ -407,5 +411,5 @@ class KeyIndex:
         return total - segments[0].locate(lower)
 
 
-def _offset_at(found: int | None, otherwise: int) -> int:
+def _offset_at(found: Offset | None, otherwise: Offset) -> Offset:
     return otherwise if found is None else found

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from odradek.protocol.checksum import crc32c
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.errors import StorageError
 from odradek.storage.key_index.search import BytesRead
 from odradek.world.disk import Disk, File
@@ -56,10 +57,10 @@ class DamagedRun(StorageError):
 
 
 class RunHeader(NamedTuple):
-    first_offset: int
-    next_offset: int
+    first_offset: Offset
+    next_offset: Offset
     # The leader epoch of the last offset.
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     entries: int
     # The bytes of log that were indexed. Compaction may have removed much of them since.
     log_bytes: int
@@ -69,17 +70,19 @@ def hash_of(key: bytes) -> int:
     return zlib.crc32(key)
 
 
-def run_name(first_offset: int, next_offset: int) -> str:
+def run_name(first_offset: Offset, next_offset: Offset) -> str:
     return f"{first_offset:020d}-{next_offset:020d}{KEYS_SUFFIX}"
 
 
-def parse_run_name(name: str) -> tuple[int, int] | None:
+def parse_run_name(name: str) -> tuple[Offset, Offset] | None:
     """Returns first and next offset; None for any other file."""
     first, dash, rest = name.partition("-")
     upto = rest.removesuffix(KEYS_SUFFIX)
     if not dash or upto == rest or not (first.isdecimal() and upto.isdecimal()):
         return None
-    return (int(first), int(upto)) if len(first) == len(upto) == _NAME_DIGITS else None
+    return (
+        (Offset(int(first)), Offset(int(upto))) if len(first) == len(upto) == _NAME_DIGITS else None
+    )
 
 
 class Run:
@@ -123,7 +126,7 @@ class Run:
     def size_bytes(self) -> int:
         return self._blocks_start + len(self._starts) * _BLOCK_BYTES
 
-    def offsets(self, file: File, key_hash: int, read: BytesRead) -> Iterator[int]:
+    def offsets(self, file: File, key_hash: int, read: BytesRead) -> Iterator[Offset]:
         """The offsets that may have a key of this hash, the newest first; raises `DamagedRun`."""
         starts, first_offset = self._starts, self.header.first_offset
         least, most = key_hash << 32, key_hash << 32 | (MAX_SPAN - 1)
@@ -132,7 +135,7 @@ class Run:
             entries = self._block(file, block, read)
             below = bisect_left(entries, least)
             for number in range(bisect_right(entries, most) - 1, below - 1, -1):
-                yield first_offset + entries[number] - least
+                yield first_offset + (entries[number] - least)
             if below:
                 return
             block -= 1

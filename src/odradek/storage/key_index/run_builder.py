@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.record_keys import decompress_payload, parse_keys
 from odradek.protocol.records import (
     HEADER_SIZE,
@@ -22,6 +23,7 @@ from odradek.protocol.records import (
     crc_is_valid,
     read_header,
 )
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.errors import StorageError
 from odradek.storage.file_names import LOG_SUFFIX, offset_file
 from odradek.storage.key_index.run import MAX_SPAN, Run, RunHeader, hash_of, merged, write_run
@@ -43,7 +45,7 @@ class LogChanged(StorageError):
 class FileRange(NamedTuple):
     """A range of bytes in a segment's file."""
 
-    base_offset: int
+    base_offset: Offset
     position: int
     end: int
 
@@ -52,12 +54,12 @@ class IndexJob(NamedTuple):
     """Make a run of the records between two offsets."""
 
     directory: str
-    first_offset: int
-    next_offset: int
+    first_offset: Offset
+    next_offset: Offset
     ranges: tuple[FileRange, ...]
     # The leader epochs of the log and their start offsets.
-    epochs: tuple[int, ...]
-    epoch_starts: tuple[int, ...]
+    epochs: tuple[LeaderEpoch, ...]
+    epoch_starts: tuple[Offset, ...]
     max_entries: int
 
 
@@ -109,7 +111,7 @@ class _Partitions:
 
     __slots__ = ("_first_offset", "_partitions", "count")
 
-    def __init__(self, first_offset: int) -> None:
+    def __init__(self, first_offset: Offset) -> None:
         self._first_offset = first_offset
         self._partitions = [array("Q") for _ in range(1 << _PARTITION_BITS)]
         self.count = 0
@@ -147,16 +149,16 @@ def _index(disk: Disk, job: IndexJob) -> Steps:
                     )
                 except MalformedRecords:
                     continue  # The checksum is valid: a producer sent records that are malformed.
-    epoch = _epoch_of(job, next_offset - 1)
+    epoch = _epoch_of(job, Offset(next_offset - 1))
     made = RunHeader(job.first_offset, next_offset, epoch, entries.count, log_bytes)
     for _ in write_run(disk, job.directory, made, entries.in_order()):
         yield _STEP
     return made
 
 
-def _epoch_of(job: IndexJob, offset: int) -> int:
+def _epoch_of(job: IndexJob, offset: Offset) -> LeaderEpoch:
     number = bisect_right(job.epoch_starts, offset)
-    return job.epochs[number - 1] if number else -1
+    return job.epochs[number - 1] if number else NO_LEADER_EPOCH
 
 
 _Batch = tuple[BatchHeader, memoryview]

@@ -25,6 +25,7 @@ from odradek.protocol.records import (
     read_header,
     split_batches,
 )
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.descriptors import Slice
 from odradek.storage.errors import BatchTooLargeToDecompress, CorruptLog
 from odradek.storage.segment import Segment
@@ -44,7 +45,7 @@ _MAX_RECORDS_ON_EVENT_LOOP: Final = 5_000
 
 class FoundRecord(NamedTuple):
     record: Record
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     is_log_append_time: bool
 
 
@@ -62,7 +63,7 @@ class Chunk(NamedTuple):
 
     batches: Slice
     # The scan continues below this offset.
-    first_offset: int
+    first_offset: Offset
 
 
 class _Batch(NamedTuple):
@@ -81,7 +82,7 @@ class Search:
         log: "Log",
         key: bytes,
         *,
-        end_offset: int,
+        end_offset: Offset,
         committed_only: bool,
         read: BytesRead,
         batch_reader: "BatchReader",
@@ -105,7 +106,7 @@ class Search:
 
     # At an offset
 
-    async def at(self, offset: int) -> FoundRecord | None:
+    async def at(self, offset: Offset) -> FoundRecord | None:
         """The record at this offset if it has the key and is visible."""
         segment = segment_of(self._log.segments, offset)
         batch = None if segment is None else self._batch_with(segment, offset)
@@ -118,7 +119,7 @@ class Search:
             return None
         return _checked(segment.file.path, batch, record)
 
-    def _batch_with(self, segment: Segment, offset: int) -> _Batch | None:
+    def _batch_with(self, segment: Segment, offset: Offset) -> _Batch | None:
         """The batch that contains an offset."""
         position = segment.index.floor(offset)
         handle = segment.file.pin()
@@ -144,9 +145,9 @@ class Search:
 
     # By reading
 
-    def chunk_below(self, upper: int, lower: int) -> Chunk | int:
+    def chunk_below(self, upper: Offset, lower: Offset) -> Chunk | Offset:
         """The last batches between two offsets. If there are none: the offset to continue below."""
-        segment = segment_of(self._log.segments, upper - 1)
+        segment = segment_of(self._log.segments, Offset(upper - 1))
         if segment is None:
             return lower
         end = segment.locate(upper)
@@ -222,16 +223,18 @@ def _look(
     return look(decompress_payload(batch, header, max_bytes=MAX_DECOMPRESSED_BYTES))
 
 
-def segment_of(segments: Sequence[Segment], offset: int) -> Segment | None:
+def segment_of(segments: Sequence[Segment], offset: Offset) -> Segment | None:
     number = bisect_right(segments, offset, key=_base_offset) - 1
     return segments[number] if number >= 0 else None
 
 
-def _base_offset(segment: Segment) -> int:
+def _base_offset(segment: Segment) -> Offset:
     return segment.base_offset
 
 
-def _walk(path: str, position: int, buffer: bytes, offset: int) -> tuple[int, BatchHeader | None]:
+def _walk(
+    path: str, position: int, buffer: bytes, offset: Offset
+) -> tuple[int, BatchHeader | None]:
     """Returns the position in the buffer of the first batch that reaches an offset, and its header.
 
     The header is None if the batch is not in the buffer: then reading continues at the position.

@@ -8,7 +8,7 @@ from odradek.broker.fetching.due_partitions import DuePartitions, FetchEntry
 from odradek.broker.fetching.fetch_lifecycle import TRANSITIONS, Fetch, FetchEvent, FetchState
 from odradek.broker.fetching.fetch_sessions import FetchSession
 from odradek.invariants import InvariantViolation
-from odradek.protocol.types import NO_TOPIC_ID
+from odradek.protocol.types import NO_TOPIC_ID, Offset
 from odradek.statemachine.watermark import Watermark
 
 FINAL = (FetchState.ANSWERED, FetchState.ABANDONED)
@@ -70,7 +70,7 @@ async def test_a_change_ends_the_wait_also_if_it_comes_before_the_wait_begins() 
         wait = asyncio.ensure_future(fetch.wait(None))
         if not comes_first:
             await asyncio.sleep(0)
-        watermark.advance(1)
+        watermark.advance(Offset(1))
         await asyncio.wait_for(wait, 10)
         assert fetch.state is FetchState.READING
         assert fetch.due.take_all() == [entry]
@@ -83,7 +83,7 @@ async def test_a_change_while_partitions_are_read_makes_another_pass() -> None:
     watermark = Watermark()
     first.register(watermark)
     states = [fetch.state]
-    watermark.advance(1)
+    watermark.advance(Offset(1))
     states.append(fetch.state)
     assert not fetch.pass_ended(is_enough=False)
     states.append(fetch.state)
@@ -115,7 +115,7 @@ async def test_a_connection_that_closes_in_the_middle_of_a_pass_makes_all_partit
     fetch = Fetch(session.due, session)
     fetch.start_waiting(1e9, ends_for_next_request=False)
     for entry in session.due.take_all():
-        entry.last_sent_high_watermark = 5
+        entry.last_sent_high_watermark = Offset(5)
     fetch.close()
     assert fetch.state is FetchState.ABANDONED
     assert [entry.partition for entry in session.due.take_all()] == [0, 1, 2]

@@ -15,6 +15,7 @@ from odradek.protocol.messages.fetch import (
     FetchTopic,
 )
 from odradek.protocol.messages.produce import ProduceResponse
+from odradek.protocol.types import Offset
 from odradek.world.timeslice import Timeslice
 from tests.unit.broker.harness import Client, batch, on_broker, with_broker
 from tests.unit.broker.test_produce_and_fetch import produce_request
@@ -33,7 +34,9 @@ def request(session_id: int, epoch: int, offsets: dict[int, int]) -> FetchReques
                 topic="t",
                 partitions=[
                     FetchPartition(
-                        partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                        partition=partition,
+                        fetch_offset=Offset(offset),
+                        partition_max_bytes=1 << 20,
                     )
                     for partition, offset in offsets.items()
                 ],

@@ -12,7 +12,7 @@ from odradek.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import Offset, TopicId
 from odradek.statemachine.watermark import Watermark
 from odradek.world import Randomness
 
@@ -37,7 +37,7 @@ def request(
     topic: str = "t",
 ) -> FetchRequest:
     partitions = [
-        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=100)
+        FetchPartition(partition=partition, fetch_offset=Offset(offset), partition_max_bytes=100)
         for partition, offset in (offsets or {}).items()
     ]
     return FetchRequest(
@@ -152,8 +152,8 @@ def test_what_is_silent_is_read_when_it_moves_or_the_client_asks_for_something_e
     for entry, mark in zip(first.due.take_all(), marks, strict=True):
         entry.register(mark)
     assert take(cache.begin(request(first.session_id, 1), NAMES, 0.0)) == []
-    marks[1].advance(1)
-    marks[1].advance(2)
+    marks[1].advance(Offset(1))
+    marks[1].advance(Offset(2))
     assert take(cache.begin(request(first.session_id, 2, {2: 5}), NAMES, 0.0)) == [(1, 0), (2, 5)]
     cache.begin(request(first.session_id, -1), NAMES, 0.0)
     assert not any(mark.waiters for mark in marks)

@@ -16,7 +16,7 @@ from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.protocol.schema import Request
-from odradek.protocol.types import Buffer
+from odradek.protocol.types import Buffer, Offset
 from odradek.world import MemoryDisk, World
 from tests.unit.broker.harness import PORT, Client, batch, on_broker
 from tests.unit.broker.test_produce_and_fetch import fetch, fetch_request, produce_request
@@ -67,7 +67,7 @@ async def test_garbage_ends_its_connection_and_no_other(connect: Connect, garbag
     writer.write(garbage)
     assert await has_ended(reader)
     writer.close()
-    assert (await fetch(good, fetch_request(0))).error_code == 0
+    assert (await fetch(good, fetch_request(Offset(0)))).error_code == 0
 
 
 @on_broker()
@@ -137,7 +137,7 @@ async def test_a_request_behind_a_waiting_fetch_is_answered_after_it(connect: Co
     client, writer = await connect(), await connect()
     await client.create_topic("t")
     order: list[str] = []
-    waiting = asyncio.ensure_future(fetch(client, fetch_request(0, max_wait_ms=60_000)))
+    waiting = asyncio.ensure_future(fetch(client, fetch_request(Offset(0), max_wait_ms=60_000)))
     waiting.add_done_callback(lambda _: order.append("fetch"))
     await asyncio.sleep(0.5)
     behind = asyncio.ensure_future(client.ask(MetadataRequest(), MetadataResponse))
@@ -160,12 +160,12 @@ async def test_silent_and_dripping_connections_are_reaped_and_busy_ones_are_not(
     request = frame(MetadataRequest(), 1)
     for number in range(12):
         dripping_writer.write(request[number : number + 1])
-        await fetch(busy, fetch_request(0, max_wait_ms=5_000))
+        await fetch(busy, fetch_request(Offset(0), max_wait_ms=5_000))
     assert await has_ended(silent)
     assert await has_ended(dripping)
     silent_writer.close()
     dripping_writer.close()
-    assert (await fetch(busy, fetch_request(0))).error_code == 0
+    assert (await fetch(busy, fetch_request(Offset(0)))).error_code == 0
 
 
 @on_broker(max_connections_per_ip="2")
@@ -202,11 +202,11 @@ async def test_a_reader_that_does_not_read_costs_no_memory_and_later_gets_everyt
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     before = memory_bytes()
     for number in range(10):
-        request = fetch_request(0, partition_max_bytes=50_000_000)
+        request = fetch_request(Offset(0), partition_max_bytes=50_000_000)
         writer.write(frame(request, 12, correlation_id=number))
     # Another client is served as ever while the reader has 360 MB coming.
     for _ in range(50):
-        assert (await fetch(client, fetch_request(40))).error_code == 0
+        assert (await fetch(client, fetch_request(Offset(40)))).error_code == 0
     assert memory_bytes() - before < 40_000_000
     writer.transport.resume_reading()  # type: ignore[attr-defined]
     for number in range(10):

@@ -14,7 +14,7 @@ from odradek.protocol.messages.consumer_protocol import (
     TopicPartition as Assigned,
 )
 from odradek.protocol.records import Record
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition
 from odradek.statemachine.machine import LogRecord
 from odradek.transactions.records import record_of
 from odradek.transactions.transaction import Status, Transaction
@@ -24,7 +24,7 @@ ID = TopicId(bytes(range(16)))
 
 
 def stored(key: bytes | None, value: bytes | None) -> Record:
-    return Record(7, 0, key, value, [])
+    return Record(Offset(7), 0, key, value, [])
 
 
 def shown(record: LogRecord) -> tuple[object, object]:
@@ -106,7 +106,9 @@ def test_a_member_that_apache_kafka_wrote() -> None:
 
 
 def test_a_transaction() -> None:
-    transaction = Transaction("tx", 4, 1, 60_000, Status.ONGOING, frozenset({T0}), 10, 11)
+    transaction = Transaction(
+        "tx", ProducerId(4), ProducerEpoch(1), 60_000, Status.ONGOING, frozenset({T0}), 10, 11
+    )
     record = record_of(transaction)
     key, value = show_transaction_record(stored(record.key, record.value))
     assert json.loads(key) == {"type": "0", "data": {"transactionalId": "tx"}}

@@ -47,7 +47,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import Close, MiniCluster
 from tests.unit.client.simulated import in_simulation
@@ -331,7 +331,7 @@ async def test_a_producer_is_fenced_once_its_transaction_has_ended(
             cluster,
             InitProducerIdRequest,
             InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS),
-            InitProducerIdResponse(producer_id=4, producer_epoch=2),
+            InitProducerIdResponse(producer_id=ProducerId(4), producer_epoch=ProducerEpoch(2)),
         )
         assert await admin.fence_producers(["tx"]) == {"tx": (4, 2)}
     assert cluster.count(FindCoordinatorRequest) == 1

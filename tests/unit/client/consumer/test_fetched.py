@@ -16,7 +16,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     set_log_append_time,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, ProducerId, TopicPartition
 
 T0 = TopicPartition("t", 0)
 
@@ -58,12 +58,12 @@ def seen(fetched: FetchedBatches) -> list[bytes]:
 
 
 def test_records_carry_where_and_when() -> None:
-    (record,) = FetchedBatches(T0, batch(7, b"v"), 7).read(10)
+    (record,) = FetchedBatches(T0, batch(7, b"v"), Offset(7)).read(10)
     assert record == ConsumerRecord("t", 0, 7, 1000, 0, b"k", b"v", [], 4)  # type: ignore[arg-type]
 
 
 def test_the_position_follows_what_is_taken() -> None:
-    fetched = FetchedBatches(T0, batch(0, b"a", b"b", b"c") + batch(10, b"d"), 0)
+    fetched = FetchedBatches(T0, batch(0, b"a", b"b", b"c") + batch(10, b"d"), Offset(0))
     assert [record.offset for record in fetched.read(2)] == [0, 1]
     assert fetched.next_offset == 2
     assert [record.offset for record in fetched.read(5)] == [2]
@@ -74,7 +74,7 @@ def test_the_position_follows_what_is_taken() -> None:
 
 
 def test_records_before_the_position_are_passed_over() -> None:
-    fetched = FetchedBatches(T0, batch(0, b"a", b"b", b"c"), 2)
+    fetched = FetchedBatches(T0, batch(0, b"a", b"b", b"c"), Offset(2))
     assert seen(fetched) == [b"c"]
 
 
@@ -83,47 +83,47 @@ def test_the_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
     assert end_of_batches(whole + cut) == (1, len(whole))
     assert end_of_batches(cut) == (-1, 0)
     assert end_of_batches(b"") == (-1, 0)
-    fetched = FetchedBatches(T0, whole + cut, 0)
+    fetched = FetchedBatches(T0, whole + cut, Offset(0))
     assert seen(fetched) == [b"a"]
     assert fetched.next_offset == 1
 
 
 def test_views_into_a_frame_do_as_well_as_bytes() -> None:
     frame = b"..." + batch(0, b"a") + b"..."
-    assert seen(FetchedBatches(T0, memoryview(frame)[3:-3], 0)) == [b"a"]
+    assert seen(FetchedBatches(T0, memoryview(frame)[3:-3], Offset(0))) == [b"a"]
 
 
 def test_broker_time_is_marked() -> None:
     stamped = set_log_append_time(batch(0, b"a"), 77)
-    (record,) = FetchedBatches(T0, stamped, 0).read(1)
+    (record,) = FetchedBatches(T0, stamped, Offset(0)).read(1)
     assert (record.timestamp_ms, record.timestamp_type) == (77, LOG_APPEND_TIME)
 
 
 def test_a_wrong_checksum_raises_after_what_came_before() -> None:
     bad = bytearray(batch(1, b"b"))
     bad[-1] ^= 1
-    fetched = FetchedBatches(T0, batch(0, b"a") + bad, 0)
+    fetched = FetchedBatches(T0, batch(0, b"a") + bad, Offset(0))
     assert len(fetched.read(10)) == 1
     with pytest.raises(CorruptRecords, match="t-0: the batch at offset 1 fails its checksum"):
         fetched.read(10)
     assert fetched.next_offset == 1
-    assert seen(FetchedBatches(T0, batch(0, b"a"), 0, check_crcs=False)) == [b"a"]
+    assert seen(FetchedBatches(T0, batch(0, b"a"), Offset(0), check_crcs=False)) == [b"a"]
 
 
 def test_a_batch_that_cannot_be_decoded_raises() -> None:
     bad = bytearray(batch(0, b"a"))
     bad[61] = 0x7F
     with pytest.raises(CorruptRecords, match="t-0: the batch after offset -1: a record"):
-        FetchedBatches(T0, bytes(bad), 0, check_crcs=False).read(1)
+        FetchedBatches(T0, bytes(bad), Offset(0), check_crcs=False).read(1)
     old = bytearray(batch(0, b"a"))
     old[16] = 1
     with pytest.raises(CorruptRecords, match="record format 1 is not supported"):
-        FetchedBatches(T0, bytes(old), 0).read(1)
+        FetchedBatches(T0, bytes(old), Offset(0)).read(1)
     strange = bytearray(marker(0, 5, ControlType.ABORT))
     strange[61:] = bytes(len(strange) - 61)
-    aborted = [AbortedTransaction(producer_id=5, first_offset=0)]
+    aborted = [AbortedTransaction(producer_id=ProducerId(5), first_offset=Offset(0))]
     fetched = FetchedBatches(
-        T0, bytes(strange), 0, check_crcs=False, read_committed=True, aborted=aborted
+        T0, bytes(strange), Offset(0), check_crcs=False, read_committed=True, aborted=aborted
     )
     with pytest.raises(CorruptRecords):
         fetched.read(1)
@@ -131,7 +131,7 @@ def test_a_batch_that_cannot_be_decoded_raises() -> None:
 
 def test_control_batches_are_passed_over_and_counted() -> None:
     log = batch(0, b"a", producer_id=5) + marker(1, 5, ControlType.COMMIT)
-    fetched = FetchedBatches(T0, log, 0)
+    fetched = FetchedBatches(T0, log, Offset(0))
     assert seen(fetched) == [b"a"]
     assert fetched.next_offset == 2
 
@@ -141,7 +141,7 @@ def test_the_epoch_is_that_of_the_last_batch_passed_even_if_it_is_not_shown() ->
     data = bytearray(batch(0, b"a", b"b", producer_id=7))
     end = bytearray(marker(2, 7, ControlType.COMMIT))
     end[12:16] = (5).to_bytes(4, "big")
-    fetched = FetchedBatches(T0, bytes(data + end), 0)
+    fetched = FetchedBatches(T0, bytes(data + end), Offset(0))
     assert fetched.leader_epoch == -1
     fetched.read(1)
     assert (fetched.next_offset, fetched.leader_epoch) == (1, 4)
@@ -164,26 +164,28 @@ def test_read_committed_hides_aborted_transactions_only() -> None:
         + marker(9, 6, ControlType.ABORT)
     )
     aborted = [
-        AbortedTransaction(producer_id=6, first_offset=7),
-        AbortedTransaction(producer_id=5, first_offset=0),
+        AbortedTransaction(producer_id=ProducerId(6), first_offset=Offset(7)),
+        AbortedTransaction(producer_id=ProducerId(5), first_offset=Offset(0)),
     ]
-    fetched = FetchedBatches(T0, log, 0, aborted=aborted, read_committed=True)
+    fetched = FetchedBatches(T0, log, Offset(0), aborted=aborted, read_committed=True)
     assert seen(fetched) == [b"committed-1", b"plain", b"committed-2"]
     assert fetched.next_offset == 10
-    assert len(everything(FetchedBatches(T0, log, 0, aborted=aborted))) == 6
+    assert len(everything(FetchedBatches(T0, log, Offset(0), aborted=aborted))) == 6
 
 
 def test_a_fetch_may_begin_within_an_aborted_transaction() -> None:
     log = batch(8, b"aborted", producer_id=6) + marker(9, 6, ControlType.ABORT)
-    aborted = [AbortedTransaction(producer_id=6, first_offset=2)]
-    fetched = FetchedBatches(T0, log, 8, aborted=aborted, read_committed=True)
+    aborted = [AbortedTransaction(producer_id=ProducerId(6), first_offset=Offset(2))]
+    fetched = FetchedBatches(T0, log, Offset(8), aborted=aborted, read_committed=True)
     assert seen(fetched) == []
     assert fetched.next_offset == 10
 
 
 def test_deserializers_give_what_comes_before_the_record_they_fail_on() -> None:
     deserialize = deserializer_of(bytes.decode, int)
-    fetched = FetchedBatches(T0, batch(0, b"1", b"2", b"x", b"4"), 0, deserialize=deserialize)
+    fetched = FetchedBatches(
+        T0, batch(0, b"1", b"2", b"x", b"4"), Offset(0), deserialize=deserialize
+    )
     assert [(record.key, record.value) for record in fetched.read(10)] == [("k", 1), ("k", 2)]
     with pytest.raises(DeserializationFailed, match="t-0 at offset 2: ValueError") as raised:
         fetched.read(10)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from odradek.client import Admin, Consumer, ConsumerSettings
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, TopicPartition
 from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster, with_cluster
 
 T0 = TopicPartition(TOPIC, 0)
@@ -23,7 +23,7 @@ async def create_in_epoch_2(cluster: Cluster) -> None:
     await cluster.create_topic([1, 2])
     for leader in (2, 1):
         await asyncio.sleep(1)
-        await cluster.elect(leader, [1, 2])
+        await cluster.elect(leader, [BrokerId(1), BrokerId(2)])
     await asyncio.sleep(1)
     for value in (b"a", b"b", b"c"):
         assert (await cluster.produce(1, value)).error_code == 0

@@ -13,7 +13,7 @@ from odradek.client.producer.accumulator import (
 )
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.records import decode_records
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from simulation.run import run
 
 T0 = TopicPartition("t", 0)
@@ -182,7 +182,7 @@ def test_a_batch_is_put_back_before_what_was_never_sent_and_by_sequence() -> Non
         sent = [story.accumulator.take(story.queue) for _ in range(3)]
         for sequence, batch in enumerate(sent):
             batch.attempts = 1
-            batch.set_producer(1, 0, sequence)
+            batch.set_producer(ProducerId(1), ProducerEpoch(0), sequence)
         for batch in (sent[1], sent[0], sent[2]):
             story.queue.put_back(batch)
         assert [batch.base_sequence for batch in story.queue.batches] == [0, 1, 2, -1]

@@ -4,7 +4,7 @@ from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
 from odradek.client.producer.idempotence import Idempotence
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchBuilder
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 
 NOW_S = 100.0
 _numbers = itertools.count(1)
@@ -24,7 +24,7 @@ def batch(partition: PartitionQueue, records: int) -> ProducerBatch:
 
 def started() -> Idempotence:
     state = Idempotence()
-    state.new_producer_id(7, 0)
+    state.new_producer_id(ProducerId(7), ProducerEpoch(0))
     return state
 
 
@@ -232,10 +232,10 @@ def test_pieces_of_a_split_batch_share_its_numbers() -> None:
 
 def test_an_id_whose_epochs_are_used_up_is_given_back() -> None:
     state, partition = Idempotence(), queue()
-    state.new_producer_id(7, 32_767)
+    state.new_producer_id(ProducerId(7), ProducerEpoch(32_767))
     (one,) = sent(state, partition, 1)
     state.may_retry(one, ErrorCode.UNKNOWN_PRODUCER_ID, 5)
     state.settle()
     assert not state.has_producer_id
-    state.new_producer_id(8, 0)
+    state.new_producer_id(ProducerId(8), ProducerEpoch(0))
     assert (one.producer_id, one.producer_epoch, one.base_sequence) == (8, 0, 0)

@@ -15,6 +15,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.records import read_header
+from odradek.protocol.types import ProducerEpoch
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import Close, Instead, Lose, MiniCluster, PartitionLog
 from tests.unit.client.simulated import in_simulation, simulate
@@ -174,7 +175,7 @@ async def test_when_epochs_are_used_up_and_no_new_id_comes_the_producer_recovers
         assert one._sender is not None
         idempotence = one._sender.idempotence
         assert idempotence is not None
-        idempotence.producer_epoch = 32_767
+        idempotence.producer_epoch = ProducerEpoch(32_767)
         await one.send_and_wait("t", b"1")
         # The batch cannot be written, and a gap is left that only another epoch can end.
         cluster.fail_next(ProduceRequest, ErrorCode.INVALID_RECORD)

@@ -38,14 +38,21 @@ def image_of(
     for name, count in topics.items():
         partitions = tuple(
             PartitionImage(
-                each, (each % (len(racks) or 1),), BrokerId(0), LeaderEpoch(0), (0,), 1, 0
+                each,
+                (BrokerId(each % (len(racks) or 1)),),
+                BrokerId(0),
+                LeaderEpoch(0),
+                (BrokerId(0),),
+                1,
+                0,
             )
             for each in range(count)
         )
         identity = topic_id(name, (lives or {}).get(name, 1))
         made[name] = TopicImage(name, identity, partitions, {}, 0)
     brokers = {
-        number: BrokerImage(BrokerId(number), 1, (), {}, rack) for number, rack in enumerate(racks)
+        BrokerId(number): BrokerImage(BrokerId(number), 1, (), {}, rack)
+        for number, rack in enumerate(racks)
     }
     return ClusterImage(
         number=number,

@@ -23,7 +23,7 @@ from odradek.protocol.records import (
     read_header,
     set_log_append_time,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId, TopicPartition
 from odradek.spark.arrow.decoding import SCHEMA, SCHEMA_WITH_HEADERS, ArrowDecoder
 from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
 from odradek.spark.arrow.kernels import read_only
@@ -67,7 +67,7 @@ def test_columns_hold_what_the_consumer_shows(
     for records in batches:
         buffer += batch_of(records, offset, codec)
         offset += len(records)
-    fetched = FetchedBatches(PLACE, buffer, 0)
+    fetched = FetchedBatches(PLACE, buffer, Offset(0))
     shown = []
     while taken := fetched.read(1000):
         shown += taken
@@ -111,7 +111,8 @@ def test_the_brokers_time_replaces_the_producers() -> None:
 def test_large_answers_come_in_several_batches() -> None:
     one = plain(30_000)
     buffer = b"".join(
-        offset_prefix(read_header(one), 30_000 * index, 0) + one[16:] for index in range(5)
+        offset_prefix(read_header(one), Offset(30_000 * index), LeaderEpoch(0)) + one[16:]
+        for index in range(5)
     )
     sizes = [batch.num_rows for batch in ArrowDecoder(PLACE).decode(buffer, 0, FAR)]
     assert sizes == [120_000, 30_000]
@@ -141,7 +142,7 @@ def test_aborted_transactions_and_markers_are_passed_over() -> None:
         + _transaction(7, 3, b"kept too")
         + _marker(ControlType.COMMIT, 7, 4)
     )
-    aborted = [AbortedTransaction(producer_id=7, first_offset=0)]
+    aborted = [AbortedTransaction(producer_id=ProducerId(7), first_offset=Offset(0))]
     committed = ArrowDecoder(PLACE, read_committed=True).decode(buffer, 0, FAR, aborted)
     assert [row for batch in committed for row in batch["value"].to_pylist()] == [
         b"kept",

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from odradek.protocol.types import Offset
 from odradek.storage import Log, LogManager
 from odradek.storage.compaction.job import Job
 from odradek.storage.compaction.rewriting import compact as work_of
@@ -127,7 +128,7 @@ async def test_a_checkpoint_that_says_too_much_and_cannot_be_written_goes(error:
     assert await manager.cleaner.clean_one()
     assert disk.read(CHECKPOINT) == b"0\n1\norders 0 4\n"
     disk.fail_next("write", error, under=f"{CHECKPOINT}.tmp")
-    log.truncate_to(2)
+    log.truncate_to(Offset(2))
     assert log.is_usable
     assert not disk.exists(CHECKPOINT)
 
@@ -194,7 +195,7 @@ async def test_a_limit_of_bytes_a_second_pauses_the_worker() -> None:
         directory=log.path,
         segments=[(segment.base_offset, segment.size) for segment in segments],
         end_offset=log.active_segment.base_offset,
-        first_dirty_offset=0,
+        first_dirty_offset=Offset(0),
         now_ms=0,
         delete_retention_ms=0,
         segment_bytes=1 << 20,

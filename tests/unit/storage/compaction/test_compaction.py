@@ -16,7 +16,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     split_batches,
 )
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId, TopicPartition
 from odradek.storage import Log, LogManager
 from odradek.storage.producer_state import Verification
 from odradek.world import World
@@ -66,8 +66,8 @@ def put(
     for key, value in records:
         builder.append(key, value, (), timestamp_ms)
     batch = builder.build(0, *producer, is_transactional=is_transactional)
-    verification = Verification(log.producers.last_marker_offset(producer[0]))
-    return log.append(batch, leader_epoch=0, verification=verification).base_offset
+    verification = Verification(log.producers.last_marker_offset(ProducerId(producer[0])))
+    return log.append(batch, leader_epoch=LeaderEpoch(0), verification=verification).base_offset
 
 
 def put_marker(log: Log, kind: ControlType, producer: int, epoch: int = 0) -> None:
@@ -77,7 +77,7 @@ def put_marker(log: Log, kind: ControlType, producer: int, epoch: int = 0) -> No
         producer_epoch=epoch,
         timestamp_ms=NOW_MS,
     )
-    log.append(marker, leader_epoch=0, by_coordinator=True)
+    log.append(marker, leader_epoch=LeaderEpoch(0), by_coordinator=True)
 
 
 async def settle(log: Log) -> None:
@@ -144,7 +144,7 @@ async def test_batches_keep_codec_offsets_and_timestamps(codec: Codec) -> None:
     builder = BatchBuilder(codec)
     for number in range(5):
         builder.append(b"%d" % (number % 2), b"%d" % number, [("h", b"x")], NOW_MS - number)
-    log.append(builder.build(), leader_epoch=3)
+    log.append(builder.build(), leader_epoch=LeaderEpoch(3))
     assert await compact(manager)
     ((header, found),) = batches(log)
     assert (header.codec, header.leader_epoch) == (codec, 3)
@@ -159,9 +159,9 @@ async def test_batches_keep_codec_offsets_and_timestamps(codec: Codec) -> None:
 async def test_a_batch_of_survivors_is_copied_as_it_is() -> None:
     manager, log = await make_log()
     put(log, (b"a", b"1"), (b"b", b"1"), codec=Codec.ZSTD)
-    before = read_slice(log, 0)
+    before = read_slice(log, Offset(0))
     assert await compact(manager)
-    assert read_slice(log, 0) == before
+    assert read_slice(log, Offset(0)) == before
 
 
 async def test_tombstones_stay_for_delete_retention_ms_and_then_go() -> None:
@@ -190,11 +190,11 @@ async def test_a_tombstone_that_came_with_a_past_horizon_takes_its_values_along(
     leader_manager, leader = await make_log(world)
     put(leader, (b"a", None), (b"b", b"1"))
     assert await compact(leader_manager)
-    sent = read_slice(leader, 0)
+    sent = read_slice(leader, Offset(0))
     clock_of(world).advance(2 * DAY_MS)
     manager, log = await make_log(make_world())
     clock_of(manager._world).advance(2 * DAY_MS)
-    log.append(sent, leader_epoch=0, as_follower=True)
+    log.append(sent, leader_epoch=LeaderEpoch(0), as_follower=True)
     assert await compact(manager)
     assert records(log) == [(1, b"b", b"1")]
 
@@ -205,7 +205,7 @@ async def test_records_without_a_key_go() -> None:
     builder = BatchBuilder()
     builder.append(None, b"x", (), NOW_MS)
     builder.append(b"a", b"1", (), NOW_MS)
-    log.append(builder.build(), leader_epoch=0, by_coordinator=True)
+    log.append(builder.build(), leader_epoch=LeaderEpoch(0), by_coordinator=True)
     assert await compact(manager)
     assert records(log) == [(1, b"a", b"1")]
     put(log, (b"b", b"1"))
@@ -228,7 +228,7 @@ async def test_the_last_batch_of_a_producer_stays_empty_and_its_repetition_is_kn
     builder = BatchBuilder()
     builder.append(b"a", b"1", (), NOW_MS)
     builder.append(b"a", b"2", (), NOW_MS)
-    again = log.append(builder.build(0, 9, 0, 0), leader_epoch=0)
+    again = log.append(builder.build(0, 9, 0, 0), leader_epoch=LeaderEpoch(0))
     assert (again.base_offset, again.duplicate) == (0, True)
 
 
@@ -269,7 +269,7 @@ async def test_markers_go_when_nothing_of_their_transaction_is_left_and_time_has
     assert (4, b"a", b"2") in records(log)
     manager.abandon()
     log = (await start(world)).logs[PARTITION]
-    assert log.producers.entries[9].last_sequence == 2
+    assert log.producers.entries[ProducerId(9)].last_sequence == 2
     assert list(log.aborted) == []
 
 
@@ -286,7 +286,7 @@ async def test_open_transactions_and_what_others_lack_stay_as_they_are() -> None
     assert log.first_dirty_offset == 2
     put_marker(log, ControlType.COMMIT, 9)
     await settle(log)
-    log.high_watermark = 3
+    log.high_watermark = Offset(3)
     assert not await manager.cleaner.clean_one()
     log.high_watermark = log.log_end_offset
     assert await manager.cleaner.clean_one()
@@ -315,7 +315,7 @@ async def test_slices_of_replaced_segments_stay_readable() -> None:
     manager, log = await make_log(world, log_segment_delete_delay_ms="0")
     for _ in range(10):
         put(log, (b"a", b"x" * 50))
-    found = log.read(0, 200)
+    found = log.read(Offset(0), 200)
     assert found is not None
     before = found.read(0, len(found))
     assert await compact(manager)
@@ -359,7 +359,7 @@ async def test_a_truncation_into_the_compacted_part_is_remembered_at_once() -> N
         log.roll()
     assert await compact(manager)
     assert log.first_dirty_offset == 10
-    log.truncate_to(4)
+    log.truncate_to(Offset(4))
     for number in range(8):
         put(log, (b"%d" % number, b"2"))
     manager.abandon()
@@ -411,7 +411,7 @@ async def test_a_pass_is_given_up_when_the_log_changes_under_it() -> None:
     cleaning = asyncio.ensure_future(manager.cleaner.clean_one())
     while manager.cleaner.metrics.subject is None:  # noqa: ASYNC110 - turns, not time
         await asyncio.sleep(0)
-    log.truncate_to(20)
+    log.truncate_to(Offset(20))
     await cleaning
     assert log.first_dirty_offset == 0
     assert [offset for offset, *_ in records(log)][-1] == 19

@@ -25,6 +25,7 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
     split_batches,
 )
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId
 from odradek.storage import Log, LogManager
 from odradek.storage.producer_state import Verification
 from odradek.world import Disk, MemoryDisk, OsDisk
@@ -119,9 +120,11 @@ class CompactionMachine(RuleBasedStateMachine):
             is_transactional=producer in TRANSACTIONAL,
         )
 
-    async def append(self, batch: bytes, records: list[Written], producer: int = -1) -> None:
+    async def append(
+        self, batch: bytes, records: list[Written], producer: ProducerId = ProducerId(-1)
+    ) -> None:
         verification = Verification(self.log.producers.last_marker_offset(producer))
-        result = self.log.append(batch, leader_epoch=0, verification=verification)
+        result = self.log.append(batch, leader_epoch=LeaderEpoch(0), verification=verification)
         assert result.base_offset == self.end
         for number, record in enumerate(records):
             self.history[self.end + number] = record
@@ -137,7 +140,9 @@ class CompactionMachine(RuleBasedStateMachine):
     @rule(records=records, codec=codecs)
     def write_idempotently(self, records: list[Written], codec: Codec) -> None:
         first = self.end
-        self.run(self.append(self.build(records, codec, IDEMPOTENT), records, IDEMPOTENT))
+        self.run(
+            self.append(self.build(records, codec, IDEMPOTENT), records, ProducerId(IDEMPOTENT))
+        )
         self.last_sent = first, records
 
     @precondition(lambda self: self.last_sent is not None)
@@ -149,11 +154,13 @@ class CompactionMachine(RuleBasedStateMachine):
         self.sequences[IDEMPOTENT] -= len(records)
         batch = self.build(records, Codec.NONE, IDEMPOTENT)
         self.sequences[IDEMPOTENT] += len(records)
-        result = self.log.append(batch, leader_epoch=0)
+        result = self.log.append(batch, leader_epoch=LeaderEpoch(0))
         assert (result.base_offset, result.duplicate) == (offset, True)
 
     @rule(producer=st.sampled_from(TRANSACTIONAL), records=records, codec=codecs)
-    def write_in_transaction(self, producer: int, records: list[Written], codec: Codec) -> None:
+    def write_in_transaction(
+        self, producer: ProducerId, records: list[Written], codec: Codec
+    ) -> None:
         written = self.open.setdefault(producer, [])
         written += range(self.end, self.end + len(records))
         self.run(self.append(self.build(records, codec, producer), records, producer))
@@ -175,7 +182,7 @@ class CompactionMachine(RuleBasedStateMachine):
         )
 
         async def work() -> None:
-            self.log.append(marker, leader_epoch=0, by_coordinator=True)
+            self.log.append(marker, leader_epoch=LeaderEpoch(0), by_coordinator=True)
 
         self.run(work())
         self.end += 1
@@ -201,7 +208,7 @@ class CompactionMachine(RuleBasedStateMachine):
         offset = data.draw(st.integers(lowest, self.end))
 
         async def work() -> None:
-            self.log.truncate_to(offset)
+            self.log.truncate_to(Offset(offset))
 
         self.run(work())
         self.end = self.log.log_end_offset

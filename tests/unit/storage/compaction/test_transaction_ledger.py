@@ -1,11 +1,12 @@
 """Which transactional batches count as aborted, for a pass that begins anywhere in the log."""
 
 from odradek.protocol.records import BatchBuilder, BatchHeader, read_header
+from odradek.protocol.types import Offset, ProducerId
 from odradek.storage.compaction.cleaned_transactions import CleanedTransactions
 
-PRODUCER = 2
+PRODUCER = ProducerId(2)
 # Records at 23 and 24, the marker at 25.
-ABORTED = (PRODUCER, 23, 25, 26)
+ABORTED = (PRODUCER, Offset(23), Offset(25), Offset(26))
 
 
 def data_at(offset: int) -> BatchHeader:
@@ -29,6 +30,6 @@ def test_a_transaction_that_ended_before_the_pass_begins_aborts_nothing_behind_i
 
 
 def test_the_next_aborted_transaction_of_the_same_producer_counts() -> None:
-    ledger = CleanedTransactions([ABORTED, (PRODUCER, 31, 32, 33)])
+    ledger = CleanedTransactions([ABORTED, (PRODUCER, Offset(31), Offset(32), Offset(33))])
     assert not ledger.data(data_at(29))
     assert ledger.data(data_at(31))

@@ -9,6 +9,7 @@ import pytest
 from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import HEADER_SIZE, assemble, read_header
+from odradek.protocol.types import LeaderEpoch
 from odradek.storage.errors import AppendRejected
 from odradek.storage.log import Log
 from tests.unit.storage.compaction.test_compaction import make_log, put, settle
@@ -40,7 +41,7 @@ def garbage() -> bytes:
 def test_a_batch_that_cannot_be_read_is_refused(make: Callable[[], bytes], policy: str) -> None:
     log = make_plain_log(settings=topic(cleanup_policy=[policy]))
     with pytest.raises(AppendRejected) as caught:
-        log.append(make(), leader_epoch=0)
+        log.append(make(), leader_epoch=LeaderEpoch(0))
     assert caught.value.code is ErrorCode.INVALID_RECORD
     assert log.log_end_offset == 0
 
@@ -58,7 +59,7 @@ async def test_a_compressed_batch_that_declares_more_records_than_bytes_is_opene
 
 
 async def append_when_ready(log: Log, batch: bytes) -> None:
-    log.append(batch, leader_epoch=0, validated=await log.validate_in_steps(batch))
+    log.append(batch, leader_epoch=LeaderEpoch(0), validated=await log.validate_in_steps(batch))
 
 
 async def test_compaction_keeps_what_it_cannot_read_and_goes_on(
@@ -66,7 +67,7 @@ async def test_compaction_keeps_what_it_cannot_read_and_goes_on(
 ) -> None:
     manager, log = await make_log(make_world())
     put(log, (b"a", b"1"), (b"b", b"1"))
-    log.append(with_wrong_key(), leader_epoch=0, by_coordinator=True)
+    log.append(with_wrong_key(), leader_epoch=LeaderEpoch(0), by_coordinator=True)
     put(log, (b"a", b"2"))
     put(log, (b"c", b"1"))
     await settle(log)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from odradek.protocol.records import BatchBuilder
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage import Log, StorageError
 from odradek.storage.key_index.index import KeyIndexLimits
 from odradek.storage.key_index.key_indexes import KeyIndexes
@@ -35,7 +36,7 @@ def fill(log: Log, count: int, keys: int = 500, first: int = 0) -> None:
         builder = BatchBuilder()
         for number in range(start, start + 10):
             builder.append(b"key %d" % (number % keys), b"value %d" % number, (), NOW_MS)
-        log.append(builder.build(), leader_epoch=0)
+        log.append(builder.build(), leader_epoch=LeaderEpoch(0))
     log.high_watermark = log.log_end_offset
 
 
@@ -184,10 +185,10 @@ async def test_retention_takes_runs_with_the_segments() -> None:
     fill(log, 3000, keys=3000)
     async with keeping(world) as indexes:
         await until_indexed(indexes, log)
-        log.advance_log_start(2995)
+        log.advance_log_start(Offset(2995))
         assert (await value_of(indexes, log, b"key 10"))[0] is None
         assert (await value_of(indexes, log, b"key 2994"))[0] is None
         assert (await value_of(indexes, log, b"key 2995"))[0] == b"value 2995"
-        log.advance_log_start(3000)
+        log.advance_log_start(Offset(3000))
         assert (await value_of(indexes, log, b"key 2995"))[0] is None
         assert runs_on(disk, log) == []

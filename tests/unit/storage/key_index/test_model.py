@@ -28,6 +28,7 @@ from odradek.protocol.records import (
     decode_records,
     encode_end_transaction_marker,
 )
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId
 from odradek.storage import Log, LogManager
 from odradek.storage.key_index.index import KeyIndex, KeyIndexLimits
 from odradek.storage.key_index.run import KEYS_SUFFIX, DamagedRun, RunHeader
@@ -71,7 +72,7 @@ def do_jobs(index: KeyIndex, world: World, most: int = 1000) -> None:
 
 
 async def look_up(
-    index: KeyIndex, key: bytes, end_offset: int, *, committed_only: bool
+    index: KeyIndex, key: bytes, end_offset: Offset, *, committed_only: bool
 ) -> Record | None:
     found = await index.look_up(
         key, end_offset=end_offset, committed_only=committed_only, read=BytesRead()
@@ -107,7 +108,7 @@ class LookUpsAndCompaction(CompactionMachine):
         async def check() -> None:
             index = self.key_index()
             for key in [*newest, b"nobody"]:
-                found = await look_up(index, key, end, committed_only=True)
+                found = await look_up(index, key, Offset(end), committed_only=True)
                 offset, value = newest.get(key, (-1, None))
                 if value is not None:
                     assert found is not None
@@ -184,19 +185,21 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         producer=st.sampled_from((-1, -1, *PRODUCERS)),
     )
     def write(
-        self, records: list[tuple[bytes | None, bytes | None]], codec: Codec, producer: int
+        self, records: list[tuple[bytes | None, bytes | None]], codec: Codec, producer: ProducerId
     ) -> None:
         builder = BatchBuilder(codec)
         for key, value in records:
             builder.append(key, value, [("of", b"x")], NOW_MS)
         if producer < 0:
-            self.log.append(builder.build(), leader_epoch=self.epoch)
+            self.log.append(builder.build(), leader_epoch=LeaderEpoch(self.epoch))
             return
         entry = self.log.producers.entries.get(producer)
         sequence = 0 if entry is None else entry.last_sequence + 1
         batch = builder.build(0, producer, 0, sequence, is_transactional=True)
         last_marker = self.log.producers.last_marker_offset(producer)
-        self.log.append(batch, leader_epoch=self.epoch, verification=Verification(last_marker))
+        self.log.append(
+            batch, leader_epoch=LeaderEpoch(self.epoch), verification=Verification(last_marker)
+        )
 
     @rule(producer=st.sampled_from(PRODUCERS), commits=st.booleans())
     def end_transaction(self, producer: int, commits: bool) -> None:
@@ -207,7 +210,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
             producer_epoch=0,
             timestamp_ms=NOW_MS,
         )
-        self.log.append(marker, leader_epoch=self.epoch, by_coordinator=True)
+        self.log.append(marker, leader_epoch=LeaderEpoch(self.epoch), by_coordinator=True)
 
     @rule(data=st.data())
     def commit(self, data: st.DataObject) -> None:
@@ -233,7 +236,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
     def cut(self, data: st.DataObject) -> None:
         """An unclean election: even what was committed goes, and a new leader writes."""
         log = self.log
-        log.truncate_to(data.draw(st.integers(self.min_end, log.log_end_offset)))
+        log.truncate_to(Offset(data.draw(st.integers(self.min_end, log.log_end_offset))))
         self.epoch += 1
 
     @rule(data=st.data())
@@ -242,7 +245,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         log.high_watermark = log.log_end_offset
         stable = log.producers.last_stable_offset(log.log_end_offset)
         if stable > log.log_start_offset:
-            log.advance_log_start(data.draw(st.integers(log.log_start_offset, stable)))
+            log.advance_log_start(Offset(data.draw(st.integers(log.log_start_offset, stable))))
             self.min_end = stable
             for remove in log.directory.take_due_deletions(self.world.clock.monotonic_s() + 1):
                 with suppress(FileNotFoundError):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.protocol.record_keys import decompress_payload, parse_keys, record_at
 from odradek.protocol.records import BatchBuilder, MalformedRecords, decode_records, read_header
+from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.key_index.run import (
     UNFINISHED_SUFFIX,
     DamagedRun,
@@ -28,13 +29,13 @@ Entry = tuple[int, int]
 
 
 def disk_with_run(
-    entries: Sequence[Entry], first_offset: int = 0, disk: MemoryDisk | None = None
+    entries: Sequence[Entry], first_offset: Offset = Offset(0), disk: MemoryDisk | None = None
 ) -> tuple[MemoryDisk, str]:
     """A run of hashes and offsets; whoever looks things up gives it its name."""
     disk = disk or MemoryDisk()
     disk.make_directories("/log")
     packed = array("Q", sorted(one << 32 | offset - first_offset for one, offset in entries))
-    header = RunHeader(first_offset, first_offset + 10**6, 3, len(packed), 77)
+    header = RunHeader(first_offset, Offset(first_offset + 10**6), LeaderEpoch(3), len(packed), 77)
     for _ in write_run(disk, "/log", header, [packed]):
         pass
     path = f"/log/{run_name(header.first_offset, header.next_offset)}"
@@ -54,7 +55,7 @@ entries = st.lists(st.tuples(hashes, st.integers(500, 900_000)), unique=True, ma
 @given(entries)
 @settings(max_examples=30, deadline=None)
 def test_a_run_gives_the_offsets_of_a_hash_newest_first(written: list[Entry]) -> None:
-    disk, path = disk_with_run(written, 500)
+    disk, path = disk_with_run(written, Offset(500))
     for key_hash in {0, 1, 2**32 - 1, *(one for one, _ in written[:20])}:
         expected = sorted((offset for one, offset in written if one == key_hash), reverse=True)
         assert offsets_of(disk, path, key_hash, BytesRead()) == expected
@@ -94,7 +95,7 @@ def test_merged_runs_answer_like_all_of_them() -> None:
     paths = []
     for first in (0, 10**6, 2 * 10**6):
         written = [(number % 5000, first + number) for number in range(20_000)]
-        paths.append(disk_with_run(written, first, disk)[1])
+        paths.append(disk_with_run(written, Offset(first), disk)[1])
     job = encode_job(MergeJob("/log", tuple(paths)))
     steps = carry_out(disk, SystemClock(), json.loads(json.dumps(job)))
     while True:
@@ -103,8 +104,8 @@ def test_merged_runs_answer_like_all_of_them() -> None:
         except StopIteration as end:
             header = RunHeader(**end.value)
             break
-    assert header == RunHeader(0, 3 * 10**6, 3, 60_000, 3 * 77)
-    path = f"/log/{run_name(0, 3 * 10**6)}{UNFINISHED_SUFFIX}"
+    assert header == RunHeader(Offset(0), Offset(3 * 10**6), LeaderEpoch(3), 60_000, 3 * 77)
+    path = f"/log/{run_name(Offset(0), Offset(3 * 10**6))}{UNFINISHED_SUFFIX}"
     expected = [
         offset for one in reversed(paths) for offset in offsets_of(disk, one, 4999, BytesRead())
     ]
@@ -140,13 +141,13 @@ def test_a_file_that_is_cut_short_is_noticed(size: int) -> None:
 
 
 def test_only_runs_have_such_names() -> None:
-    assert parse_run_name(run_name(12, 4711)) == (12, 4711)
+    assert parse_run_name(run_name(Offset(12), Offset(4711))) == (12, 4711)
     for name in (
         "00000000000000000000.log",
         "00000000000000000000.keys",
         "00000000000000000000-12.keys",
-        run_name(0, 5) + ".tmp",
-        run_name(0, 5) + ".deleted",
+        run_name(Offset(0), Offset(5)) + ".tmp",
+        run_name(Offset(0), Offset(5)) + ".deleted",
         "leader-epoch-checkpoint",
     ):
         assert parse_run_name(name) is None
@@ -174,14 +175,14 @@ def test_keys_and_single_records_are_those_of_the_decoder(
     ]
     for record in records:
         assert record_at(payload, header, record.offset) == record
-    assert record_at(payload, header, 1000 + len(records)) is None
+    assert record_at(payload, header, Offset(1000 + len(records))) is None
 
 
 @given(st.binary(max_size=40), st.integers(0, 5))
 @settings(max_examples=300)
 def test_nonsense_in_a_batch_is_malformed_or_read(payload: bytes, count: int) -> None:
     header = read_header(BatchBuilder().build())._replace(record_count=count)
-    for call in (lambda: parse_keys(payload, count), lambda: record_at(payload, header, 3)):
+    for call in (lambda: parse_keys(payload, count), lambda: record_at(payload, header, Offset(3))):
         try:
             call()
         except MalformedRecords:

@@ -9,6 +9,7 @@ import pytest
 from odradek.protocol.compression import Codec
 from odradek.protocol.record_keys import newest_of_key
 from odradek.protocol.records import BatchBuilder, read_header
+from odradek.protocol.types import Offset
 from odradek.storage.errors import BatchTooLargeToDecompress
 from odradek.storage.key_index.search import BatchReader
 
@@ -49,7 +50,9 @@ async def test_what_takes_long_is_looked_into_elsewhere(
     batch = builder.build(base_offset=100)
     header = read_header(batch)
     workers = CountingWorkers()
-    look = partial(newest_of_key, header=header, key=b"k3", first_offset=0, end_offset=1 << 40)
+    look = partial(
+        newest_of_key, header=header, key=b"k3", first_offset=Offset(0), end_offset=Offset(1 << 40)
+    )
     found = await BatchReader(workers).look_into(memoryview(batch), header, look)
     assert found is not None
     assert (found.key, found.offset) == (b"k3", 100 + records - 2)
@@ -62,7 +65,9 @@ async def test_a_batch_that_nobody_can_read_holds_nothing() -> None:
     batch = bytearray(builder.build())
     batch[61] = 0xFF  # The length of the first record.
     header = read_header(batch)
-    look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=1)
+    look = partial(
+        newest_of_key, header=header, key=b"key", first_offset=Offset(0), end_offset=Offset(1)
+    )
     assert await BatchReader(CountingWorkers()).look_into(memoryview(batch), header, look) is None
 
 
@@ -71,7 +76,9 @@ async def test_a_bomb_is_refused() -> None:
     builder.append(b"key", bytes(17 << 20), [], 0)
     batch = builder.build(base_offset=7)
     header = read_header(batch)
-    look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=9)
+    look = partial(
+        newest_of_key, header=header, key=b"key", first_offset=Offset(0), end_offset=Offset(9)
+    )
     with pytest.raises(
         BatchTooLargeToDecompress, match="the batch at offset 7 holds more than the 16 MiB"
     ):
