@@ -39,7 +39,7 @@ _NO_CHANGE: Final[GroupOutcome] = Outcome()
 
 
 class ClassicMembership:
-    """Decides for all classic groups of a machine. It has no state of its own."""
+    """Decides about the commands of classic groups for `GroupMachine`. It has no state."""
 
     def __init__(self, settings: GroupSettings, new_identifier: Callable[[], str]) -> None:
         self._settings = settings

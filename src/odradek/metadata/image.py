@@ -141,7 +141,7 @@ def _check_partition(
     """`before` holds the partition of the image before, or nothing."""
     broken: str | None = None
     if partition.partition != index:
-        broken = "it stands at another index"
+        broken = "it is at another index"
     elif partition.leader != NO_LEADER and partition.leader not in partition.isr:
         broken = "its leader is not in the ISR"
     elif partition.version < 0 or not before:

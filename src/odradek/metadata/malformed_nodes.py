@@ -1,6 +1,6 @@
 """Replaces nodes that cannot be decoded, as an operator may have left them after a manual edit.
 
-A running broker goes on with what its image knows about the node, under the node's present version:
+A running broker continues with the value that its image has of the node, under the node's version:
 the next change of that node repairs it. A broker that starts has no image yet, and does not start
 without the nodes that it needs.
 """

@@ -35,7 +35,7 @@ _PAUSES_S: Final = (0.002, 0.004, 0.008, 0.016, 0.032)
 async def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    denial = _denial(context, request.transactional_id)
+    denial = _authorization_error(context, request.transactional_id)
     if denial is not None:
         return InitProducerIdResponse(error_code=denial, producer_epoch=NO_PRODUCER_EPOCH)
     identity = await _init(services, context, request)
@@ -49,7 +49,7 @@ async def handle(
     )
 
 
-def _denial(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
+def _authorization_error(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
     """Returns why the client may not have a producer id, if so. For idempotence alone WRITE on any
     topic is enough (KIP-679), or IDEMPOTENT_WRITE on the cluster."""
     if transactional_id is not None:

@@ -76,7 +76,8 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
 
 
 def updated_profile(before: Profile, heartbeat: ConsumerHeartbeat) -> Profile:
-    """Returns the profile with the fields of the heartbeat; what it leaves out stays."""
+    """Returns the profile with the fields of the heartbeat; fields that it leaves out stay the
+    same."""
     return Profile(
         before.instance_id if heartbeat.instance_id is None else heartbeat.instance_id,
         before.rack_id if heartbeat.rack_id is None else heartbeat.rack_id,
