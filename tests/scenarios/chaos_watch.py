@@ -8,7 +8,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from odradek.client.connection import Connection
@@ -49,12 +48,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

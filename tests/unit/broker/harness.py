@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from odradek.broker import Broker
@@ -17,7 +17,7 @@ from odradek.protocol.messages.create_topics import (
 )
 from odradek.protocol.records import BatchBuilder
 from odradek.protocol.schema import Request, Response
-from odradek.world import World
+from odradek.world import MemoryDisk, World
 from simulation.run import run
 from simulation.world import Simulation
 from tests.inside import inside
@@ -122,3 +122,25 @@ def with_broker(
 
 on_broker = inside(with_broker)
 """Decorates a test that `with_broker` runs."""
+
+
+@asynccontextmanager
+async def serving_on_sockets() -> AsyncIterator[Broker]:
+    """A broker on a real socket of the loopback interface; its disk is in memory."""
+    settings = BrokerSettings.from_properties(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "odradek.metadata.store": "memory",
+            "log.dirs": "/data",
+        }
+    )
+    broker = Broker(settings, World(disk=MemoryDisk()))
+    ready = asyncio.Event()
+    serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
+    await ready.wait()
+    try:
+        yield broker
+    finally:
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving

@@ -1,6 +1,5 @@
 """Every API declares who may use it, and a new API is two files: its messages and its handler."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from importlib import import_module
@@ -10,18 +9,16 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import Broker, handlers
+from odradek.broker import handlers
 from odradek.broker.handlers import Handler, find_handler, served_apis
 from odradek.broker.permissions import CheckedByHandler, OpenToAll, Required
 from odradek.client.connection import Connection
-from odradek.config import BrokerSettings
 from odradek.protocol import apis, messages
 from odradek.protocol.apis import AnyApi, all_apis
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import heartbeat
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.world import MemoryDisk, World
-from tests.unit.broker.harness import Client, on_broker
+from tests.unit.broker.harness import Client, on_broker, serving_on_sockets
 from tests.unit.broker.test_acls import STANDARD
 
 Connect = Callable[[], Awaitable[Client]]
@@ -171,26 +168,14 @@ async def test_two_files_are_a_new_api(connect: Connect) -> None:
 
 @pytest.mark.usefixtures("echo_texts")
 async def test_a_new_api_is_served_over_a_socket() -> None:
-    settings = BrokerSettings.from_properties(
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": "/data",
-            "odradek.metadata.store": "memory",
-        }
-    )
-    broker = Broker(settings, World(disk=MemoryDisk()))
-    ready = asyncio.Event()
-    serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
-    await ready.wait()
-    host, _, port = broker.bootstrap.rpartition(":")
-    connection = await Connection.open(host, int(port), client_id="test")
-    module = import_module("odradek.protocol.messages.echo_texts")
-    response = await connection.request(
-        module.EchoTextsRequest(texts=["a"], suffix="?"), module.EchoTextsResponse
-    )
-    connection.close()
-    serving.cancel()
-    await asyncio.wait([serving])
+    async with serving_on_sockets() as broker:
+        host, port = broker.bootstrap.split(":")
+        connection = await Connection.open(host, int(port), client_id="test")
+        module = import_module("odradek.protocol.messages.echo_texts")
+        response = await connection.request(
+            module.EchoTextsRequest(texts=["a"], suffix="?"), module.EchoTextsResponse
+        )
+        connection.close()
     assert response.texts == ["a?"]
 
 

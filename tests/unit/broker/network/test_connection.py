@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable
 import psutil
 import pytest
 
-from odradek.broker import Broker
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError
-from odradek.config import BrokerSettings
 from odradek.protocol.headers import decode_response, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.fetch import FetchRequest
@@ -17,8 +15,7 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.protocol.schema import Request
 from odradek.protocol.types import Buffer, Offset
-from odradek.world import MemoryDisk, World
-from tests.unit.broker.harness import PORT, Client, batch, on_broker
+from tests.unit.broker.harness import PORT, Client, batch, on_broker, serving_on_sockets
 from tests.unit.broker.test_produce_and_fetch import fetch, fetch_request, produce_request
 
 Connect = Callable[[], Awaitable[Client]]
@@ -182,42 +179,29 @@ async def test_connections_of_one_address_are_capped(connect: Connect) -> None:
 
 async def test_a_reader_that_does_not_read_costs_no_memory_and_later_gets_everything() -> None:
     """On real sockets, whose buffers are what holds the reader's bytes back."""
-    settings = BrokerSettings.from_properties(
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "odradek.metadata.store": "memory",
-            "log.dirs": "/data",
-        }
-    )
-    broker = Broker(settings, World(disk=MemoryDisk()))
-    ready = asyncio.Event()
-    serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
-    await ready.wait()
-    host, port = broker.bootstrap.split(":")
-    client = Client(await Connection.open(host, int(port)))
-    await client.create_topic("t")
-    for _ in range(40):
-        await client.ask(produce_request(batch(b"x" * 900_000)), ProduceResponse, version=9)
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.transport.pause_reading()  # type: ignore[attr-defined]
-    before = memory_bytes()
-    for number in range(10):
-        request = fetch_request(Offset(0), partition_max_bytes=50_000_000)
-        writer.write(frame(request, 12, correlation_id=number))
-    # Another client is served as ever while the reader has 360 MB coming.
-    for _ in range(50):
-        assert (await fetch(client, fetch_request(Offset(40)))).error_code == 0
-    assert memory_bytes() - before < 40_000_000
-    writer.transport.resume_reading()  # type: ignore[attr-defined]
-    for number in range(10):
-        answer = await read_frame(reader)
-        assert int.from_bytes(answer[:4], "big") == number
-        assert len(answer) > 40 * 900_000
-    writer.close()
-    client.connection.close()
-    serving.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await serving
+    async with serving_on_sockets() as broker:
+        host, port = broker.bootstrap.split(":")
+        client = Client(await Connection.open(host, int(port)))
+        await client.create_topic("t")
+        for _ in range(40):
+            await client.ask(produce_request(batch(b"x" * 900_000)), ProduceResponse, version=9)
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        before = memory_bytes()
+        for number in range(10):
+            request = fetch_request(Offset(0), partition_max_bytes=50_000_000)
+            writer.write(frame(request, 12, correlation_id=number))
+        # Another client is served as ever while the reader has 360 MB coming.
+        for _ in range(50):
+            assert (await fetch(client, fetch_request(Offset(40)))).error_code == 0
+        assert memory_bytes() - before < 40_000_000
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for number in range(10):
+            answer = await read_frame(reader)
+            assert int.from_bytes(answer[:4], "big") == number
+            assert len(answer) > 40 * 900_000
+        writer.close()
+        client.connection.close()
 
 
 def memory_bytes() -> int:

@@ -9,14 +9,13 @@ from random import Random
 import psutil
 import pytest
 
-from odradek.broker import Broker
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection_rate import ConnectionRate
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import Listeners
 from odradek.broker.network.request_serving import Pending
 from odradek.broker.network.server import request_memory_bytes
-from odradek.config import BrokerSettings, Listener
+from odradek.config import Listener
 from odradek.config.setting import MAX_INT
 from odradek.invariants import InvariantViolation
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -24,8 +23,8 @@ from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.types import Buffer
-from odradek.world import MemoryDisk, World
-from tests.unit.broker.harness import PORT, Client, on_broker
+from odradek.world import World
+from tests.unit.broker.harness import PORT, Client, on_broker, serving_on_sockets
 from tests.unit.broker.network.test_connection import frame, read_frame
 
 Connect = Callable[[], Awaitable[Client]]
@@ -307,37 +306,24 @@ async def test_large_requests_are_received_by_turns() -> None:
 
 async def test_a_closed_connection_leaves_nothing_to_the_garbage_collector() -> None:
     """On real sockets: each of the peers begins a large request and goes away."""
-    settings = BrokerSettings.from_properties(
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "odradek.metadata.store": "memory",
-            "log.dirs": "/data",
-        }
-    )
-    broker = Broker(settings, World(disk=MemoryDisk()))
-    ready = asyncio.Event()
-    serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
-    await ready.wait()
-    host, port = broker.bootstrap.split(":")
-    before = psutil.Process().memory_info().rss
-    gc.disable()
-    try:
-        for _ in range(10):
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(begin(100 * MEGABYTE, 4))
-            for _ in range(20):
-                writer.write(bytes(MEGABYTE))
-                await writer.drain()
-            writer.close()
-            await writer.wait_closed()
-            del reader, writer
-        await until(lambda: not broker.connections)
-        assert psutil.Process().memory_info().rss - before < 60 * MEGABYTE
-    finally:
-        gc.enable()
-        serving.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await serving
+    async with serving_on_sockets() as broker:
+        host, port = broker.bootstrap.split(":")
+        before = psutil.Process().memory_info().rss
+        gc.disable()
+        try:
+            for _ in range(10):
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(begin(100 * MEGABYTE, 4))
+                for _ in range(20):
+                    writer.write(bytes(MEGABYTE))
+                    await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+                del reader, writer
+            await until(lambda: not broker.connections)
+            assert psutil.Process().memory_info().rss - before < 60 * MEGABYTE
+        finally:
+            gc.enable()
 
 
 @on_broker(max_connection_creation_rate="5")
