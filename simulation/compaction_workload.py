@@ -115,11 +115,11 @@ class KeyedWriter:
             await producer.flush()
 
     async def _change(self, producer: Producer, world: World, number: int) -> None:
-        name = world.randomness.below(_KEYS)
+        name = world.randomness.integer_below(_KEYS)
         partition = self._workload.partitions[name % len(self._workload.partitions)]
         value: bytes | None = None
         if world.randomness.fraction() >= 0.15:
-            value = b"%d" % number + b"." * world.randomness.below(60)
+            value = b"%d" % number + b"." * world.randomness.integer_below(60)
         write = Write(partition, b"key-%d" % name, value)
         self._workload.writes.append(write)
         try:

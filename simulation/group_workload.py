@@ -130,7 +130,7 @@ class GroupMember:
                     return
 
     async def _turn(self, consumer: Consumer, notes: "_CommitsWhenRevoked", world: World) -> None:
-        taken = await consumer.poll(1000, 1 + world.randomness.below(10))
+        taken = await consumer.poll(1000, 1 + world.randomness.integer_below(10))
         for partition, records in taken.items():
             for record in records:
                 notes.polled(partition, record.offset, record.value)

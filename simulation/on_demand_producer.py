@@ -50,8 +50,8 @@ class OnDemandProducer:
 
     async def _send(self, producer: Producer, world: World, to: TopicPartition | None) -> None:
         self._written += 1
-        partition = to or self._partitions[world.randomness.below(len(self._partitions))]
-        value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.below(
+        partition = to or self._partitions[world.randomness.integer_below(len(self._partitions))]
+        value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.integer_below(
             self._longest_padding
         )
         send = self.history.sending(self.name, partition, value)

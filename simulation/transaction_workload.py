@@ -159,8 +159,8 @@ class TransactionalFeeder(_Transactional):
         attempt = self.begin(instance, world)
         try:
             await producer.begin_transaction()
-            for number in range(1 + world.randomness.below(5)):
-                partition = self._partitions[world.randomness.below(len(self._partitions))]
+            for number in range(1 + world.randomness.integer_below(5)):
+                partition = self._partitions[world.randomness.integer_below(len(self._partitions))]
                 await self.send(producer, attempt, partition, b"%d.%d" % (attempt.number, number))
             await self.stall(world)
             await self.end(producer, attempt, world)
@@ -218,7 +218,7 @@ class Worker(_Transactional):
 
     async def run_transaction(self, producer: Producer, instance: str, world: World) -> None:
         consumer = self._consumer
-        taken = await consumer.poll(500, 1 + world.randomness.below(12))
+        taken = await consumer.poll(500, 1 + world.randomness.integer_below(12))
         if not taken:
             return
         attempt = self.begin(instance, world)
@@ -228,7 +228,7 @@ class Worker(_Transactional):
                 for record in records:
                     self._notes.polled(partition, record.offset, record.value)
                     attempt.sources.append((partition, record.offset))
-                    target = world.randomness.below(self._route.targets)
+                    target = world.randomness.integer_below(self._route.targets)
                     value = b"%d:%d>%d" % (partition.partition, record.offset, attempt.number)
                     await self.send(
                         producer, attempt, TopicPartition(self._route.target, target), value

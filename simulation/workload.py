@@ -43,8 +43,8 @@ class ProducingClient:
             await producer.flush()
 
     async def _send(self, producer: Producer, world: World, text: str, instance: str) -> None:
-        partition = self._partitions[world.randomness.below(len(self._partitions))]
-        value = text.encode() + b"." * world.randomness.below(200)
+        partition = self._partitions[world.randomness.integer_below(len(self._partitions))]
+        value = text.encode() + b"." * world.randomness.integer_below(200)
         send = self._history.sending(instance, partition, value)
         try:
             await producer.send(

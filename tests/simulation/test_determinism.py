@@ -40,7 +40,7 @@ async def talk(world: World) -> None:
         try:
             async with asyncio.timeout(1):
                 reader, writer = await asyncio.open_connection("server", 9092)
-                writer.write(world.randomness.bytes(1 + world.randomness.below(5000)))
+                writer.write(world.randomness.bytes(1 + world.randomness.integer_below(5000)))
                 await reader.read(10)
                 writer.close()
         except OSError:

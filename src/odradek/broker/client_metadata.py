@@ -34,9 +34,9 @@ class ClientMetadata:
     def image(self) -> ClusterImage:
         return self._visible(self.cache.image)
 
-    async def caught_up(self, *paths: str) -> ClusterImage:
+    async def catch_up(self, *paths: str) -> ClusterImage:
         """Returns the image once it shows what the store holds at these paths now."""
-        return self._visible(await self.cache.caught_up(*paths))
+        return self._visible(await self.cache.catch_up(*paths))
 
     def _visible(self, image: ClusterImage) -> ClusterImage:
         if self._replicas.is_leased:

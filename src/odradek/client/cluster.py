@@ -157,7 +157,7 @@ class Cluster:
             addresses += [
                 address for address in self.settings.bootstrap_addresses if address not in addresses
             ]
-        start = self.randomness.below(len(addresses)) if len(self.view.brokers) > 1 else 0
+        start = self.randomness.integer_below(len(addresses)) if len(self.view.brokers) > 1 else 0
         failures: list[str] = []
         for host, port in addresses[start:] + addresses[:start]:
             try:

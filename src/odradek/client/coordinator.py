@@ -74,27 +74,30 @@ class Coordinator:
             self.forget()
 
     async def find(self) -> BrokerId:
-        """Looks the coordinator up, again until it is found; raises an error that is not
+        """Looks the coordinator up, until it is found; raises an error that is not
         retriable. Callers share one look-up."""
         if self._finding is None:
             self._finding = asyncio.get_running_loop().create_task(
                 self._cluster.retry.run(self._look_up)
             )
-            self._finding.add_done_callback(self._found)
+            self._finding.add_done_callback(self._keep_result)
         return await asyncio.shield(self._finding)
 
-    def _found(self, task: "asyncio.Task[BrokerId]") -> None:
+    def _keep_result(self, task: "asyncio.Task[BrokerId]") -> None:
         self._finding = None
         if not task.cancelled() and task.exception() is None:
             self._broker = task.result()
 
     async def _look_up(self) -> BrokerId:
         connection = await self._cluster.any_connection()
-        (found,) = await look_up(connection, self._kind, [self._key])
-        raise_for(found.error_code, found.error_message)
-        broker = Broker(BrokerId(found.node_id), found.host, found.port)
-        known = self._cluster.view.brokers.get(broker.id)
-        if known is None or (known.host, known.port) != (broker.host, broker.port):
+        (answer,) = await look_up(connection, self._kind, [self._key])
+        raise_for(answer.error_code, answer.error_message)
+        broker = Broker(BrokerId(answer.node_id), answer.host, answer.port)
+        known_broker = self._cluster.view.brokers.get(broker.id)
+        if known_broker is None or (known_broker.host, known_broker.port) != (
+            broker.host,
+            broker.port,
+        ):
             self._cluster.view.brokers[broker.id] = broker
         return broker.id
 

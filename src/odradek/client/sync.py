@@ -153,7 +153,7 @@ class _SyncClient(Generic[C]):
     def __init__(self, make: Callable[[], C]) -> None:
         self._thread = LoopThread("odradek-client")
         try:
-            self._client: C = self._thread.call(_made(make))
+            self._client: C = self._thread.call(_call_on_loop(make))
         except BaseException:
             self._thread.stop()
             raise
@@ -164,7 +164,7 @@ class _SyncClient(Generic[C]):
             return found
 
         def waited(*arguments: Any, **options: Any) -> Any:
-            return self._thread.call(_finished(found, arguments, options))
+            return self._thread.call(_call_and_wait(found, arguments, options))
 
         waited.__name__ = name
         waited.__doc__ = found.__doc__
@@ -259,7 +259,7 @@ class Consumer(_SyncClient[AsyncConsumer]):
         """Shares topics with the other members of `group.id`; poll() takes part."""
         if listener is not None:
             options["listener"] = _Elsewhere(listener)
-        self._thread.call(_finished(self._client.subscribe, topics, options))
+        self._thread.call(_call_and_wait(self._client.subscribe, topics, options))
 
     def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
@@ -284,8 +284,8 @@ class _Elsewhere:
         self._listener = listener
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        told = getattr(self._listener, name)
-        return lambda *arguments: asyncio.to_thread(told, *arguments)
+        callback = getattr(self._listener, name)
+        return lambda *arguments: asyncio.to_thread(callback, *arguments)
 
 
 class Admin(_SyncClient[AsyncAdmin]):
@@ -295,11 +295,11 @@ class Admin(_SyncClient[AsyncAdmin]):
         super().__init__(lambda: AsyncAdmin(*settings, **options))
 
 
-async def _made(make: Callable[[], C]) -> C:
+async def _call_on_loop(make: Callable[[], C]) -> C:
     return make()
 
 
-async def _finished(
+async def _call_and_wait(
     function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
     """Calls a function on the client's loop and waits for its result, awaitable or not."""

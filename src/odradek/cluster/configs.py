@@ -78,7 +78,7 @@ class Configs:
                 return
             except NoNode:
                 with as_api_errors():
-                    await self._cache.caught_up(topic_path(topic))
+                    await self._cache.catch_up(topic_path(topic))
                     tries.lost_race()
                 present = self.topic_overrides(topic)
 

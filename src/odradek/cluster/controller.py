@@ -109,14 +109,14 @@ class Controller:
         try:
             await self._become_controller()
         except (NodeExists, BadVersion):
-            await self._cache.caught_up(CONTROLLER, CONTROLLER_EPOCH)
+            await self._cache.catch_up(CONTROLLER, CONTROLLER_EPOCH)
             return False
         except OutcomeUnknown:
             await self._read_back()
         if self._epoch is not None:
             logger.info("broker %d is the controller in epoch %d", self._id, self._epoch.epoch)
             self._changed = None
-            await self._cache.caught_up(EVERYTHING)
+            await self._cache.catch_up(EVERYTHING)
         return self.is_active
 
     def resign(self) -> None:

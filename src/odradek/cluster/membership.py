@@ -127,14 +127,14 @@ class Membership:
                     await self._bump_epoch(since)
                     # A leader may have let the previous run into an ISR a moment before
                     # its epoch ended, and the store may be late to tell: read it all again.
-                    await self._cache.caught_up(EVERYTHING)
+                    await self._cache.catch_up(EVERYTHING)
                 await self._give_up_leadership(condition)
                 self.epoch = await self._register(since) if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
                 # Another broker has the same id, or a reply was lost: look who is registered.
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
-            await self._cache.caught_up(broker_path(self._id))
+            await self._cache.catch_up(broker_path(self._id))
             # Not before: if the store was not available, `run` tries again with the same session.
             self.session_id = session_id
             logger.info("broker %d is registered, in broker epoch %d", self._id, self.epoch)
@@ -155,7 +155,7 @@ class Membership:
             logger.warning("the session with the metadata store expired; registering again")
             on_loss()
             try:
-                await self._cache.caught_up(EVERYTHING)
+                await self._cache.catch_up(EVERYTHING)
                 await self.join(PreviousRun(self.epoch), patience_s)
                 on_return()
             except StoreUnavailable as error:
@@ -181,7 +181,7 @@ class Membership:
                 if self._was_here(path, node) and await self._store.end_session(node.owner):
                     continue
             await asyncio.sleep(_LOOK_AGAIN_S)
-        await self._cache.caught_up(path)
+        await self._cache.catch_up(path)
         return None
 
     def _was_here(self, path: str, node: Node) -> bool:

@@ -33,8 +33,8 @@ def place(
             f"and there are {len(brokers)}"
         )
     ring = _ring(brokers)
-    start = randomness.below(len(ring)) if first_partition == 0 else 0
-    distance = randomness.below(len(ring))
+    start = randomness.integer_below(len(ring)) if first_partition == 0 else 0
+    distance = randomness.integer_below(len(ring))
     placed = []
     for partition in range(first_partition, first_partition + partitions):
         leader = (start + partition) % len(ring)

@@ -217,7 +217,7 @@ class Topics:
                 if not isinstance(error, NodeExists):
                     raise
                 # An earlier attempt, whose reply was lost, may have created this very topic.
-                image = await self._cache.caught_up(topic_path(name))
+                image = await self._cache.catch_up(topic_path(name))
                 if assignment.topic_id not in image.topics_by_id:
                     raise _topic_exists_error(name) from None
                 return
@@ -242,7 +242,7 @@ class Topics:
             tree = await self._store.read_tree(topic_path(name))
             stored_id = self._topic_id(name, tree)
             if stored_id is None or topic_id not in (None, stored_id):
-                await self._cache.caught_up(topic_path(name))
+                await self._cache.catch_up(topic_path(name))
                 if may_be_done:
                     return
                 raise ApiError(
@@ -291,7 +291,7 @@ class Topics:
         if name not in image.topics:
             # Another broker may have created it a moment ago.
             with as_api_errors():
-                image = await self._cache.caught_up(topic_path(name))
+                image = await self._cache.catch_up(topic_path(name))
         topic = image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown_topic_message(name))

@@ -45,7 +45,7 @@ class _BackgroundCluster:
         pid = read_pid(self.disk, self.pid_path)
         return pid if pid is not None and is_alive(pid) and _is_ours(pid) else None
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         try:
             return self.disk.read(self.log_path).decode("utf-8", "replace")
         except FileNotFoundError:
@@ -72,7 +72,7 @@ def _is_ours(pid: int) -> bool:
         return True
 
 
-def _until(is_over: Callable[[], bool], timeout_s: float) -> bool:
+def _wait_until(is_over: Callable[[], bool], timeout_s: float) -> bool:
     clock = SystemClock()
     end_s = clock.monotonic_s() + timeout_s
     while not is_over():
@@ -101,16 +101,16 @@ def start(arguments: argparse.Namespace) -> int:
     )
     os.close(log)
     write_pid(cluster.disk, cluster.pid_path, process.pid)
-    in_time = _until(
-        lambda: _READY.search(cluster.said()) is not None or process.poll() is not None,
+    in_time = _wait_until(
+        lambda: _READY.search(cluster.log_text()) is not None or process.poll() is not None,
         _START_TIMEOUT_S,
     )
-    ready = _READY.search(cluster.said())
+    ready = _READY.search(cluster.log_text())
     if ready is None:
         if process.poll() is None:
             process.terminate()
         remove_pid(cluster.disk, cluster.pid_path, process.pid)
-        lines = cluster.said().strip().splitlines()
+        lines = cluster.log_text().strip().splitlines()
         why = lines[-1].removeprefix("odradek up: ") if lines else "it said nothing"
         late = "" if in_time else f" within {_START_TIMEOUT_S:.0f} s"
         raise CommandFailed(f"the cluster did not start{late}: {why}")
@@ -150,7 +150,7 @@ def stop(arguments: argparse.Namespace) -> int:
     if pid is None:
         raise CommandFailed(f"no cluster is running in {cluster.data}")
     os.kill(pid, signal.SIGTERM)
-    if not _until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
+    if not _wait_until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
         raise CommandFailed(
             f"process {pid} does not stop; see {cluster.log_path}, or end it with kill -9 {pid}"
         )

@@ -73,7 +73,7 @@ async def _serve(
         on_ready(socket_path)
         await told.wait()
         if abandoned.is_set():
-            await _until(is_deserted)
+            await _wait_until(is_deserted)
     finally:
         await service.close()
         await metadata.close()
@@ -90,7 +90,7 @@ async def _opened(path: str, world: World, *, has_durable_sessions: bool) -> Sql
     return SqliteMetadata(path, world, has_durable_sessions=has_durable_sessions)
 
 
-async def _until(is_deserted: Callable[[], bool]) -> None:
+async def _wait_until(is_deserted: Callable[[], bool]) -> None:
     for _ in range(round(_BROKER_STOP_TIMEOUT_S / _POLL_INTERVAL_S)):
         if is_deserted():
             return

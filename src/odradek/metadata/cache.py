@@ -83,7 +83,7 @@ class MetadataCache:
             # Watches first and reads afterwards: a change in between is read twice, not missed.
             self._watch = self._store.watch()
         if self.image.number == 0:
-            await self.caught_up(EVERYTHING)
+            await self.catch_up(EVERYTHING)
         return self.image
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class MetadataCache:
             except StoreUnavailable as error:
                 logger.info("the cluster's image waits for the metadata store: %s", error)
 
-    async def caught_up(self, *paths: str) -> ClusterImage:
+    async def catch_up(self, *paths: str) -> ClusterImage:
         """Returns an image with every change that was notified so far, and with what the nodes at
         `paths` hold now. A broker that has just written passes the paths that it wrote."""
         noticed = self._watch.pending() if self._watch is not None else []
@@ -118,7 +118,7 @@ class MetadataCache:
         """
         versions = await self._store.multi(*operations)
         try:
-            await self.caught_up(*(operation.path for operation in operations))
+            await self.catch_up(*(operation.path for operation in operations))
         except StoreUnavailable as error:
             logger.info("the cluster's image waits for the metadata store: %s", error)
         return versions

@@ -147,7 +147,7 @@ async def write(
     except (BadVersion, NodeExists, NoNode, NotEmpty) as error:
         if fence is not None and error.path == CONTROLLER_EPOCH:
             raise Fenced from error
-    await cache.caught_up(*(operation.path for operation in (*checks, *operations)))
+    await cache.catch_up(*(operation.path for operation in (*checks, *operations)))
     return outcome
 
 
@@ -174,7 +174,7 @@ async def change_node(
     while True:
         node = await cache.store.read(path)
         if is_own_if_equal and node is not None and (node.value, node.version) == unknown:
-            await cache.caught_up(path)
+            await cache.catch_up(path)
             return node.value
         before = None if node is None else node.value
         after = change(before)

@@ -63,7 +63,7 @@ class StoreFaults:
 
     def cut_reply(self) -> LostReply:
         """Returns what becomes of a change during which the connection is cut."""
-        return list(LostReply)[self._randomness.below(2)]
+        return list(LostReply)[self._randomness.integer_below(2)]
 
     def notification_delay_s(self) -> float:
         return self._delay_s(self.max_notification_delay_s)

@@ -188,7 +188,7 @@ async def _round_trips(
     key = b"k" * arguments.record_key_size or None
     latencies_us: list[float] = []
     for number in range(arguments.num_records):
-        value = bytes([65 + randomness.below(26)]) * arguments.record_size
+        value = bytes([65 + randomness.integer_below(26)]) * arguments.record_size
         start_s = clock.monotonic_s()
         delivery = await producer.send(arguments.topic, value, key, headers=headers)
         taken = await consumer.poll(_LATENCY_TIMEOUT_MS)

@@ -23,7 +23,7 @@ def percentile(ordered: "array[int] | list[int] | list[float]", share: float) ->
 
 def choose_payload(payloads: list[bytes], number: int, randomness: Randomness) -> bytes:
     """Returns one of the payloads, or the number of the record if there are none."""
-    return payloads[randomness.below(len(payloads))] if payloads else b"%d" % number
+    return payloads[randomness.integer_below(len(payloads))] if payloads else b"%d" % number
 
 
 class Throttle:

@@ -239,7 +239,7 @@ class IsrChanges:
         paths = [operation.path for operation in operations]
         while True:
             try:
-                await self._cache.caught_up(*paths)
+                await self._cache.catch_up(*paths)
             except MetadataError:
                 await asyncio.sleep(_RETRY_S)
             else:

@@ -95,7 +95,7 @@ class PartitionLog:
         while True:
             self._require_leadership()
             try:
-                await self._partition.high_watermark.reached(offset)
+                await self._partition.high_watermark.wait_for(offset)
                 return
             except ApiError as error:
                 if self._is_leased():

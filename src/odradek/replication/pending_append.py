@@ -39,7 +39,7 @@ class PendingAppend(NamedTuple):
     async def acknowledged(self) -> None:
         """Waits until the batch is acknowledged. Raises `ApiError` if it never will be."""
         try:
-            await self.watermark.reached(self.end_offset)
+            await self.watermark.wait_for(self.end_offset)
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
         if self.recheck_isr_in is not None:

@@ -190,7 +190,9 @@ class Replicas:
         """Called before a change is published; see the module."""
         if change.before.store_id not in ("", change.after.store_id):
             return  # Another store: `follow` keeps the logs that it does not know.
-        gone = [topic for name in change.topics if (topic := _gone(change, name)) is not None]
+        gone = [
+            topic for name in change.topics if (topic := _removed_topic(change, name)) is not None
+        ]
         new = [
             (topic, state)
             for name in change.topics
@@ -225,7 +227,7 @@ class Replicas:
         self._ending.clear()
         taken_up: list[Partition] = []
         for name in change.topics:
-            gone, after = _gone(change, name), change.after.topics.get(name)
+            gone, after = _removed_topic(change, name), change.after.topics.get(name)
             if gone is not None:
                 for state in gone.partitions:
                     self._end(gone, state.partition)
@@ -384,7 +386,7 @@ class Replicas:
             logger.error("cannot delete the log of %s: %s", name, error)
 
 
-def _gone(change: ImageChange, name: str) -> TopicImage | None:
+def _removed_topic(change: ImageChange, name: str) -> TopicImage | None:
     """Returns the topic of this name that a change removes, even if a new one replaces it."""
     before, after = change.before.topics.get(name), change.after.topics.get(name)
     is_gone = before is not None and (after is None or after.topic_id != before.topic_id)

@@ -62,10 +62,10 @@ def mapping(item: Shape, key_type: str = "string") -> Shape:
     into, out = item.to_row, item.from_row
     return Shape(
         f"map<{key_type}, {item.type}>",
-        lambda values: [(key, _kept(into, value)) for key, value in values.items()],
-        lambda pairs: {key: _kept(out, value) for key, value in pairs},
+        lambda values: [(key, _convert(into, value)) for key, value in values.items()],
+        lambda pairs: {key: _convert(out, value) for key, value in pairs},
     )
 
 
-def _kept(convert: Convert | None, value: Any) -> Any:
+def _convert(convert: Convert | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)

@@ -107,7 +107,7 @@ class Watermark:
                 future.set_exception(reason)
         self._wake_waiters()
 
-    async def reached(self, offset: Offset) -> None:
+    async def wait_for(self, offset: Offset) -> None:
         """Returns when the watermark is at `offset` or higher."""
         if self.value >= offset:
             return

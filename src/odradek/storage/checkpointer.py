@@ -53,21 +53,21 @@ class Checkpointer:
     def __init__(self, logs: Mapping[TopicPartition, Log], world: World) -> None:
         self._logs = logs
         self._world = world
-        self._of: dict[LogDirectory, Checkpoints] = {}
+        self._checkpoints: dict[LogDirectory, Checkpoints] = {}
         # Directories in which logs were deleted since their files were written.
         self._with_deleted_logs: set[LogDirectory] = set()
 
-    def of(self, directory: LogDirectory) -> Checkpoints:
-        found = self._of.get(directory)
-        if found is None:
+    def of_directory(self, directory: LogDirectory) -> Checkpoints:
+        checkpoints = self._checkpoints.get(directory)
+        if checkpoints is None:
             make = partial(self._make, directory)
-            found = self._of[directory] = Checkpoints(
+            checkpoints = self._checkpoints[directory] = Checkpoints(
                 make(RECOVERY_POINT_CHECKPOINT, _recovery_points),
                 make(LOG_START_CHECKPOINT, _log_starts),
                 make(HIGH_WATERMARK_CHECKPOINT, _high_watermarks),
                 make(CLEANER_CHECKPOINT, _compacted),
             )
-        return found
+        return checkpoints
 
     def _make(
         self, directory: LogDirectory, name: str, offsets: Callable[[list[Log]], Offsets]
@@ -84,7 +84,7 @@ class Checkpointer:
     def truncated(self, log: Log) -> None:
         """A log was truncated, and its start offset may have been set back. `Log` calls this before
         the next append. With the old checkpoints a crash could skip or hide new records."""
-        files, name = self.of(log.directory), log.topic_partition
+        files, name = self.of_directory(log.directory), log.topic_partition
         files.recovery_points.limit(name, log.recovery_point)
         files.log_starts.limit(name, log.log_start_offset)
         files.high_watermarks.limit(name, log.high_watermark)
@@ -99,7 +99,7 @@ class Checkpointer:
 
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """Removes the entries of an earlier topic of the same name, before a log is made."""
-        for file in self.of(directory):
+        for file in self.of_directory(directory):
             file.forget(topic_partition)
 
     def retired(self, log: Log) -> None:
@@ -112,18 +112,18 @@ class Checkpointer:
         """Removes the entries of deleted logs, so that `forget` seldom has to write."""
         directories, self._with_deleted_logs = self._with_deleted_logs, set()
         for directory in sorted(directories, key=lambda directory: directory.path):
-            for file in self.of(directory):
+            for file in self.of_directory(directory):
                 await file.write()
 
     async def write_recovery_points(self, directory: LogDirectory) -> None:
-        await self.of(directory).recovery_points.write()
+        await self.of_directory(directory).recovery_points.write()
 
     async def write_log_starts(self, directory: LogDirectory) -> None:
         moved = {log: log.log_start_offset for log in directory.moved_starts}
         named = [log for log in moved if log.log_start_offset <= log.segments[0].base_offset]
         if not await self._sync_names(directory, named):
             return
-        if not await self.of(directory).log_starts.write():
+        if not await self.of_directory(directory).log_starts.write():
             return
         for log, start in moved.items():
             log.set_durable_start(start)
@@ -151,10 +151,10 @@ class Checkpointer:
             await self.write_log_starts(directory)
 
     async def write_high_watermarks(self, directory: LogDirectory) -> None:
-        await self.of(directory).high_watermarks.write()
+        await self.of_directory(directory).high_watermarks.write()
 
     async def write_compacted(self, directory: LogDirectory) -> None:
-        await self.of(directory).compacted.write()
+        await self.of_directory(directory).compacted.write()
 
 
 def _recovery_points(logs: list[Log]) -> Offsets:

@@ -90,7 +90,7 @@ class Flusher:
         """Returns when everything below `offset` survives a power cut."""
         if self.flushed.value < offset:
             self.request(offset)
-            await self.flushed.reached(offset)
+            await self.flushed.wait_for(offset)
 
     def request(self, offset: Offset) -> None:
         """Starts a sync up to `offset` unless one is under way, which then goes on to it."""

@@ -40,7 +40,7 @@ class LeaderEpochs:
             self.start_offsets.pop()
         self.epochs.append(epoch)
         self.start_offsets.append(start_offset)
-        self._changed()
+        self._mark_changed()
 
     def end_offset_for(
         self, epoch: LeaderEpoch, log_end_offset: Offset
@@ -68,7 +68,7 @@ class LeaderEpochs:
         keep = bisect_left(self.start_offsets, end_offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.start_offsets[keep:]
-            self._changed()
+            self._mark_changed()
 
     def truncate_from_start(self, start_offset: Offset) -> None:
         """Drops the epochs that ended before the log start. The epoch that contains the log start
@@ -77,18 +77,18 @@ class LeaderEpochs:
         if gone and self.start_offsets[gone - 1] < start_offset:
             del self.epochs[: gone - 1], self.start_offsets[: gone - 1]
             self.start_offsets[0] = start_offset
-            self._changed()
+            self._mark_changed()
         elif gone > 1:
             del self.epochs[: gone - 1], self.start_offsets[: gone - 1]
-            self._changed()
+            self._mark_changed()
 
     def clear(self) -> None:
         if self.epochs:
             self.epochs.clear()
             self.start_offsets.clear()
-            self._changed()
+            self._mark_changed()
 
-    def _changed(self) -> None:
+    def _mark_changed(self) -> None:
         self.latest = self.epochs[-1] if self.epochs else UNKNOWN_EPOCH
         self.is_dirty = True
 

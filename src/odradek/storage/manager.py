@@ -187,7 +187,7 @@ class LogManager:
         has_logs = any(parse_partition_directory(name) is not None for name in names)
         self._ownership.claim(directory, has_logs=has_logs)
         clean_epoch = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
-        offsets = self.checkpoints.of(directory).read()
+        offsets = self.checkpoints.of_directory(directory).read()
         loaded, begun_s = 0, self._world.clock.monotonic_s()
         for name in names:
             if is_deleted_directory(name):

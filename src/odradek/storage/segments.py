@@ -101,7 +101,7 @@ class Segments:
         )
         segment.indexes.max_bytes = rules.index_bytes
         if rules.segment_jitter_ms:
-            segment.roll_early_ms = context.world.randomness.below(rules.segment_jitter_ms)
+            segment.roll_early_ms = context.world.randomness.integer_below(rules.segment_jitter_ms)
         if base_offset:
             # Retention may remove all segments before: then only this name tells the offset.
             segment.create_file()

@@ -93,7 +93,7 @@ class AppendedMarkers:
             try:
                 if watermark.value < offset:
                     async with asyncio.timeout_at(deadline_s):
-                        await watermark.reached(offset)
+                        await watermark.wait_for(offset)
             except TimeoutError:
                 code = ErrorCode.REQUEST_TIMED_OUT
             except (ApiError, StorageError) as error:

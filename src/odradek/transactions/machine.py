@@ -149,7 +149,7 @@ class TransactionMachine:
             return
         before = self.transactions.get(transactional_id)
         if before is not None:
-            transaction = transaction.after(before)
+            transaction = transaction.with_history_of(before)
         self._put(transaction)
 
     def _apply_step(self, step: StepTaken) -> None:

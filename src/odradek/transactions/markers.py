@@ -208,7 +208,7 @@ class MarkerWriter:
         if self._images.image.partition(*partition) is not None:
             return False
         try:
-            image = await self._images.caught_up(topic_path(partition.topic))
+            image = await self._images.catch_up(topic_path(partition.topic))
         except MetadataError:
             return False
         return image.partition(*partition) is None

@@ -158,9 +158,9 @@ class Transaction(NamedTuple):
     def history(self) -> StepHistory:
         return StepHistory((*self.previous_steps, self.step))
 
-    def after(self, before: "Transaction") -> "Transaction":
+    def with_history_of(self, previous: "Transaction") -> "Transaction":
         """Returns this transaction with the history of its state before."""
-        steps = (*before.previous_steps[1 - _MAX_STEPS :], before.step)
+        steps = (*previous.previous_steps[1 - _MAX_STEPS :], previous.step)
         return self._replace(previous_steps=steps)
 
     @property

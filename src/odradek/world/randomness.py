@@ -13,7 +13,7 @@ class Randomness:
     def bytes(self, length: int) -> bytes:
         return self._random.getrandbits(8 * length).to_bytes(length, "big") if length else b""
 
-    def below(self, limit: int) -> int:
+    def integer_below(self, limit: int) -> int:
         """Returns an integer from 0 up to, but not including, `limit`."""
         return self._random.randrange(limit)
 

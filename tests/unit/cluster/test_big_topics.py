@@ -124,7 +124,7 @@ async def test_a_big_move_is_begun_and_finished_in_parts() -> None:
     partitions = [TopicPartition("big", number) for number in range(100)]
     await change_states(images, partitions, caught_up, "test")
     await store.multi(Create(paths.CONTROLLER_EPOCH, b"1"))
-    await images.caught_up(paths.CONTROLLER_EPOCH)
+    await images.catch_up(paths.CONTROLLER_EPOCH)
     await finish_reassignments(images, ["big"], fence=0)
     topic = images.image.topics["big"]
     assert {(one.replicas, one.adding, one.removing) for one in topic.partitions} == {
@@ -145,9 +145,9 @@ async def test_a_move_that_the_store_cannot_take_holds_up_no_other_topic(
             BrokerId(1), LeaderEpoch(0), (BrokerId(1), BrokerId(2), BrokerId(3)), 0
         ).encode()
         await store.multi(Set(paths.partition_state_path(name, 0), state))
-        await images.caught_up(paths.partition_state_path(name, 0))
+        await images.catch_up(paths.partition_state_path(name, 0))
     await store.multi(Create(paths.CONTROLLER_EPOCH, b"1"))
-    await images.caught_up(paths.CONTROLLER_EPOCH)
+    await images.catch_up(paths.CONTROLLER_EPOCH)
     store.too_big = paths.topic_path("a")
     await finish_reassignments(images, ["a", "b"], fence=0)
     assert images.image.topics["a"].partitions[0].adding == (3,)

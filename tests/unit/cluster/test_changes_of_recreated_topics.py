@@ -71,11 +71,11 @@ async def test_a_repeated_delete_leaves_a_topic_that_was_made_again_meanwhile() 
     class Remade(MetadataCache):
         """Somebody makes the topic again before this broker has read back."""
 
-        async def caught_up(self, *changed: str) -> ClusterImage:
+        async def catch_up(self, *changed: str) -> ClusterImage:
             if "t" not in pair.image.topics:
-                await pair.second.images.caught_up(paths.topic_path("t"))
+                await pair.second.images.catch_up(paths.topic_path("t"))
                 await pair.second.topics.create(NewTopic("t", 1, 1))
-            return await super().caught_up(*changed)
+            return await super().catch_up(*changed)
 
     images = Remade(pair.racing)
     await images.load()
@@ -123,7 +123,7 @@ async def test_settings_made_while_their_topic_is_deleted_go_with_it() -> None:
     await pair.first.topics.delete("t")
     assert pair.racing.has_raced
     assert paths.topic_config_path("t") not in pair.metadata.tree.nodes
-    await pair.second.images.caught_up(paths.topic_path("t"))
+    await pair.second.images.catch_up(paths.topic_path("t"))
     await pair.second.topics.create(NewTopic("t", 1, 1))
     assert pair.image.topic_overrides("t") == {}
 
@@ -154,7 +154,7 @@ async def test_a_change_of_settings_carries_nothing_over_to_the_next_topic_of_th
     await pair.prepare()
     old = {"retention.ms": "1"} if had_settings else {}
     await pair.second.topics.create(NewTopic("u", 1, 1, overrides=old))
-    await pair.first.images.caught_up(paths.topic_path("u"))
+    await pair.first.images.catch_up(paths.topic_path("u"))
 
     async def rival() -> None:
         await pair.second.topics.delete("u")

@@ -142,14 +142,14 @@ def test_a_broker_that_leaves_takes_its_replicas_offline_and_comes_back_with_a_n
         keeper = await keeper_on(store)
         await keeper.write(broker(1), *topic("t", 7))
         await mortal.multi(broker(2))
-        first = (await keeper.caught_up()).brokers[BrokerId(2)].epoch
+        first = (await keeper.catch_up()).brokers[BrokerId(2)].epoch
         partition = keeper.image.topics["t"].partitions[0]
         mortal.expire()
-        image = await keeper.caught_up()
+        image = await keeper.catch_up()
         assert list(image.brokers) == [1]
         assert image.offline_replicas(partition) == [2]
         await metadata.connect().multi(broker(2))
-        assert (await keeper.caught_up()).brokers[BrokerId(2)].epoch > first
+        assert (await keeper.catch_up()).brokers[BrokerId(2)].epoch > first
 
     run(scenario())
 
@@ -191,7 +191,7 @@ def test_subscribers_hear_what_changed() -> None:
             Create(paths.topic_config_path("a"), node_values.ConfigOverrides({"y": "1"}).encode())
         )
         await keeper.write(Create("/brokers/unknown"))
-        await keeper.caught_up(paths.topic_path("a"))
+        await keeper.catch_up(paths.topic_path("a"))
         assert [(sorted(c.topics), sorted(c.brokers), c.broker_configs) for c in heard] == [
             (["a", "b"], [], False),
             ([], [5], False),
@@ -231,7 +231,7 @@ def test_a_topic_made_again_has_its_new_id_only() -> None:
         tree = await store.read_tree(paths.topic_path("t"))
         await store.multi(*topic_operations.delete_topic("t", tree, None))
         await store.multi(*topic("t", 2, 1))
-        image = await keeper.caught_up()
+        image = await keeper.catch_up()
         assert len(image.topics["t"].partitions) == 1
         assert list(image.topics_by_id) == [topic_id(2)]
 
@@ -337,8 +337,8 @@ def test_step_by_step_gives_what_a_fresh_look_gives(
             except OperationFailed:
                 continue
             if serial in looks:
-                await keeper.caught_up(*(["/"] if step[0] == "all" else []))
-        image = await keeper.caught_up()
+                await keeper.catch_up(*(["/"] if step[0] == "all" else []))
+        image = await keeper.catch_up()
         assert image == await from_scratch(store, image.number)
 
     run(scenario())
@@ -357,7 +357,7 @@ def test_the_image_waits_while_the_store_is_away_and_then_tells_the_difference()
         store.cut()
         await other.multi(*topic("new", 2), Delete(paths.broker_path(5)))
         with pytest.raises(StoreUnavailable):
-            await keeper.caught_up(EVERYTHING)
+            await keeper.catch_up(EVERYTHING)
         with pytest.raises(StoreUnavailable):
             await keeper.write(*topic("refused", 3))
         assert keeper.image is before
@@ -400,7 +400,7 @@ def test_a_notice_whose_reading_was_cancelled_is_read_all_the_same() -> None:
         before = keeper.image.number
         async with keeper._refreshing:
             await store.multi(*topic("t", 1))
-            reading = asyncio.ensure_future(keeper.caught_up())
+            reading = asyncio.ensure_future(keeper.catch_up())
             await asyncio.sleep(0)
             reading.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -420,7 +420,7 @@ def test_after_an_unknown_outcome_the_image_holds_what_happened() -> None:
         metadata.faults.lose_next_reply(LostReply.HAPPENED)
         with pytest.raises(OutcomeUnknown):
             await keeper.write(*topic("t", 1))
-        assert "t" in (await keeper.caught_up()).topics
+        assert "t" in (await keeper.catch_up()).topics
 
     run(scenario())
 
@@ -441,7 +441,7 @@ def test_a_wide_topic_is_drawn_by_turns() -> None:
         operations = topic("t", 7, 10_000)
         await keeper.store.multi(*operations)
         waiting = asyncio.create_task(others())
-        await keeper.caught_up(*(operation.path for operation in operations))
+        await keeper.catch_up(*(operation.path for operation in operations))
         waiting.cancel()
         assert len(keeper.image.topics["t"].partitions) == 10_000
         # 10,000 partitions are 50 steps, and 20,000 paths and nodes are 60 more; five a turn.
@@ -481,7 +481,7 @@ def test_topics_that_did_not_change_are_shared_when_everything_is_read_again() -
         await keeper.store.multi(
             Set(paths.partition_state_path("u", 0), state(epoch=1).encode(), 0)
         )
-        await keeper.caught_up(EVERYTHING)
+        await keeper.catch_up(EVERYTHING)
         assert keeper.image.topics["u"].partitions[0].leader_epoch == 1
         assert keeper.image.topics["t"] is kept
 

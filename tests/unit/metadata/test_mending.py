@@ -71,7 +71,7 @@ async def test_a_running_broker_keeps_what_it_knew(
     keeper = MetadataCache(await filled())
     before = await keeper.load()
     await keeper.write(Set(path, value))
-    await keeper.caught_up(EVERYTHING)
+    await keeper.catch_up(EVERYTHING)
     after = keeper.image
     # Versions are the present ones, so that the next change puts the node right.
     topic, partition = after.topics["t"], after.topics["t"].partitions[0]
@@ -100,7 +100,7 @@ async def test_nonsense_that_is_new_counts_as_missing() -> None:
     )
     assert list(keeper.image.topics) == ["t"]
     assert list(keeper.image.brokers) == [1]
-    assert (await keeper.caught_up(EVERYTHING)).topics.keys() == {"t"}
+    assert (await keeper.catch_up(EVERYTHING)).topics.keys() == {"t"}
 
 
 @pytest.mark.parametrize("path", EVERY_NODE)

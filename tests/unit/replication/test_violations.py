@@ -81,7 +81,7 @@ def goes_offline(
     assert partition.log.has_failed
     assert partition.log.directory.must_recover
     with pytest.raises(ApiError):
-        asyncio.run(waiting.reached(Offset(1_000_000)))
+        asyncio.run(waiting.wait_for(Offset(1_000_000)))
 
 
 def refused(call: Callable[[], object]) -> None:

@@ -68,7 +68,7 @@ class MemoryLog:
 
     async def wait_until_committed(self, offset: Offset) -> None:
         self.waits_for_commit.set()
-        await self.high_watermark.reached(offset)
+        await self.high_watermark.wait_for(offset)
 
     def refusal(self) -> Exception | None:
         return None if self.is_leased else InterruptedError("no lease")

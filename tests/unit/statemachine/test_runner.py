@@ -131,7 +131,7 @@ async def test_a_deadline_reaches_the_machine_and_an_ended_runner_has_none() -> 
     log = MemoryLog()
     runner, machine = await loaded(log)
     await runner.ask(Count("alarm", "x"))
-    await log.high_watermark.reached(Offset(1))
+    await log.high_watermark.wait_for(Offset(1))
     assert machine.expired == ["x"]
     await runner.ask(Count("alarm", "y"))
     runner.end(ConnectionError("stopped"))

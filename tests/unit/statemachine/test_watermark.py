@@ -10,15 +10,15 @@ from odradek.statemachine.watermark import Waiter, Watermark
 
 async def test_a_reached_offset_does_not_wait() -> None:
     mark = Watermark(Offset(5))
-    wait = mark.reached(Offset(5))
+    wait = mark.wait_for(Offset(5))
     with pytest.raises(StopIteration):
         wait.send(None)
 
 
 async def test_advancing_wakes_only_those_it_reached() -> None:
     mark = Watermark()
-    near = asyncio.ensure_future(mark.reached(Offset(3)))
-    far = asyncio.ensure_future(mark.reached(Offset(7)))
+    near = asyncio.ensure_future(mark.wait_for(Offset(3)))
+    far = asyncio.ensure_future(mark.wait_for(Offset(7)))
     await asyncio.sleep(0)
     mark.advance(Offset(5))
     await near
@@ -31,19 +31,19 @@ async def test_advancing_wakes_only_those_it_reached() -> None:
 
 async def test_failure_reaches_everyone_who_waits_now_and_later() -> None:
     mark = Watermark()
-    waiting = asyncio.ensure_future(mark.reached(Offset(1)))
+    waiting = asyncio.ensure_future(mark.wait_for(Offset(1)))
     await asyncio.sleep(0)
     mark.fail(ConnectionError("no longer leader"))
     with pytest.raises(ConnectionError):
         await waiting
     with pytest.raises(ConnectionError):
-        await mark.reached(Offset(1))
+        await mark.wait_for(Offset(1))
 
 
 async def test_a_cancelled_wait_does_not_disturb_the_others() -> None:
     mark = Watermark()
-    given_up = asyncio.ensure_future(mark.reached(Offset(1)))
-    patient = asyncio.ensure_future(mark.reached(Offset(1)))
+    given_up = asyncio.ensure_future(mark.wait_for(Offset(1)))
+    patient = asyncio.ensure_future(mark.wait_for(Offset(1)))
     await asyncio.sleep(0)
     given_up.cancel()
     mark.advance(Offset(1))

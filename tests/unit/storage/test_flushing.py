@@ -91,7 +91,7 @@ async def test_flush_messages_starts_syncs_by_itself() -> None:
         await asyncio.sleep(0)
     assert log.flushed.value == 0
     log.append(make_batch(), leader_epoch=LeaderEpoch(0))
-    await log.flushed.reached(Offset(3))
+    await log.flushed.wait_for(Offset(3))
     assert make_log(settings=topic(flush_messages=1)).flushes_before_acknowledging
 
 
@@ -109,7 +109,7 @@ async def test_flush_ms_and_nothing_sooner() -> None:
         assert log.flushed.value == 0
     clock_of(world).advance(2)
     housekeeping.flush_by_age()
-    await log.flushed.reached(Offset(1))
+    await log.flushed.wait_for(Offset(1))
 
 
 async def test_a_closed_segment_is_synced_without_being_asked() -> None:
@@ -117,7 +117,7 @@ async def test_a_closed_segment_is_synced_without_being_asked() -> None:
     log = make_log(make_world(disk), topic(segment_bytes=200))
     for _ in range(3):
         log.append(make_batch([bytes(100)]), leader_epoch=LeaderEpoch(0))
-    await log.flushed.reached(Offset(2))
+    await log.flushed.wait_for(Offset(2))
     assert log.flushed.value == 2
     assert disk.syncs["/data/orders-0/00000000000000000000.index"] == 1
     assert disk.syncs["/data/orders-0/00000000000000000001.snapshot"] == 1

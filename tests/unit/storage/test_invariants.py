@@ -211,7 +211,7 @@ def test_a_first_unstable_offset_that_no_producer_has() -> None:
     log = make_log()
     send(log, 7, 0, VERIFIED)
     log.producers.ongoing[ProducerId(7)] = Offset(3)
-    with violates("3 counts as its first unstable offset"):
+    with violates("3 is listed as its first unstable offset"):
         log.roll()
 
 
@@ -246,7 +246,7 @@ async def test_a_checkpoint_that_says_more_than_is_true() -> None:
     log.high_watermark = Offset(5)
     await manager.checkpoints.write_high_watermarks(log.directory)
     with violates("replication-offset-checkpoint: says 5"):
-        manager.checkpoints.of(log.directory).high_watermarks.limit(PARTITION, Offset(0))
+        manager.checkpoints.of_directory(log.directory).high_watermarks.limit(PARTITION, Offset(0))
 
 
 def test_a_file_that_is_unpinned_twice() -> None:

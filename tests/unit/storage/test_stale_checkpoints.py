@@ -139,7 +139,7 @@ async def used_topic(world: World) -> LogManager:
     log.high_watermark = Offset(100)
     log.advance_log_start(Offset(50))
     await log.flush()
-    for file in manager.checkpoints.of(log.directory):
+    for file in manager.checkpoints.of_directory(log.directory):
         assert await file.write()
     return manager
 

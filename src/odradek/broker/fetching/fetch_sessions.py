@@ -231,7 +231,7 @@ class FetchSessions:
             return None
         session_id = 0
         while not session_id or session_id in self._sessions:
-            session_id = 1 + self._randomness.below(2**31 - 2)
+            session_id = 1 + self._randomness.integer_below(2**31 - 2)
         session = FetchSession(session_id, uses_ids, entries, now_s)
         session.unknown = unknown
         self._sessions[session_id] = session

@@ -130,7 +130,7 @@ async def _unknown(
     unknown = await _not_in(services.images.image, partitions)
     if unknown and version >= _FIRST_VERSION_OF_BROKERS:
         topics = dict.fromkeys(partition.topic for partition in unknown)
-        image = await services.images.caught_up(*map(topic_path, topics))
+        image = await services.images.catch_up(*map(topic_path, topics))
         unknown = await _not_in(image, unknown)
     return unknown
 

@@ -25,7 +25,7 @@ async def decommission(arguments: argparse.Namespace) -> int:
             async with asyncio.timeout(arguments.timeout):
                 await _until_empty(admin, leaver)
         except TimeoutError:
-            left = len(await _held(admin, leaver))
+            left = len(await _assigned_to(admin, leaver))
             raise CommandFailed(
                 f"broker {leaver} still holds {counted(left, 'partition')} after"
                 f" {arguments.timeout} s; they keep moving: odradek reassign-partitions --list"
@@ -49,12 +49,14 @@ async def _start(admin: Admin, leaver: int, *, lower: bool) -> int:
         if broker.id != leaver
     }
     everything = await replicas_of(admin, await admin.list_topics(include_internal=True))
-    held = {partition: replicas for partition, replicas in everything.items() if leaver in replicas}
-    _require_room(held, len(brokers), lower=lower)
+    assigned = {
+        partition: replicas for partition, replicas in everything.items() if leaver in replicas
+    }
+    _require_room(assigned, len(brokers), lower=lower)
     moving = await admin.list_partition_reassignments()
     to_move = {
         partition: replicas
-        for partition, replicas in held.items()
+        for partition, replicas in assigned.items()
         if partition not in moving or leaver not in moving[partition].removing
     }
     if to_move:
@@ -66,12 +68,12 @@ async def _start(admin: Admin, leaver: int, *, lower: bool) -> int:
         )
         plan = without(leaver, to_move, brokers, others)
         checked(await admin.alter_partition_reassignments(plan))
-    return len(held)
+    return len(assigned)
 
 
-def _require_room(held: Plan, brokers: int, *, lower: bool) -> None:
+def _require_room(assigned: Plan, brokers: int, *, lower: bool) -> None:
     too_many = sorted(
-        {partition.topic for partition, replicas in held.items() if len(replicas) > brokers}
+        {partition.topic for partition, replicas in assigned.items() if len(replicas) > brokers}
     )
     if brokers == 0:
         raise CommandFailed("this is the only broker; what it holds has nowhere to go")
@@ -84,17 +86,17 @@ def _require_room(held: Plan, brokers: int, *, lower: bool) -> None:
         )
 
 
-async def _held(admin: Admin, leaver: int) -> Plan:
+async def _assigned_to(admin: Admin, leaver: int) -> Plan:
     everything = await replicas_of(admin, await admin.list_topics(include_internal=True))
     return {partition: replicas for partition, replicas in everything.items() if leaver in replicas}
 
 
 async def _until_empty(admin: Admin, leaver: int) -> None:
     loop = asyncio.get_running_loop()
-    total = len(await _held(admin, leaver))
+    total = len(await _assigned_to(admin, leaver))
     progress = Progress("partitions have moved", total)
     while True:
-        left = len(await _held(admin, leaver))
+        left = len(await _assigned_to(admin, leaver))
         progress.update(total - left, loop.time())
         if not left:
             progress.clear()

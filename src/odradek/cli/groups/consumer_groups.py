@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.groups.group_names import GROUP_STATES, chosen_states, chosen_types
+from odradek.cli.groups.group_names import GROUP_STATES, parse_states, parse_types
 from odradek.cli.parser import (
     exactly_one_of,
     flag_of,
@@ -173,8 +173,8 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     if action == "list":
         if arguments.group:
             raise UsageError("--list lists all groups; look at one with --describe --group ID")
-        chosen_states(arguments.state)
-        chosen_types(arguments.type)
+        parse_states(arguments.state)
+        parse_types(arguments.type)
     elif not (arguments.group or (arguments.all_groups and action != "delete_offsets")):
         also = "" if action == "delete_offsets" else " or --all-groups"
         raise UsageError(f"{flag_of(action)} needs --group ID{also}")

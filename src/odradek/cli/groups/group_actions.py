@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from odradek.cli.groups.group_names import GROUP_TYPES, chosen_states, chosen_types
+from odradek.cli.groups.group_names import GROUP_TYPES, parse_states, parse_types
 from odradek.cli.groups.tables import (
     OffsetRow,
     deleted_offsets_table,
@@ -60,7 +60,7 @@ async def perform(action: str, arguments: argparse.Namespace) -> int:
 
 async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
     listings = await consumer_groups(
-        admin, chosen_states(arguments.state), chosen_types(arguments.type)
+        admin, parse_states(arguments.state), parse_types(arguments.type)
     )
     if arguments.json:
         print_json([_listing_json(listing) for listing in listings])
@@ -85,7 +85,7 @@ async def consumer_groups(
 
 async def list_every_group(arguments: argparse.Namespace) -> int:
     """`odradek groups --list`."""
-    types = chosen_types(arguments.group_type, GROUP_TYPES)
+    types = parse_types(arguments.group_type, GROUP_TYPES)
     async with open_admin(arguments) as admin:
         listings = sorted(
             await admin.list_groups(types=types), key=lambda listing: listing.group_id
@@ -182,7 +182,7 @@ async def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
     ends = await admin.list_offsets(dict.fromkeys((partition for partition, _ in owners), LATEST))
     rows = []
     for partition, owner in owners:
-        position, end = _known(committed, partition), ends[partition]
+        position, end = _committed_offset(committed, partition), ends[partition]
         rows.append(
             OffsetRow(
                 group.group_id,
@@ -197,7 +197,9 @@ async def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
     return rows
 
 
-def _known(committed: Answers[GroupOffset], partition: TopicPartition) -> GroupOffset | None:
+def _committed_offset(
+    committed: Answers[GroupOffset], partition: TopicPartition
+) -> GroupOffset | None:
     position = committed.get(partition)
     if isinstance(position, KafkaError):
         raise CommandFailed(f"{partition}: {position.message}")

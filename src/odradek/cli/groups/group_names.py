@@ -15,15 +15,15 @@ CONSUMER_GROUP_TYPES = ("Classic", "Consumer")
 GROUP_TYPES = (*CONSUMER_GROUP_TYPES, "Share", "Streams")
 
 
-def chosen_states(text: str | None) -> list[str]:
-    return _chosen("state", text, GROUP_STATES)
+def parse_states(text: str | None) -> list[str]:
+    return _parse_names("state", text, GROUP_STATES)
 
 
-def chosen_types(text: str | None, known: tuple[str, ...] = CONSUMER_GROUP_TYPES) -> list[str]:
-    return _chosen("type", text, known)
+def parse_types(text: str | None, known: tuple[str, ...] = CONSUMER_GROUP_TYPES) -> list[str]:
+    return _parse_names("type", text, known)
 
 
-def _chosen(noun: str, text: str | None, known: tuple[str, ...]) -> list[str]:
+def _parse_names(noun: str, text: str | None, known: tuple[str, ...]) -> list[str]:
     """Returns the names between commas in the brokers' spelling; an empty list means all."""
     spellings = {name.lower(): name for name in known}
     names: list[str] = []
@@ -32,7 +32,7 @@ def _chosen(noun: str, text: str | None, known: tuple[str, ...]) -> list[str]:
         if not typed and not text:
             continue
         if typed.lower() not in spellings:
-            raise UsageError(f"{typed!r} is no {noun} of groups; there are {', '.join(known)}")
+            raise UsageError(f"{typed!r} is not a {noun} of groups; there are {', '.join(known)}")
         names.append(spellings[typed.lower()])
     return names
 

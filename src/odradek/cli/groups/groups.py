@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.groups.group_names import GROUP_TYPES, chosen_types
+from odradek.cli.groups.group_names import GROUP_TYPES, parse_types
 from odradek.tools.failures import UsageError
 
 _FILTERS = ("consumer", "share", "streams")
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{' and '.join(filters)} cannot go together")
     if filters and (arguments.group_type or arguments.protocol):
         raise UsageError(f"{filters[0]} cannot be used with --group-type or --protocol")
-    chosen_types(arguments.group_type, GROUP_TYPES)
+    parse_types(arguments.group_type, GROUP_TYPES)
     import asyncio
 
     from odradek.cli.groups.group_actions import list_every_group

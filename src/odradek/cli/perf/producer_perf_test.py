@@ -101,7 +101,7 @@ def payloads(arguments: argparse.Namespace) -> list[bytes]:
 
     if arguments.record_size is not None:
         randomness = Randomness()
-        return [bytes(65 + randomness.below(26) for _ in range(arguments.record_size))]
+        return [bytes(65 + randomness.integer_below(26) for _ in range(arguments.record_size))]
     delimiter = arguments.payload_delimiter.replace("\\n", "\n").replace("\\t", "\t").encode()
     found = [text for text in OsDisk().read(arguments.payload_file).split(delimiter) if text]
     if not found:

@@ -36,7 +36,7 @@ async def print_newest(
     settings = ConsumerSettings.from_properties(properties)
     async with open_admin_beside(properties) as admin:
         topic = (await topics_named(admin, [arguments.topic]))[arguments.topic]
-    partitions = _chosen(arguments, key, topic.all_partitions)
+    partitions = _partitions_to_search(arguments, key, topic.all_partitions)
     if arguments.scan:
         answer = await _scan(settings, partitions, key)
     else:
@@ -46,7 +46,7 @@ async def print_newest(
     record = answer.record
     if record is None:
         others = len(topic.all_partitions) - len(partitions)
-        raise CommandFailed(_nothing(arguments, partitions, others))
+        raise CommandFailed(_not_found_message(arguments, partitions, others))
     if record.value is None:
         raise CommandFailed(
             f"key {arguments.key!r} was deleted at offset {record.offset} of"
@@ -61,22 +61,22 @@ async def print_newest(
     return 0
 
 
-def _chosen(
-    arguments: argparse.Namespace, key: bytes, known: Sequence[int]
+def _partitions_to_search(
+    arguments: argparse.Namespace, key: bytes, indexes: Sequence[int]
 ) -> list[TopicPartition]:
     if arguments.all_partitions:
-        return [TopicPartition(arguments.topic, index) for index in known]
+        return [TopicPartition(arguments.topic, index) for index in indexes]
     if arguments.partition is None:
-        return [TopicPartition(arguments.topic, partition_of(key, known))]
-    if arguments.partition not in known:
+        return [TopicPartition(arguments.topic, partition_of(key, indexes))]
+    if arguments.partition not in indexes:
         raise CommandFailed(
             f"topic {arguments.topic!r} has no partition {arguments.partition};"
-            f" it has 0 to {len(known) - 1}"
+            f" it has 0 to {len(indexes) - 1}"
         )
     return [TopicPartition(arguments.topic, arguments.partition)]
 
 
-def _nothing(
+def _not_found_message(
     arguments: argparse.Namespace, partitions: Sequence[TopicPartition], others: int
 ) -> str:
     line = f"no record has the key {arguments.key!r} in topic {arguments.topic}"

@@ -80,7 +80,7 @@ class LineReader:
         if self._ignore_error:
             return None, text
         raise CommandFailed(
-            f"line {self._line_number} has no {name} {mark.decode()!r}: {_shown(line)};"
+            f"line {self._line_number} has no {name} {mark.decode()!r}: {_quoted(line)};"
             " set --reader-property ignore.error=true to take such lines as values"
         )
 
@@ -91,7 +91,7 @@ class LineReader:
                 return pair.decode(errors="replace"), None
             mark = self._headers_key_separator.decode()
             raise CommandFailed(
-                f"line {self._line_number} has a header without {mark!r}: {_shown(pair)}"
+                f"line {self._line_number} has a header without {mark!r}: {_quoted(pair)}"
             )
         if name == self._null:
             raise CommandFailed(f"line {self._line_number}: a header's name cannot be null")
@@ -102,5 +102,5 @@ def _is_true(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _shown(text: bytes) -> str:
+def _quoted(text: bytes) -> str:
     return repr(text[:80].decode(errors="replace"))

@@ -74,18 +74,18 @@ async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
         )
     proposed = spread(current, brokers, replication_factor=arguments.replication_factor)
     if arguments.json:
-        print_json({"current": _shown(current), "proposed": _shown(proposed)})
+        print_json({"current": _plan_json(current), "proposed": _plan_json(proposed)})
     else:
         print(f"Current partition replica assignment\n{plan_as_json(current)}\n")
         print(f"Proposed partition reassignment configuration\n{plan_as_json(proposed)}")
     return 0
 
 
-def _shown(plan: Plan) -> dict[str, object]:
+def _plan_json(plan: Plan) -> dict[str, object]:
     import json
 
-    shown: dict[str, object] = json.loads(plan_as_json(plan))
-    return shown
+    content: dict[str, object] = json.loads(plan_as_json(plan))
+    return content
 
 
 async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
@@ -115,7 +115,7 @@ async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
         )
     if arguments.json:
         print_json(
-            {"current": _shown(current), "started": [_name(partition) for partition in plan]}
+            {"current": _plan_json(current), "started": [_name(partition) for partition in plan]}
         )
     else:
         noun = "reassignment" if len(plan) == 1 else "reassignments"

@@ -168,7 +168,7 @@ def _entries(data: Buffer, start: int, end: int, by_record: bool) -> list[Entry]
     committed."""
     found = []
     view = memoryview(data)
-    for position, header in split_batches(view[: _whole(view)]):
+    for position, header in split_batches(view[: _end_of_last_batch(view)]):
         if header.next_offset > end:
             break
         if not by_record:
@@ -183,7 +183,7 @@ def _entries(data: Buffer, start: int, end: int, by_record: bool) -> list[Entry]
     return found
 
 
-def _whole(view: memoryview) -> int:
+def _end_of_last_batch(view: memoryview) -> int:
     """Returns where the last complete batch ends; brokers may cut off the last one."""
     position = 0
     while position + 12 <= len(view):
@@ -195,13 +195,13 @@ def _whole(view: memoryview) -> int:
 
 
 def _differences(
-    brokers: Sequence[BrokerId], copies: Sequence[list[Entry]], reached: int, by_record: bool
+    brokers: Sequence[BrokerId], copies: Sequence[list[Entry]], end_offset: int, by_record: bool
 ) -> list[str]:
     """Describes how replicas differ from the first one, below the offset that all have reached."""
     problems = []
-    first = {entry.offset: entry for entry in copies[0] if entry.next_offset <= reached}
+    first = {entry.offset: entry for entry in copies[0] if entry.next_offset <= end_offset}
     for broker, copy in zip(brokers[1:], copies[1:], strict=True):
-        other = {entry.offset: entry for entry in copy if entry.next_offset <= reached}
+        other = {entry.offset: entry for entry in copy if entry.next_offset <= end_offset}
         offsets = first.keys() & other.keys() if by_record else first.keys() | other.keys()
         for offset in sorted(offsets):
             if first.get(offset) != other.get(offset):

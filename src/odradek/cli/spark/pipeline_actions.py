@@ -54,7 +54,7 @@ def _row(directory: PipelineDirectory, state: PipelineState) -> list[str]:
     ]
 
 
-def _found(arguments: argparse.Namespace) -> tuple[PipelineDirectory, PipelineState]:
+def _require_pipeline(arguments: argparse.Namespace) -> tuple[PipelineDirectory, PipelineState]:
     directory = PipelineDirectory(OsDisk(), arguments.data, arguments.subject)
     state = directory.read()
     if state is None:
@@ -68,7 +68,7 @@ def _found(arguments: argparse.Namespace) -> tuple[PipelineDirectory, PipelineSt
 
 
 def status(arguments: argparse.Namespace) -> int:
-    directory, state = _found(arguments)
+    directory, state = _require_pipeline(arguments)
     running = directory.is_running()
     code = 0 if running or state.status == "finished" else _NOT_RUNNING
     if state.status in {FAILED, DIED}:
@@ -97,7 +97,7 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    directory, state = _found(arguments)
+    directory, state = _require_pipeline(arguments)
     if not directory.is_running():
         raise CommandFailed(f"pipeline {state.name} does not run: it has {state.status}")
     # The lock is held, so the process that took it and wrote this pid is running.

@@ -182,10 +182,10 @@ class PartitionFilter:
         if self._only_overrides:
             return
         for partition in topic.partitions:
-            if not self._some or self._wanted(partition, topic.min_in_sync):
+            if not self._some or self._is_selected(partition, topic.min_in_sync):
                 yield partition
 
-    def _wanted(self, partition: PartitionState, min_in_sync: int) -> bool:
+    def _is_selected(self, partition: PartitionState, min_in_sync: int) -> bool:
         in_sync = len(partition.in_sync)
         return (
             (self._under_replicated and in_sync < len(partition.replicas))

@@ -45,7 +45,7 @@ def tabbed_table(headers: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def _shown(value: int | None) -> str:
+def _text(value: int | None) -> str:
     return "None" if value is None else str(value)
 
 
@@ -127,8 +127,8 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
         "ProducerEpoch": str(description.producer_epoch),
         "TransactionState": description.state,
         "TransactionTimeoutMs": str(description.timeout_ms),
-        "CurrentTransactionStartTimeMs": _shown(description.started_ms),
-        "TransactionDurationMs": _shown(duration_ms),
+        "CurrentTransactionStartTimeMs": _text(description.started_ms),
+        "TransactionDurationMs": _text(duration_ms),
         "TopicPartitions": ",".join(map(str, sorted(description.partitions))),
     }
     print(tabbed_table(list(row), [list(row.values())]))
@@ -172,7 +172,7 @@ async def _describe_producers(admin: Admin, arguments: argparse.Namespace) -> in
             str(producer.coordinator_epoch),
             str(producer.last_sequence),
             str(producer.last_timestamp_ms),
-            _shown(producer.transaction_start_offset),
+            _text(producer.transaction_start_offset),
         ]
         for producer in producers
     ]

@@ -267,14 +267,14 @@ def _new_member(member: Member) -> GroupMember:
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         host=member.client_host,
-        assignment=_named(member.assignment),
-        target_assignment=_named(member.target_assignment),
+        assignment=_topic_partitions(member.assignment),
+        target_assignment=_topic_partitions(member.target_assignment),
         member_epoch=member.member_epoch,
         is_upgraded=None if member.member_type < 0 else member.member_type == 1,
     )
 
 
-def _named(assignment: Assignment) -> tuple[TopicPartition, ...]:
+def _topic_partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
     return tuple(
         TopicPartition(topic.topic_name, index)
         for topic in assignment.topic_partitions

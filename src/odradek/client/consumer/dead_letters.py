@@ -99,21 +99,21 @@ class Story:
     due_ms: int = 0
 
     @classmethod
-    def of(cls, record: ConsumerRecord) -> "Story":
-        told = {name: value for name, value in record.headers if name.startswith(PREFIX)}
-        if ATTEMPTS not in told:
+    def from_record(cls, record: ConsumerRecord) -> "Story":
+        story_headers = {name: value for name, value in record.headers if name.startswith(PREFIX)}
+        if ATTEMPTS not in story_headers:
             return cls(record.topic, record.partition, record.offset, record.timestamp_ms)
         return cls(
-            (told.get(ORIGINAL_TOPIC) or b"").decode(),
-            _number(told.get(ORIGINAL_PARTITION)),
-            _number(told.get(ORIGINAL_OFFSET)),
-            _number(told.get(ORIGINAL_TIMESTAMP)),
-            _number(told.get(ATTEMPTS)),
-            _number(told.get(FIRST_FAILURE)),
-            _number(told.get(DUE)),
+            (story_headers.get(ORIGINAL_TOPIC) or b"").decode(),
+            _number(story_headers.get(ORIGINAL_PARTITION)),
+            _number(story_headers.get(ORIGINAL_OFFSET)),
+            _number(story_headers.get(ORIGINAL_TIMESTAMP)),
+            _number(story_headers.get(ATTEMPTS)),
+            _number(story_headers.get(FIRST_FAILURE)),
+            _number(story_headers.get(DUE)),
         )
 
-    def after(self, error: BaseException, now_ms: int, delay_ms: int) -> Headers:
+    def headers_after(self, error: BaseException, now_ms: int, delay_ms: int) -> Headers:
         """Returns the headers after the handler has failed again."""
         reason = f"{type(error).__name__}: {error}"[:_MAX_ERROR_LENGTH]
         numbers = {
@@ -234,7 +234,7 @@ class Retrying:
         forwards: list[_Forward] = []
         next_offset: int = records[0].offset
         for record in records:
-            story = Story.of(record)
+            story = Story.from_record(record)
             if story.due_ms > self._clock.now_ms():
                 self._consumer.pause(partition)
                 self._consumer.seek(partition, record.offset, record.leader_epoch)
@@ -265,8 +265,8 @@ class Retrying:
         )
         kept: Headers = [header for header in record.headers if not header[0].startswith(PREFIX)]
         delay_ms = 0 if delay is None else delay.delay_ms
-        told = story.after(error, self._clock.now_ms(), delay_ms)
-        return _Forward(topic, record, kept + told)
+        story_headers = story.headers_after(error, self._clock.now_ms(), delay_ms)
+        return _Forward(topic, record, kept + story_headers)
 
     async def _settle(
         self, first: ConsumerRecord, next_offset: int, forwards: list[_Forward]

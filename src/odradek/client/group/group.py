@@ -109,7 +109,7 @@ class Group:
             positions,
             cluster.retry,
             on_change=on_change,
-            who=self._offsets_reader,
+            member=self._offsets_reader,
         )
         positions.start = self._starting.begin
         self._subscription = Subscription(cluster, settings, self._subscription_changed)

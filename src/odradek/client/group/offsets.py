@@ -75,7 +75,7 @@ class GroupOffsets:
         self._retry = retry
         self._group_id = group_id
 
-    async def commit_once(self, offsets: Offsets, who: GroupMetadata) -> None:
+    async def commit_once(self, offsets: Offsets, member: GroupMetadata) -> None:
         """Commits in one attempt; raises an error that is not retriable before others."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, index), committed in offsets.items():
@@ -90,10 +90,10 @@ class GroupOffsets:
             )
         response = await self._coordinator.ask(
             OffsetCommitRequest(
-                group_id=who.group_id,
-                generation_id_or_member_epoch=who.generation_id,
-                member_id=who.member_id,
-                group_instance_id=who.group_instance_id,
+                group_id=member.group_id,
+                generation_id_or_member_epoch=member.generation_id,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
                 topics=list(topics.values()),
             ),
             OffsetCommitResponse,
@@ -116,22 +116,22 @@ class GroupOffsets:
         self,
         partitions: Iterable[TopicPartition],
         timeout_ms: int,
-        who: Callable[[], GroupMetadata | None],
+        member: Callable[[], GroupMetadata | None],
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Returns the committed offsets, as soon as no transaction is about to change them.
 
-        `who` is called for each attempt: a request with a stale epoch would be refused again.
+        `member` is called for each attempt: a request with a stale epoch would be refused again.
         """
         asked = list(partitions)
         return await self._retry.run_within(
             timeout_ms,
             f"the offsets of group {self._group_id} could not be read",
-            lambda: self.committed_once(asked, who()),
+            lambda: self.committed_once(asked, member()),
             may_retry=may_retry,
         )
 
     async def committed_once(
-        self, partitions: list[TopicPartition], who: GroupMetadata | None
+        self, partitions: list[TopicPartition], member: GroupMetadata | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         indexes: dict[str, list[int]] = {}
         for name, index in partitions:
@@ -145,8 +145,8 @@ class GroupOffsets:
             groups=[
                 OffsetFetchRequestGroup(
                     group_id=self._group_id,
-                    member_id=None if who is None else who.member_id,
-                    member_epoch=-1 if who is None else who.generation_id,
+                    member_id=None if member is None else member.member_id,
+                    member_epoch=-1 if member is None else member.generation_id,
                     topics=[
                         OffsetFetchRequestTopics(name=name, partition_indexes=some)
                         for name, some in indexes.items()
@@ -162,7 +162,7 @@ class GroupOffsets:
         group = response.groups[0] if response.groups else response
         try:
             raise_for(group.error_code)
-            found = _found(group.topics)
+            found = _committed_offsets(group.topics)
         except KafkaError as error:
             self._coordinator.forget_if_moved(error)
             raise
@@ -186,17 +186,17 @@ def _is_of_members(error: BaseException) -> bool:
     return isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _found(topics: Iterable[object]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+def _committed_offsets(topics: Iterable[object]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     for topic in topics:
         for answer in topic.partitions:  # type: ignore[attr-defined] # both classes have them
             raise_for(answer.error_code)
             if answer.committed_offset >= 0:
                 partition = TopicPartition(topic.name, answer.partition_index)  # type: ignore[attr-defined]
-                found[partition] = OffsetAndMetadata(
+                offsets[partition] = OffsetAndMetadata(
                     answer.committed_offset, answer.metadata or "", answer.committed_leader_epoch
                 )
-    return found
+    return offsets
 
 
 class StartingOffsets:
@@ -209,13 +209,13 @@ class StartingOffsets:
         retry: RetryPolicy,
         *,
         on_change: Callable[[], None],
-        who: Callable[[], GroupMetadata | None],
+        member: Callable[[], GroupMetadata | None],
     ) -> None:
         self._offsets = offsets
         self._positions = positions
         self._retry = retry
         self._on_change = on_change
-        self._who = who
+        self._member = member
         self._waiting: dict[PartitionState, int] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -236,7 +236,7 @@ class StartingOffsets:
                     return
                 try:
                     found = await self._offsets.committed_once(
-                        [state.partition for state in asked], self._who()
+                        [state.partition for state in asked], self._member()
                     )
                 except (ClientError, KafkaError) as error:
                     if may_retry(error) or _is_of_members(error):
@@ -262,11 +262,11 @@ class StartingOffsets:
 
     def _settle(
         self,
-        asked: dict[PartitionState, int],
-        found: dict[TopicPartition, OffsetAndMetadata | None] | None,
+        requested: dict[PartitionState, int],
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] | None,
         error: BaseException | None,
     ) -> None:
-        for state, seek_count in asked.items():
+        for state, seek_count in requested.items():
             if self._waiting.get(state) == seek_count:
                 del self._waiting[state]
             if (
@@ -277,7 +277,7 @@ class StartingOffsets:
             if error is not None:
                 state.fault = error
                 continue
-            committed = None if found is None else found.get(state.partition)
+            committed = None if offsets is None else offsets.get(state.partition)
             if committed is None:
                 self._positions.reset(state)
             else:

@@ -66,7 +66,7 @@ class DefaultPartitioner:
         others = [partition for partition in partitions if partition != current]
         if not others:
             return partitions[0]
-        return others[self._randomness.below(len(others))]
+        return others[self._randomness.integer_below(len(others))]
 
 
 class _Sticky:

@@ -151,7 +151,7 @@ class Transactions:
     async def initialise(self) -> None:
         if self.state is not State.OUT:
             raise self._wrong("init_transactions()")
-        await self._within("init_transactions()", self._initialise())
+        await self._run_with_deadline("init_transactions()", self._initialise())
 
     async def _initialise(self) -> None:
         identity = await self._until_done(
@@ -176,7 +176,7 @@ class Transactions:
             self.state = State.COMMITTING
         elif not self._is_commit:
             raise self._wrong("commit_transaction()")
-        await self._within("commit_transaction()", self._ended(is_commit=True))
+        await self._run_with_deadline("commit_transaction()", self._wait_for_end(is_commit=True))
 
     async def abort(self) -> None:
         """Drops what was not sent, waits for what was, then aborts."""
@@ -186,7 +186,7 @@ class Transactions:
             self.state = State.ABORTING
         elif self._is_commit:
             raise self._wrong("abort_transaction()")
-        await self._within("abort_transaction()", self._ended(is_commit=False))
+        await self._run_with_deadline("abort_transaction()", self._wait_for_end(is_commit=False))
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
@@ -194,7 +194,7 @@ class Transactions:
         self.check_open("send_offsets_to_transaction()")
         if not offsets:
             return
-        await self._within(
+        await self._run_with_deadline(
             "send_offsets_to_transaction()", self._send_offsets(dict(offsets), group)
         )
 
@@ -221,16 +221,16 @@ class Transactions:
         the producer can only be closed.
         """
         self.check_open("hand_over()")
-        await self._within("hand_over()", self.outbox.flush())
+        await self._run_with_deadline("hand_over()", self.outbox.flush())
         self.check_open("hand_over()")
         who = self._identity
         self.state = State.HANDED_OVER
         return who
 
-    def check_open(self, what: str) -> None:
+    def check_open(self, operation: str) -> None:
         """Raises unless a transaction is open and has not failed."""
         if self.state is not State.OPEN:
-            raise self._wrong(what)
+            raise self._wrong(operation)
 
     @property
     def may_abort(self) -> bool:
@@ -240,16 +240,20 @@ class Transactions:
     def is_open(self) -> bool:
         return self.state in {State.OPEN, State.BROKEN, State.COMMITTING, State.ABORTING}
 
-    def _wrong(self, what: str) -> TransactionError:
+    def _wrong(self, operation: str) -> TransactionError:
         if self.state is State.FATAL:
             if isinstance(self._fault, ProducerFenced):
                 return ProducerFenced(str(self._fault))
-            return TransactionError(f"{what}: close this producer, for it failed: {self._fault}")
+            return TransactionError(
+                f"{operation}: close this producer, for it failed: {self._fault}"
+            )
         if self.state is State.BROKEN:
-            fault = MustAbort(f"{what}: abort_transaction() first, for it failed: {self._fault}")
+            fault = MustAbort(
+                f"{operation}: abort_transaction() first, for it failed: {self._fault}"
+            )
             fault.__cause__ = self._fault
             return fault
-        return TransactionError(f"{what}: {self.state.value}")
+        return TransactionError(f"{operation}: {self.state.value}")
 
     # Called by the sender
 
@@ -311,7 +315,7 @@ class Transactions:
 
     # Ending
 
-    async def _ended(self, *, is_commit: bool) -> None:
+    async def _wait_for_end(self, *, is_commit: bool) -> None:
         """Waits for the end of the transaction, which goes on if the caller is cancelled; a later
         call waits for the same end."""
         if self._ending is None:
@@ -382,9 +386,9 @@ class Transactions:
             return
         self.has_version_2 = has_version_2(connection.features)
 
-    async def _within(self, what: str, work: Coroutine[None, None, None]) -> None:
+    async def _run_with_deadline(self, operation: str, work: Coroutine[None, None, None]) -> None:
         limit_ms = self._settings.max_block_ms
-        message = f"{what} was not done within max.block.ms={limit_ms}; call it again to go on"
+        message = f"{operation} was not done within max.block.ms={limit_ms}; call it again to go on"
         async with deadline(limit_ms, lambda: (message, None)):
             await work
 
@@ -445,7 +449,9 @@ class Transactions:
         """
         try:
             if self._ending is not None:
-                await self._within("close()", self._ended(is_commit=self._is_commit))
+                await self._run_with_deadline(
+                    "close()", self._wait_for_end(is_commit=self._is_commit)
+                )
             if self.may_abort and self._ending is None:
                 await self.abort()
         except (ClientError, KafkaError) as error:

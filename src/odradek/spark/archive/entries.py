@@ -62,7 +62,7 @@ class DataFile:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
-    def named(self, number: int) -> "DataFile":
+    def with_number(self, number: int) -> "DataFile":
         """Returns the file with the name that it gets in the entry of this number. File names
         contain the number, so no two entries use the same name."""
         name = (

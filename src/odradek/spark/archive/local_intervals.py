@@ -47,10 +47,10 @@ def send(session: SparkSession, tasks: list[Sending]) -> None:
 
 def _send(task: Sending) -> None:
     batches = in_order(task.files, task.interval)
-    restore(task.work, task.options, _within(batches, task.since_ms, task.until_ms))
+    restore(task.work, task.options, _filter_by_time(batches, task.since_ms, task.until_ms))
 
 
-def _within(
+def _filter_by_time(
     batches: Iterator[pa.RecordBatch], since_ms: int | None, until_ms: int | None
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:

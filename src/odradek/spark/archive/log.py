@@ -176,7 +176,7 @@ class Log:
             self.run,
             kind,
             self._clock.now_ms(),
-            tuple((file.named(number), staged) for file, staged in added or ()),
+            tuple((file.with_number(number), staged) for file, staged in added or ()),
             tuple(removed or ()),
             tuple(sorted((offsets or {}).items())),
             tuple(gaps or ()),

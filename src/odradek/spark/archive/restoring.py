@@ -173,7 +173,7 @@ class _Restore:
 
     # The records
 
-    def reached(self) -> dict[int, RestoreProgress]:
+    def progress(self) -> dict[int, RestoreProgress]:
         """Returns how far each partition is restored. Open transactions of an earlier run may yet
         change it."""
         partitions = [
@@ -185,7 +185,7 @@ class _Restore:
         return {topic_partition.partition: progress for topic_partition, progress in found.items()}
 
     def run(self, on_progress: Callable[[int, int], None]) -> Restored:
-        before = now = self.reached()
+        before = now = self.progress()
         position = {partition: progress.offset for partition, progress in before.items()}
         jobs = rounds(
             self._files,
@@ -197,7 +197,7 @@ class _Restore:
         for job in jobs:
             on_progress(sum(progress.records for progress in now.values()), total)
             self._run_job(job, now)
-            now = self.reached()
+            now = self.progress()
         done = sum(progress.records for progress in now.values())
         on_progress(done, total)
         earlier = sum(progress.records for progress in before.values())

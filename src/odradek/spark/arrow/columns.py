@@ -71,12 +71,12 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
     count = batch.num_rows
     columns = _by_name(batch)
     return RecordColumns(
-        _bytes_column(_taken(columns, "key", _is_bytes), count),
-        _bytes_column(_taken(columns, "value", _is_bytes), count),
-        _header_columns(_taken(columns, "headers", pa.types.is_list)),
-        _taken(columns, "topic", _is_text),
-        read_only(_partitions(_taken(columns, "partition", pa.types.is_integer), count)),
-        read_only(_timestamps_ms(_taken(columns, "timestamp", _is_instant), count, now_ms)),
+        _bytes_column(_typed_column(columns, "key", _is_bytes), count),
+        _bytes_column(_typed_column(columns, "value", _is_bytes), count),
+        _header_columns(_typed_column(columns, "headers", pa.types.is_list)),
+        _typed_column(columns, "topic", _is_text),
+        read_only(_partitions(_typed_column(columns, "partition", pa.types.is_integer), count)),
+        read_only(_timestamps_ms(_typed_column(columns, "timestamp", _is_instant), count, now_ms)),
     )
 
 
@@ -95,7 +95,7 @@ def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return found
 
 
-def _taken(
+def _typed_column(
     columns: dict[str, pa.Array], name: str, fits: Callable[[pa.DataType], bool]
 ) -> pa.Array | None:
     column = columns.get(name)

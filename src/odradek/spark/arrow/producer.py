@@ -45,7 +45,7 @@ class BatchProducer:
     def __init__(self, settings: ProducerSettings) -> None:
         self._thread = LoopThread("odradek-batches")
         try:
-            self._producer = self._thread.call(_made(settings))
+            self._producer = self._thread.call(_start_producer(settings))
         except BaseException:
             self._thread.stop()
             raise
@@ -111,7 +111,7 @@ class BatchProducer:
             self._thread.call(self._producer.abort_transaction())
 
 
-async def _made(settings: ProducerSettings) -> _WholeBatchProducer:
+async def _start_producer(settings: ProducerSettings) -> _WholeBatchProducer:
     producer = _WholeBatchProducer(settings)
     await producer.start()
     return producer

@@ -52,12 +52,12 @@ def _declared(file: str, name: str | None) -> Pipeline:
             spec = read_spec(opened.read(), name or _default_name(file))
     except (OSError, UnicodeDecodeError) as error:
         raise BadPipeline(f"it cannot be read: {error}") from None
-    chosen = check_name(name or spec.name)
+    pipeline_name = check_name(name or spec.name)
 
-    def made(session: "SparkSession") -> Writers:
-        return {chosen: build(session, spec, os.path.dirname(file))}
+    def build_writers(session: "SparkSession") -> Writers:
+        return {pipeline_name: build(session, spec, os.path.dirname(file))}
 
-    return Pipeline(chosen, file, spec.spark, made)
+    return Pipeline(pipeline_name, file, spec.spark, build_writers)
 
 
 def _programmed(file: str, name: str | None) -> Pipeline:
@@ -67,11 +67,11 @@ def _programmed(file: str, name: str | None) -> Pipeline:
         raise BadPipeline(
             "it has no function pipeline(spark) that returns DataFrame.writeStream..., not started"
         )
-    chosen = check_name(name or getattr(module, "NAME", None) or _default_name(file))
+    pipeline_name = check_name(name or getattr(module, "NAME", None) or _default_name(file))
 
-    def made(session: "SparkSession") -> Writers:
+    def build_writers(session: "SparkSession") -> Writers:
         returned = function(session)
-        writers = returned if isinstance(returned, dict) else {chosen: returned}
+        writers = returned if isinstance(returned, dict) else {pipeline_name: returned}
         for query, writer in writers.items():
             if not hasattr(writer, "queryName"):
                 hint = " without start()" if hasattr(writer, "awaitTermination") else ""
@@ -82,4 +82,4 @@ def _programmed(file: str, name: str | None) -> Pipeline:
         return {check_name(query): writer for query, writer in writers.items()}
 
     settings = {key: str(value) for key, value in dict(getattr(module, "SPARK", {})).items()}
-    return Pipeline(chosen, file, settings, made)
+    return Pipeline(pipeline_name, file, settings, build_writers)

@@ -200,7 +200,7 @@ class KeyIndex:
                     continue
                 if offset < self.log.log_start_offset:
                     break
-                found = await search.at(offset)
+                found = await search.find_at(offset)
                 if found is not None:
                     return found
                 tries += 1

@@ -106,7 +106,7 @@ class Search:
 
     # At an offset
 
-    async def at(self, offset: Offset) -> FoundRecord | None:
+    async def find_at(self, offset: Offset) -> FoundRecord | None:
         """The record at this offset if it has the key and is visible."""
         segment = segment_of(self._log.segments, offset)
         batch = None if segment is None else self._batch_with(segment, offset)

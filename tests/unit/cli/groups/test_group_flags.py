@@ -6,7 +6,7 @@ import pytest
 
 from odradek.cli.commands import module_name
 from odradek.cli.groups import consumer_groups, groups
-from odradek.cli.groups.group_names import GROUP_TYPES, chosen_states, chosen_types, who_is_active
+from odradek.cli.groups.group_names import GROUP_TYPES, parse_states, parse_types, who_is_active
 from odradek.cli.groups.offset_plans import duration_ms, moment_ms, read_plans, write_plans
 from odradek.cli.parser import load_tool
 from odradek.cli.transactions import transactions
@@ -81,9 +81,9 @@ class TestConsumerGroups:
 
 class TestGroups:
     def test_states_and_types_in_any_case(self) -> None:
-        assert chosen_states("stable, EMPTY") == ["Stable", "Empty"]
-        assert chosen_types("Share", GROUP_TYPES) == ["Share"]
-        assert chosen_states("") == chosen_states(None) == []
+        assert parse_states("stable, EMPTY") == ["Stable", "Empty"]
+        assert parse_types("Share", GROUP_TYPES) == ["Share"]
+        assert parse_states("") == parse_states(None) == []
 
     @pytest.mark.parametrize(
         ("flags", "complaint"),

@@ -83,7 +83,7 @@ async def test_a_failing_record_comes_back_later_and_ends_as_a_dead_letter(
     assert 5_000 <= second_ms - first_ms < 6_000
     assert 60_000 <= third_ms - second_ms < 61_000
     assert (dead.key, dead.value, dead.headers[0]) == (b"k", b"bad", ("mine", b"1"))
-    story = Story.of(dead)
+    story = Story.from_record(dead)
     assert (story.topic, story.partition, story.offset) == ("t", 0, where.offset)
     assert (story.attempts, story.timestamp_ms) == (3, 77)
     assert dict(dead.headers)["odradek.retry.error"] == b"ValueError: no good"
@@ -108,7 +108,7 @@ async def test_a_record_that_is_rejected_is_dead_at_once(cluster: GroupCluster) 
         reader = cluster.consumer("readers")
         reader.subscribe(["t.dead"])
         (dead,) = await read(reader, 1)
-    assert Story.of(dead).attempts == 1
+    assert Story.from_record(dead).attempts == 1
     assert dict(dead.headers)["odradek.retry.error"] == b"Reject: not ours"
 
 

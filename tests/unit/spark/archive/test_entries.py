@@ -65,11 +65,11 @@ def test_a_log_that_does_not_fit_together_is_damaged() -> None:
 
 
 def test_a_merge_replaces_files_under_other_names() -> None:
-    first, second = data_file(0, 0, 4).named(0), data_file(0, 5, 9).named(0)
+    first, second = data_file(0, 0, 4).with_number(0), data_file(0, 5, 9).with_number(0)
     state = State()
     state.apply(_entry(0, first, second))
-    merged = data_file(0, 0, 9).named(1)
-    assert first.named(1).path != first.path
+    merged = data_file(0, 0, 9).with_number(1)
+    assert first.with_number(1).path != first.path
     state.apply(_entry(1, merged, removed=(first.path, second.path)))
     assert list(state.files) == [merged.path]
     assert merged.path == (

@@ -111,12 +111,12 @@ def known_names() -> list[str]:
 def assignor_named(name: str) -> Assignor:
     """Returns a new assignor with this name or Kafka's class name; `KeyError` if there is none."""
     name = _SPELLINGS.get(name, name)
-    made = _registered.get(name)
-    if made is not None:
-        return made()
+    make = _registered.get(name)
+    if make is not None:
+        return make()
     module, class_name = _BUILT_IN[name]
-    found: Assignor = getattr(import_module(module), class_name)()
-    return found
+    assignor: Assignor = getattr(import_module(module), class_name)()
+    return assignor
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
