@@ -222,11 +222,11 @@ class Cluster:
 
     async def _refresh_once(self) -> None:
         connection = await self.any_connection()
-        asked = list(self._tracked)
+        requested_topics = list(self._tracked)
         self._last_update_s = self._loop.time()
         response = await connection.request(
             MetadataRequest(
-                topics=[MetadataRequestTopic(name=name) for name in asked],
+                topics=[MetadataRequestTopic(name=name) for name in requested_topics],
                 allow_auto_topic_creation=self._auto_create_topics,
             ),
             MetadataResponse,
@@ -234,7 +234,7 @@ class Cluster:
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._rebootstrap()
             raise error_for(response.error_code)
-        self.view.update(response, asked)
+        self.view.update(response, requested_topics)
 
     def _note_failure(self) -> None:
         now_s = self._loop.time()
@@ -290,9 +290,9 @@ class Cluster:
                 async with asyncio.timeout_at(deadline_s):
                     await self.refresh()
             except TimeoutError as error:
-                said = reason or self.view.errors.get(name) or error
+                last_error = reason or self.view.errors.get(name) or error
                 raise MetadataTimedOut(
-                    f"topic {name} is not there after {timeout_ms} ms: {said}"
+                    f"topic {name} is not there after {timeout_ms} ms: {last_error}"
                 ) from None
             except (ClientError, KafkaError) as error:
                 if not is_retriable(error):

@@ -305,16 +305,16 @@ class Connection:
 
     async def _negotiate(self) -> ApiVersions:
         """Asks for ApiVersions, in an older version if the broker does not know ours."""
-        asked = ApiVersionsRequest(
+        request = ApiVersionsRequest(
             client_software_name="odradek", client_software_version=__version__
         )
         try:
-            response = await self.request(asked, ApiVersionsResponse)
+            response = await self.request(request, ApiVersionsResponse)
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 offered = {api.api_key: api.max_version for api in response.api_keys}
                 best = min(offered.get(_API_VERSIONS_KEY, 0), ApiVersionsRequest.versions.last)
                 self._versions[ApiVersionsRequest] = best
-                response = await self.request(asked, ApiVersionsResponse)
+                response = await self.request(request, ApiVersionsResponse)
             raise_for(response.error_code)
         except ConnectionClosed as error:
             raise ConnectionFailed(

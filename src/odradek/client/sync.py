@@ -159,15 +159,15 @@ class _SyncClient(Generic[C]):
             raise
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._client, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._client, name)
+        if not callable(attribute):
+            return attribute
 
         def waited(*arguments: Any, **options: Any) -> Any:
-            return self._thread.call(_call_and_wait(found, arguments, options))
+            return self._thread.call(_call_and_wait(attribute, arguments, options))
 
         waited.__name__ = name
-        waited.__doc__ = found.__doc__
+        waited.__doc__ = attribute.__doc__
         return waited
 
     def __enter__(self) -> Self:

@@ -38,14 +38,14 @@ class AclStore:
         with as_api_errors():
             nodes = await self._store.read_tree(LITERAL_ACLS)
             nodes |= await self._store.read_tree(PREFIXED_ACLS)
-        found: dict[ResourcePattern, Entries] = {}
+        entries_by_pattern: dict[ResourcePattern, Entries] = {}
         for path, node in nodes.items():
             resource = resource_of(path)
             if resource is not None and acl_filter.matches_resource(resource):
                 entries = tuple(filter(acl_filter.matches_entry, _entries(path, node.value)))
                 if entries:
-                    found[resource] = entries
-        return found
+                    entries_by_pattern[resource] = entries
+        return entries_by_pattern
 
     async def add(self, resource: ResourcePattern, entries: Iterable[AccessEntry]) -> None:
         """Adds the entries that do not exist yet."""

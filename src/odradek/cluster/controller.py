@@ -316,14 +316,14 @@ async def elect_unclean(
 ) -> bool:
     """Elects the replica with the longest log, though it may lack committed records. Returns False
     if none of them answered, or a replica in sync came back meanwhile."""
-    chosen = (
+    leader = (
         candidates[0] if len(candidates) == 1 else await longest_log(topic_partition, candidates)
     )
-    if chosen is None:
+    if leader is None:
         return False
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-        return unclean(partition, chosen, image.brokers, image.controller_epoch)
+        return unclean(partition, leader, image.brokers, image.controller_epoch)
 
     reason = "no replica in sync is live, and unclean election is allowed"
     return bool(await change_states(cache, [topic_partition], decide, reason, fence=fence))

@@ -74,10 +74,10 @@ def _followers(
     racks = {brokers[ring[leader_position]]}
     for fresh_racks_only in (True, False):
         for broker in walk:
-            if len(chosen) == count:
-                return chosen
-            if broker in chosen or (fresh_racks_only and brokers[broker] in racks):
+            if len(followers) == count:
+                return followers
+            if broker in followers or (fresh_racks_only and brokers[broker] in racks):
                 continue
-            chosen.append(broker)
+            followers.append(broker)
             racks.add(brokers[broker])
-    return chosen
+    return followers

@@ -96,10 +96,10 @@ def begin(
     """Returns the first step towards the target, which is also the last if only the order changes.
     A reassignment that is under way is replaced: its new replicas are dropped."""
     before = original(partition)
-    kept = tuple(replica for replica in before if replica not in target_replicas)
-    replicas = (*target_replicas, *kept)
+    remaining = tuple(replica for replica in before if replica not in target_replicas)
+    replicas = (*target_replicas, *remaining)
     adding = tuple(replica for replica in target_replicas if replica not in before)
-    removing = kept
+    removing = remaining
     state = _among(partition, replicas, live, controller_epoch)
     return Step(replicas, adding, removing, state)
 
@@ -175,20 +175,20 @@ async def reassign(
     """Begins, replaces or (target None) cancels reassignments of a topic's partitions. Returns the
     partitions for which that is refused, and why."""
     tries = Tries(f"the assignment of topic '{name}'")
-    waiting = dict(targets)
+    pending = dict(targets)
     errors: dict[int, ApiError] = {}
-    most, may_be_cancelled = len(waiting), set[int]()
-    while waiting:
+    max_steps, may_be_cancelled = len(pending), set[int]()
+    while pending:
         image = cache.image
         topic = image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
         steps: dict[int, Step] = {}
-        for index, replicas in list(waiting.items())[:most]:
+        for index, replicas in list(pending.items())[:max_steps]:
             try:
                 steps[index] = _first_step(image, topic, index, replicas, may_change_factor)
             except ApiError as error:
-                del waiting[index]
+                del pending[index]
                 if index not in may_be_cancelled:
                     errors[index] = error
         if not steps:
@@ -199,15 +199,15 @@ async def reassign(
             except ChangeTooBig:
                 if len(steps) == 1:
                     raise
-                most = len(steps) // 2
+                max_steps = len(steps) // 2
                 continue
             tries.count(outcome)
         if outcome is Outcome.WRITTEN:
             for index in steps:
-                del waiting[index]
+                del pending[index]
         elif outcome is Outcome.UNKNOWN:
             # If it was carried out, there is no reassignment left to cancel.
-            may_be_cancelled |= {index for index in steps if waiting[index] is None}
+            may_be_cancelled |= {index for index in steps if pending[index] is None}
     return errors
 
 
@@ -301,14 +301,14 @@ async def finish_reassignments(cache: MetadataCache, topics: Collection[str], fe
 
 async def _finish_topic(cache: MetadataCache, name: str, fence: int) -> None:
     """Writes all partitions at once, or in parts if the store takes less at a time."""
-    most: int | None = None
+    max_steps: int | None = None
     while True:
         image = cache.image
         topic = image.topics.get(name)
         ready = {} if topic is None else _finishing(topic, image)
         if topic is None or not ready:
             return
-        steps = dict(list(ready.items())[:most])
+        steps = dict(list(ready.items())[:max_steps])
         try:
             await write_steps(cache, topic, steps, fence=fence)
         except ChangeTooBig as error:
@@ -316,7 +316,7 @@ async def _finish_topic(cache: MetadataCache, name: str, fence: int) -> None:
                 # Nothing else may wait for this topic: it is tried again when it changes.
                 logger.error("%s: its reassignment cannot be finished: %s", name, error)
                 return
-            most = len(steps) // 2
+            max_steps = len(steps) // 2
         except InvariantViolation as violation:
             logger.error(
                 "%s: its reassignment is not finished: %s", name, violation, exc_info=violation

@@ -50,13 +50,13 @@ async def change_states(
     `Fenced` once it has passed. Brokers that are not the controller pass none: then the epoch in
     the image is checked.
     """
-    waiting = list(partitions)
-    waiting.reverse()  # The next ones are taken from the end.
-    changed, most = 0, max_operations
-    while waiting:
+    pending = list(partitions)
+    pending.reverse()  # The next ones are taken from the end.
+    changed, max_count = 0, max_operations
+    while pending:
         image = cache.image
-        taken = [waiting.pop() for _ in range(min(most, len(waiting)))]
-        states = _decided(image, taken, decide)
+        chunk = [pending.pop() for _ in range(min(max_count, len(pending)))]
+        states = _decided(image, chunk, decide)
         if not states:
             continue
         operations: list[Operation] = [
@@ -71,19 +71,19 @@ async def change_states(
         try:
             outcome = await write(cache, *operations, fence=fence, under_controller=True)
         except ChangeTooBig:
-            if len(taken) == 1:
+            if len(chunk) == 1:
                 raise
-            waiting.extend(reversed(taken))
-            most = max_operations = len(taken) // 2
+            pending.extend(reversed(chunk))
+            max_count = max_operations = len(chunk) // 2
             continue
         if outcome is not Outcome.WRITTEN:
-            waiting.extend(reversed(taken))
-            if most == 1:
+            pending.extend(reversed(chunk))
+            if max_count == 1:
                 # A single change is refused again and again: the image lags behind the store.
                 await asyncio.sleep(_LAG_S)
-            most = max(1, most // 2)
+            max_count = max(1, max_count // 2)
             continue
-        most = max_operations
+        max_count = max_operations
         changed += len(states)
         for topic_partition, before, after in states:
             logger.info("%s-%d: %s: %s", *topic_partition, describe(before, after), reason)

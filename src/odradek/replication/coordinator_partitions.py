@@ -324,10 +324,10 @@ class CoordinatorPartitions(Generic[M, Effect]):
 
 def partition_of(key: str, image: ClusterImage, topic: str) -> int:
     """Returns the partition of an internal topic that holds the state of a key."""
-    found = image.topics.get(topic)
-    if found is None:
+    topic_image = image.topics.get(topic)
+    if topic_image is None:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return (_java_hash(key) & 0x7FFFFFFF) % len(found.partitions)
+    return (_java_hash(key) & 0x7FFFFFFF) % len(topic_image.partitions)
 
 
 @lru_cache(maxsize=4096)

@@ -85,8 +85,8 @@ class ReplicaSession:
         forgotten: dict[TopicId, ForgottenTopic] = {}
         if not is_full:
             for topic_id, partition in self._forgotten:
-                gone = forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id))
-                gone.partitions.append(partition)
+                forgotten_topic = forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id))
+                forgotten_topic.partitions.append(partition)
         if invariants.is_thorough():
             self.check()
         self._changed.clear()

@@ -378,12 +378,12 @@ class LeaderFetcher:
         diverging = data.diverging_epoch
         assert diverging is not None
         before = partition.log.log_end_offset
-        after = partition.truncate_to_leader(EndOfEpoch(diverging.epoch, diverging.end_offset))
+        outcome = partition.truncate_to_leader(EndOfEpoch(diverging.epoch, diverging.end_offset))
         logger.info(
             "%s: truncated from %d to %d; broker %d parts from it in epoch %d at %d",
             partition.topic_partition,
             before,
-            after,
+            outcome,
             self._leader,
             diverging.epoch,
             diverging.end_offset,

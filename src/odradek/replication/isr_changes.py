@@ -92,13 +92,13 @@ class IsrChanges:
                     led = self._replicas.get(name, state.partition)
                     if led is not None:
                         self.check_soon(led)
-        gone = [
+        left_brokers = [
             broker_id
             for broker_id in sorted(change.brokers)
             if broker_id in change.before.brokers and broker_id not in change.after.brokers
         ]
-        if gone:
-            self._forget_followers(gone)
+        if left_brokers:
+            self._forget_followers(left_brokers)
 
     def _forget_followers(self, gone: Sequence[BrokerId]) -> None:
         """Forgets the followers on brokers that have left the cluster."""
@@ -106,7 +106,7 @@ class IsrChanges:
             leadership = partition.leadership
             if leadership is None:
                 continue
-            for broker_id in gone:
+            for broker_id in broker_ids:
                 if broker_id in leadership.followers:
                     partition.forget_follower(broker_id)
                     self.check_soon(partition)

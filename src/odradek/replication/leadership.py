@@ -336,7 +336,7 @@ class Leadership:
         record, has fetched up to the offset at which this leadership began, and fetched in the
         current run of its broker.
         """
-        kept = [
+        remaining = [
             replica
             for replica in self.in_sync
             if replica == self._leader
@@ -353,8 +353,8 @@ class Leadership:
                 and live.get(replica) == follower.broker_epoch
                 and follower.log_end >= max(high_watermark, self.start_offset)
             ):
-                kept.append(replica)
-        return tuple(kept)
+                remaining.append(replica)
+        return tuple(remaining)
 
     def next_eligible(
         self, in_sync: tuple[BrokerId, ...], min_in_sync: int

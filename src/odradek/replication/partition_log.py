@@ -116,10 +116,10 @@ class PartitionLog:
             # would delay all requests.
             if end_offset - offset > _PART and timeslice.is_over():
                 await timeslice.next_turn()
-            found = self._read(offset, end_offset)
-            if found is None:
+            records = self._read(offset, end_offset)
+            if records is None:
                 break
-            buffer, file_position = found
+            buffer, file_position = records
             try:
                 for position, header in split_batches(buffer):
                     if timeslice.is_over():
@@ -142,15 +142,15 @@ class PartitionLog:
         """Returns whole batches from this offset on, and their position in the segment file."""
         self._require_leadership()
         log = self._partition.log
-        found = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
-        if found is None:
+        records = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
+        if records is None:
             return None
         try:
-            return found.read(0, len(found)), found.position
+            return records.read(0, len(records)), records.position
         except OSError as error:
             raise log.directory.fail(error) from error
         finally:
-            found.release()
+            records.release()
 
     def _is_led(self) -> bool:
         partition = self._partition

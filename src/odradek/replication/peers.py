@@ -70,10 +70,10 @@ class Peers:
     async def connection(self, broker_id: BrokerId, purpose: str = "control") -> "Connection":
         """Returns an open connection to that broker; raises `PeerUnreachable`."""
         key = (broker_id, purpose)
-        known = self._open.get(key)
-        if known is not None:
-            if known.is_open:
-                return known
+        peer = self._open.get(key)
+        if peer is not None:
+            if peer.is_open:
+                return peer
             del self._open[key]
         opening = self._opening.get(key)
         if opening is None:

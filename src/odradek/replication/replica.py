@@ -281,16 +281,16 @@ class Replica:
         """Returns the first record that is not older than `timestamp_ms`, or with None the record
         with the largest timestamp; None if a consumer may not read it yet."""
         try:
-            found = (
+            result = (
                 self.log.max_timestamp()
                 if timestamp_ms is None
                 else self.log.offset_for_timestamp(timestamp_ms)
             )
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
-        if found is None or found.offset >= self.readable(committed_only).value:
+        if result is None or result.offset >= self.readable(committed_only).value:
             return None
-        return found
+        return result
 
     # Where this log and another one diverge (KIP-101, KIP-320, KIP-595)
 

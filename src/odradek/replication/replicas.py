@@ -190,7 +190,7 @@ class Replicas:
         """Called before a change is published; see the module."""
         if change.before.store_id not in ("", change.after.store_id):
             return  # Another store: `follow` keeps the logs that it does not know.
-        gone = [
+        removed = [
             topic for name in change.topics if (topic := _removed_topic(change, name)) is not None
         ]
         new = [
@@ -201,10 +201,10 @@ class Replicas:
             if self._broker_id in state.replicas
             and (topic.topic_id, state.partition) not in self._by_id
         ]
-        if len(new) + sum(len(topic.partitions) for topic in gone) <= _MAX_AT_ONCE:
+        if len(new) + sum(len(topic.partitions) for topic in removed) <= _MAX_AT_ONCE:
             return
         timeslice = Timeslice.of_running_loop()
-        for topic in gone:
+        for topic in removed:
             self._ending.add(topic.topic_id)
             for state in topic.partitions:
                 if timeslice.is_over():
@@ -227,10 +227,10 @@ class Replicas:
         self._ending.clear()
         taken_up: list[Partition] = []
         for name in change.topics:
-            gone, after = _removed_topic(change, name), change.after.topics.get(name)
-            if gone is not None:
-                for state in gone.partitions:
-                    self._end(gone, state.partition)
+            removed, after = _removed_topic(change, name), change.after.topics.get(name)
+            if removed is not None:
+                for state in removed.partitions:
+                    self._end(removed, state.partition)
             if after is not None:
                 self._update(change, after, taken_up)
         # Partitions that were prepared for another image than this one.

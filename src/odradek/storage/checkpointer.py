@@ -120,8 +120,8 @@ class Checkpointer:
 
     async def write_log_starts(self, directory: LogDirectory) -> None:
         moved = {log: log.log_start_offset for log in directory.moved_starts}
-        named = [log for log in moved if log.log_start_offset <= log.segments[0].base_offset]
-        if not await self._sync_names(directory, named):
+        logs = [log for log in moved if log.log_start_offset <= log.segments[0].base_offset]
+        if not await self._sync_names(directory, logs):
             return
         if not await self.of_directory(directory).log_starts.write():
             return

@@ -79,8 +79,10 @@ class LogClosed(StorageError):
 class ResourceShortage(StorageError):
     def __init__(self, error: OSError) -> None:
         is_files = error.errno in NO_DESCRIPTOR_LEFT
-        what = "too many open files, raise the limit (ulimit -n)" if is_files else "short of memory"
-        super().__init__(f"{what}: {error}")
+        shortage = (
+            "too many open files, raise the limit (ulimit -n)" if is_files else "short of memory"
+        )
+        super().__init__(f"{shortage}: {error}")
 
 
 class LogFailed(StorageError):

@@ -58,10 +58,10 @@ def partition_directory(topic_partition: TopicPartition) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    found = _PARTITION_DIRECTORY.fullmatch(name)
-    if not found or found[1] in (".", "..", METADATA_TOPIC):
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if not match or match[1] in (".", "..", METADATA_TOPIC):
         return None
-    return TopicPartition(found[1], int(found[2]))
+    return TopicPartition(match[1], int(match[2]))
 
 
 def deleted_directory(topic_partition: TopicPartition, unique: UUID) -> str:

@@ -73,13 +73,13 @@ class LeaderEpochs:
     def truncate_from_start(self, start_offset: Offset) -> None:
         """Drops the epochs that ended before the log start. The epoch that contains the log start
         begins there now."""
-        gone = bisect_right(self.start_offsets, start_offset)
-        if gone and self.start_offsets[gone - 1] < start_offset:
-            del self.epochs[: gone - 1], self.start_offsets[: gone - 1]
+        count = bisect_right(self.start_offsets, start_offset)
+        if count and self.start_offsets[count - 1] < start_offset:
+            del self.epochs[: count - 1], self.start_offsets[: count - 1]
             self.start_offsets[0] = start_offset
             self._mark_changed()
-        elif gone > 1:
-            del self.epochs[: gone - 1], self.start_offsets[: gone - 1]
+        elif count > 1:
+            del self.epochs[: count - 1], self.start_offsets[: count - 1]
             self._mark_changed()
 
     def clear(self) -> None:

@@ -145,9 +145,9 @@ class LogManager:
         except BaseException:
             self._ownership.release_all()
             raise
-        known = [epoch for epoch in epochs if epoch is not None]
-        self.had_clean_shutdown = len(known) == len(self.directories)
-        self.last_clean_broker_epoch = min(known) if self.had_clean_shutdown else -1
+        known_epochs = [epoch for epoch in epochs if epoch is not None]
+        self.had_clean_shutdown = len(known_epochs) == len(self.directories)
+        self.last_clean_broker_epoch = min(known_epochs) if self.had_clean_shutdown else -1
         if len(epochs) == len(self.directories) and len(set(runs)) == 1:
             self.killed_run = runs[0]
 
@@ -242,8 +242,8 @@ class LogManager:
         disk = self._world.disk
         clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
         # A broker that stopped before it was registered has -1 in its marker.
-        known = read_run(self._world, path)
-        if clean_epoch >= 0 and (known is None or clean_epoch not in known):
+        run = read_run(self._world, path)
+        if clean_epoch >= 0 and (run is None or clean_epoch not in run):
             note_run(self._world, path, BrokerRun(clean_epoch, clean_epoch))
         # From here on a crash must be recognized as one, even if nothing was written yet.
         disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
@@ -257,10 +257,10 @@ class LogManager:
             self._ownership.trust_store(directory)
 
     def _add(self, log: Log) -> None:
-        known = self.logs.get(log.topic_partition)
-        if known is not None and known.is_usable:
+        other = self.logs.get(log.topic_partition)
+        if other is not None and other.is_usable:
             raise StorageError(
-                f"{log.topic_partition} is in {known.path} and in {log.path}; "
+                f"{log.topic_partition} is in {other.path} and in {log.path}; "
                 "remove the one you do not want to keep"
             )
         self._configure(log, self._rules_for(log.settings))

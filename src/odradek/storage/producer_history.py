@@ -113,10 +113,10 @@ class ProducerHistory:
         if not header.attributes & CONTROL_FLAG:
             self.states.update(header, base_offset, header.max_timestamp)
             return
-        ended = end_in_producers(self.states, header, batch, base_offset)
-        if ended is None or not ended.is_aborted:
+        transaction = end_in_producers(self.states, header, batch, base_offset)
+        if transaction is None or not transaction.is_aborted:
             return
-        entry = self.states.transaction_index_entry(ended)
+        entry = self.states.transaction_index_entry(transaction)
         self.aborted.add(entry)
         segment_base = self._segments.base_of(base_offset)
         try:
@@ -172,8 +172,8 @@ class ProducerHistory:
             disk, self._context.partition_path, self._segments.all, end_offset
         )
         if self.aborted.drop_from(end_offset):
-            kept = self.aborted.encode(active.base_offset, end_offset)
-            rewrite(disk, self._context.partition_path, active.base_offset, kept)
+            index = self.aborted.encode(active.base_offset, end_offset)
+            rewrite(disk, self._context.partition_path, active.base_offset, index)
         self._incomplete_indexes = frozenset(
             base for base in self._incomplete_indexes if base < end_offset
         )

@@ -443,13 +443,13 @@ class LogLoader:
         for _, header in swap.headers(0):
             next_offset = header.next_offset
         swap.file.close()
-        kept = (*COMPACTED_FILES, SNAPSHOT_SUFFIX)
+        kept_suffixes = (*COMPACTED_FILES, SNAPSHOT_SUFFIX)
         for name in sorted(self._names):
             found = parse_offset_file(name)
             if found is None or not base_offset <= found[0] < max(next_offset, base_offset + 1):
                 continue
             # Files of its own base offset are replaced by name, or have been already.
-            if found[0] > base_offset or found[1] not in kept:
+            if found[0] > base_offset or found[1] not in kept_suffixes:
                 self._remove(name)
 
     def _drop_stray_snapshots(

@@ -127,9 +127,9 @@ class Segments:
             below = (
                 None if not is_last and _not_below(end_offset, self._bases[number]) else end_offset
             )
-            found = _slice(segment, offset, max_bytes, below, min_one)
-            if found is not None or is_last or segment.locate(offset) < segment.size:
-                return found
+            batches = _slice(segment, offset, max_bytes, below, min_one)
+            if batches is not None or is_last or segment.locate(offset) < segment.size:
+                return batches
             # A gap at the segment's end, as compaction leaves them: go on in the next one.
 
     def end_of(self, found: Slice) -> Offset | None:

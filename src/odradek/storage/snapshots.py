@@ -111,14 +111,14 @@ def apply_to_producers(
     producers: ProducerStates, header: BatchHeader, batch: Buffer
 ) -> CompletedTransaction | None:
     """Takes account of a batch that is in the log. Returns the transaction that it ended."""
-    ended = None
+    transaction = None
     if header.producer_id >= 0:
         if header.is_control:
-            ended = end_in_producers(producers, header, batch, header.base_offset)
+            transaction = end_in_producers(producers, header, batch, header.base_offset)
         else:
             producers.update(header, header.base_offset, header.max_timestamp)
     producers.end_offset = header.next_offset
-    return ended
+    return transaction
 
 
 def end_in_producers(
@@ -147,14 +147,14 @@ def recall_batches(
         return False
     entry.is_partial = False
     first_known = entry.batches[0].first_offset
-    found: list[RememberedBatch] = []
+    batches: list[RememberedBatch] = []
     for segment, position in _tail(segments, _RECALLED_BYTES):
         for _, older in segment.headers(position):
             if older.base_offset >= first_known:
                 break
             is_same = (older.producer_id, older.producer_epoch) == (header.producer_id, entry.epoch)
             if is_same and not older.is_control:
-                found.append(
+                batches.append(
                     RememberedBatch(
                         older.last_sequence,
                         older.last_offset,
@@ -163,8 +163,8 @@ def recall_batches(
                     )
                 )
     room = REMEMBERED_BATCHES - len(entry.batches)
-    entry.batches[:0] = found[max(len(found) - room, 0) :]
-    return bool(found)
+    entry.batches[:0] = batches[max(len(batches) - room, 0) :]
+    return bool(batches)
 
 
 def _tail(segments: Sequence[Segment], size_bytes: int) -> list[tuple[Segment, int]]:

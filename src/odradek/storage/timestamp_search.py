@@ -25,9 +25,9 @@ def find_by_timestamp(
         for position, header in segment.headers(segment.index.floor(start)):
             if header.max_timestamp < timestamp_ms or header.last_offset < log_start_offset:
                 continue
-            found = _find_in_batch(segment, position, header, timestamp_ms, log_start_offset)
-            if found is not None:
-                return found
+            result = _find_in_batch(segment, position, header, timestamp_ms, log_start_offset)
+            if result is not None:
+                return result
     return None
 
 
@@ -39,9 +39,9 @@ def find_max_timestamp_record(segments: Sequence[Segment]) -> TimestampOffset | 
         return None
     for position, header in best.headers(best.index.floor(best.max_timestamp_offset)):
         if header.max_timestamp == highest:
-            found = find_max_timestamp(best.read_batch(position, header))
-            if found is not None:
-                return TimestampOffset(found[0], found[1], header.leader_epoch)
+            result = find_max_timestamp(best.read_batch(position, header))
+            if result is not None:
+                return TimestampOffset(result[0], result[1], header.leader_epoch)
     return None
 
 
@@ -53,5 +53,5 @@ def _find_in_batch(
     log_start_offset: Offset,
 ) -> TimestampOffset | None:
     batch = segment.read_batch(position, header)
-    found = find_timestamp(batch, timestamp_ms, min_offset=log_start_offset)
-    return None if found is None else TimestampOffset(*found, header.leader_epoch)
+    result = find_timestamp(batch, timestamp_ms, min_offset=log_start_offset)
+    return None if result is None else TimestampOffset(*result, header.leader_epoch)

@@ -71,16 +71,16 @@ class AbortedTransactions:
 
     def overlapping(self, offset: Offset, end_offset: Offset) -> list[AbortedTransaction]:
         """The transactions with records or a marker from `offset` on, up to `end_offset`."""
-        found: list[AbortedTransaction] = []
+        transactions: list[AbortedTransaction] = []
         if self._columns is None:
-            return found
+            return transactions
         for position in range(self._position(offset), len(self)):
             entry = AbortedTransaction._make([column[position] for column in self._columns])
             if entry.first_offset < end_offset:
-                found.append(entry)
+                transactions.append(entry)
             if entry.last_stable_offset >= end_offset:
                 break
-        return found
+        return transactions
 
     def drop_below(self, offset: Offset) -> None:
         """Forgets transactions that ended below `offset`, because their segments were deleted."""
@@ -135,12 +135,12 @@ class AbortedTransactions:
         """Adds the entries of the next segment's index."""
         if len(content) % _ENTRY.size:
             raise CorruptTransactionIndex("the transaction index is cut short")
-        after = -1 if self._columns is None else self._columns[2][-1]
+        last_offset = -1 if self._columns is None else self._columns[2][-1]
         for version, *fields in _ENTRY.iter_unpack(content):
             entry = AbortedTransaction(*fields)
-            if version != _VERSION or not after < entry.last_offset >= entry.first_offset:
+            if version != _VERSION or not last_offset < entry.last_offset >= entry.first_offset:
                 raise CorruptTransactionIndex(f"the transaction index has a wrong entry: {entry}")
-            after = entry.last_offset
+            last_offset = entry.last_offset
             self.add(entry)
 
 

@@ -67,8 +67,8 @@ class LocalMarkers:
         if appended is None:
             offset = replica.log.producers.last_marker_offset(marker.producer.producer_id)
             return replica.high_watermark, offset + 1
-        ended = Marker(marker.producer, committed=marker.committed)
-        self._on_marker(partition, ended, appended.end_offset)
+        end_marker = Marker(marker.producer, committed=marker.committed)
+        self._on_marker(partition, end_marker, appended.end_offset)
         return appended.watermark, appended.end_offset
 
 

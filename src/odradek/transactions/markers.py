@@ -137,9 +137,9 @@ class MarkerWriter:
             self._coordinators.leader_epoch(transactional_id),
             transaction.has_bumped_epoch,
         )
-        left: Collection[TopicPartition] = sorted(transaction.partitions)
+        pending: Collection[TopicPartition] = sorted(transaction.partitions)
         pause_s = _FIRST_PAUSE_S
-        while left := await self._write(left, marker):
+        while pending := await self._write(pending, marker):
             pause_s = await self._pause(transactional_id, marker, pause_s)
         pause_s = _FIRST_PAUSE_S
         while not await self._complete(transactional_id, marker):
@@ -184,14 +184,14 @@ class MarkerWriter:
         if by_leader:
             errors |= await self._remotely().write(by_leader, marker)
         errors |= await appended.committed()
-        left = []
+        pending = []
         for partition, error in errors.items():
             if error in _COORDINATOR_IS_ANOTHER:
                 raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
             if error not in _DONE and not await self._is_gone(partition):
                 logger.info("no marker in %s-%d yet: %s", *partition, error.name)
-                left.append(partition)
-        return left
+                pending.append(partition)
+        return pending
 
     def _remotely(self) -> "RemoteMarkers":
         """Imports the module when another broker leads a partition: a lone broker needs none of

@@ -128,10 +128,10 @@ class TransactionVerifier:
             producers = self._replicas.leader(*partition).log.producers
         except ApiError as error:
             raise ApiError(ErrorCode.NOT_COORDINATOR) from error
-        known = producers.entries.get(producer.producer_id)
-        if known is not None and known.epoch > producer.producer_epoch:
+        entry = producers.entries.get(producer.producer_id)
+        if entry is not None and entry.epoch > producer.producer_epoch:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
-        if known is not None and known.is_in_transaction(producer.producer_epoch):
+        if entry is not None and entry.is_in_transaction(producer.producer_epoch):
             return
         try:
             missing = await self.join(

@@ -91,10 +91,10 @@ async def test_partitions_of_a_log_directory() -> None:
 async def test_partitions_of_a_transaction() -> None:
     image = ClusterImage()
 
-    async def caught_up(*_: str) -> ClusterImage:
+    async def catch_up(*_: str) -> ClusterImage:
         return image
 
-    images = SimpleNamespace(image=image, caught_up=caught_up)
+    images = SimpleNamespace(image=image, catch_up=catch_up)
     request = AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(

@@ -73,10 +73,10 @@ class BrokerCalls(AdminChannel):
                     partition.topic, DescribableLogDirTopic(topic=partition.topic)
                 )
                 topic.partitions.append(partition.partition)
-        asked = DescribeLogDirsRequest(topics=None if topics is None else list(topics.values()))
+        request = DescribeLogDirsRequest(topics=None if topics is None else list(topics.values()))
         answers = {}
         for broker_id in broker_ids:
-            response = await self.request(asked, DescribeLogDirsResponse, broker_id=broker_id)
+            response = await self.request(request, DescribeLogDirsResponse, broker_id=broker_id)
             raise_for(response.error_code)
             answers[BrokerId(broker_id)] = [
                 LogDirectory.from_answer(result) for result in response.results

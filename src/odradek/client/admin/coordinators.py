@@ -71,8 +71,8 @@ class CoordinatorChannel(AdminChannel):
         async def stay(_: Connection, keys: list[str]) -> dict[str, bool | KafkaError]:
             return dict.fromkeys(keys, True)
 
-        found = await self.ask_coordinators(kind, [key], stay)
-        if isinstance(error := found[key], KafkaError):
+        answers = await self.ask_coordinators(kind, [key], stay)
+        if isinstance(error := answers[key], KafkaError):
             raise error
         return self.known_coordinator(kind, key)
 
@@ -138,15 +138,15 @@ class CoordinatorChannel(AdminChannel):
         """Looks coordinators up; returns the errors of keys without one."""
         if not keys:
             return {}
-        found = await look_up(await self.connection(None), kind, keys)
-        for coordinator in found:
+        answers = await look_up(await self.connection(None), kind, keys)
+        for coordinator in answers:
             if not coordinator.error_code:
                 broker = Broker(BrokerId(coordinator.node_id), coordinator.host, coordinator.port)
                 self.cluster.view.brokers.setdefault(broker.id, broker)
                 self._known_coordinators[kind, coordinator.key] = broker.id
         problems = {
             coordinator.key: error_for(coordinator.error_code, coordinator.error_message)
-            for coordinator in found
+            for coordinator in answers
             if coordinator.error_code
         }
         left_out = [key for key in keys if (kind, key) not in self._known_coordinators]

@@ -86,8 +86,8 @@ class GroupOffsetCalls(CoordinatorChannel):
     ) -> Answers[bool]:
         """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        for partition, given in offsets.items():
-            to = GroupOffset(given) if isinstance(given, int) else given
+        for partition, offset in offsets.items():
+            to = GroupOffset(offset) if isinstance(offset, int) else offset
             topic = topics.setdefault(
                 partition.topic, OffsetCommitRequestTopic(name=partition.topic)
             )

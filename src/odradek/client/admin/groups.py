@@ -54,27 +54,27 @@ class GroupCalls(CoordinatorChannel):
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[GroupListing]:
         """Returns the groups of all brokers, or those in these states and of these types."""
-        asked = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         await self.describe_metadata([])
         brokers = list(self.cluster.view.brokers.values())
-        found = await asyncio.gather(*(self._list_groups(broker, asked) for broker in brokers))
-        return [listing for listings in found for listing in listings]
+        lists = await asyncio.gather(*(self._list_groups(broker, request) for broker in brokers))
+        return [listing for listings in lists for listing in listings]
 
-    async def _list_groups(self, broker: Broker, asked: ListGroupsRequest) -> list[GroupListing]:
+    async def _list_groups(self, broker: Broker, request: ListGroupsRequest) -> list[GroupListing]:
         async def ask(connection: Connection) -> ListGroupsResponse:
-            if asked.types_filter and not connection.supports(
+            if request.types_filter and not connection.supports(
                 ListGroupsRequest, _FIRST_VERSION_WITH_TYPES
             ):
                 raise error_for(
                     ErrorCode.UNSUPPORTED_VERSION, f"{broker.host} cannot list groups by type."
                 )
-            if asked.states_filter and not connection.supports(
+            if request.states_filter and not connection.supports(
                 ListGroupsRequest, _FIRST_VERSION_WITH_STATES
             ):
                 raise error_for(
                     ErrorCode.UNSUPPORTED_VERSION, f"{broker.host} cannot list groups by state."
                 )
-            response = await connection.request(asked, ListGroupsResponse)
+            response = await connection.request(request, ListGroupsResponse)
             raise_for(response.error_code)
             return response
 

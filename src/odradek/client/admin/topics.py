@@ -123,12 +123,12 @@ class TopicCalls(AdminChannel):
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Returns all topics, by name."""
         response = await self.describe_metadata(None)
-        found = (
+        topics = (
             topic_from(described, None) for described in response.topics if not described.error_code
         )
         return {
             topic.name: topic
-            for topic in sorted(found, key=lambda topic: topic.name)
+            for topic in sorted(topics, key=lambda topic: topic.name)
             if include_internal or not topic.is_internal
         }
 

@@ -102,7 +102,7 @@ class TransactionCalls(CoordinatorChannel):
         `longer_than_ms` keeps those whose transaction is open for longer, `pattern` is a
         regular expression for the whole id.
         """
-        asked = ListTransactionsRequest(
+        request = ListTransactionsRequest(
             state_filters=list(states),
             producer_id_filters=list(producer_ids),
             duration_filter=longer_than_ms,
@@ -110,23 +110,23 @@ class TransactionCalls(CoordinatorChannel):
         )
         await self.describe_metadata([])
         brokers = list(self.cluster.view.brokers.values())
-        found = await asyncio.gather(*(self._list(broker, asked) for broker in brokers))
-        return [listing for listings in found for listing in listings]
+        lists = await asyncio.gather(*(self._list(broker, request) for broker in brokers))
+        return [listing for listings in lists for listing in listings]
 
     async def _list(
-        self, broker: Broker, asked: ListTransactionsRequest
+        self, broker: Broker, request: ListTransactionsRequest
     ) -> list[TransactionListing]:
         async def ask(connection: Connection) -> ListTransactionsResponse:
             for is_asked, version, what in (
-                (asked.duration_filter >= 0, _FIRST_VERSION_WITH_DURATION, "duration"),
-                (asked.transactional_id_pattern, _FIRST_VERSION_WITH_PATTERN, "pattern"),
+                (request.duration_filter >= 0, _FIRST_VERSION_WITH_DURATION, "duration"),
+                (request.transactional_id_pattern, _FIRST_VERSION_WITH_PATTERN, "pattern"),
             ):
                 if is_asked and not connection.supports(ListTransactionsRequest, version):
                     raise error_for(
                         ErrorCode.UNSUPPORTED_VERSION,
                         f"{connection.address} cannot list transactions by {what}.",
                     )
-            response = await connection.request(asked, ListTransactionsResponse)
+            response = await connection.request(request, ListTransactionsResponse)
             raise_for(response.error_code)
             return response
 
@@ -175,13 +175,13 @@ class TransactionCalls(CoordinatorChannel):
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> Answers[list[PartitionProducer]]:
         """Returns the active producers of partitions, from their leaders or from one broker."""
-        asked = list(partitions)
+        requested = list(partitions)
         if broker_id is None:
             return await ask_leaders(
-                self.cluster, asked, _ask_producers, self.settings.default_api_timeout_ms
+                self.cluster, requested, _ask_producers, self.settings.default_api_timeout_ms
             )
         return await self.ask_broker(
-            BrokerId(broker_id), lambda connection: _ask_producers(connection, asked)
+            BrokerId(broker_id), lambda connection: _ask_producers(connection, requested)
         )
 
     async def abort_transaction(
@@ -237,15 +237,17 @@ class TransactionCalls(CoordinatorChannel):
         True means that the transaction ended now, or earlier with the same identity. An identity
         that was fenced in the meantime gets an error, and its transaction was aborted.
         """
-        known = {identity.transactional_id: identity for identity in identities}
+        identities_by_id = {identity.transactional_id: identity for identity in identities}
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
             return {
-                transactional_id: await _end(connection, known[transactional_id], is_commit)
+                transactional_id: await _end(
+                    connection, identities_by_id[transactional_id], is_commit
+                )
                 for transactional_id in ids
             }
 
-        return await self.ask_coordinators(KeyType.TRANSACTION, known, ask)
+        return await self.ask_coordinators(KeyType.TRANSACTION, identities_by_id, ask)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str]

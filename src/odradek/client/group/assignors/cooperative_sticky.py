@@ -24,10 +24,10 @@ class CooperativeStickyAssignor:
         self._generation = -1
 
     def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
-        known = [_with_generation(member) for member in members]
-        shares = shared(partitions, known)
+        members_with_generation = [_with_generation(member) for member in members]
+        shares = shared(partitions, members_with_generation)
         holders: dict[TopicPartition, set[str]] = {}
-        for member in known:
+        for member in members_with_generation:
             for partition in member.owned:
                 holders.setdefault(partition, set()).add(member.member_id)
         return {

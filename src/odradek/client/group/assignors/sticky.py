@@ -62,19 +62,21 @@ def _with_owned(member: Member) -> Member:
     """Returns the member with the partitions that it had, from its user data."""
     if not member.user_data:
         return member
-    told = None
+    user_data = None
     for version in (1, 0):
         try:
-            told = StickyUserData.decode(member.user_data, version)
+            user_data = StickyUserData.decode(member.user_data, version)
             break
         except (MalformedMessage, struct.error):
             continue
-    if told is None:
+    if user_data is None:
         return member
     owned = tuple(
-        TopicPartition(topic.topic, index) for topic in told.previous for index in topic.partitions
+        TopicPartition(topic.topic, index)
+        for topic in user_data.previous
+        for index in topic.partitions
     )
-    return replace(member, owned=owned, generation=told.generation)
+    return replace(member, owned=owned, generation=user_data.generation)
 
 
 def shared(partitions: Partitions, members: Sequence[Member]) -> _Shares:
@@ -99,10 +101,10 @@ def _claims(there: Iterable[TopicPartition], members: list[Member]) -> _Shares:
         for partition in dict.fromkeys(member.owned):
             if partition not in exists or partition.topic not in topics:
                 continue
-            known = best.get(partition)
-            if known is None or member.generation > known[0]:
+            best_claim = best.get(partition)
+            if best_claim is None or member.generation > best_claim[0]:
                 best[partition] = (member.generation, member.member_id)
-            elif member.generation == known[0]:
+            elif member.generation == best_claim[0]:
                 best[partition] = (member.generation, None)
     claims: _Shares = {member.member_id: [] for member in members}
     for partition in sorted(best):
@@ -128,11 +130,11 @@ def _share_evenly(there: list[TopicPartition], members: list[Member], claims: _S
         if more and quotas[member.member_id] == share:
             quotas[member.member_id] += 1
             more -= 1
-    kept = {partition for mine in shares.values() for partition in mine}
+    kept_partitions = {partition for mine in shares.values() for partition in mine}
     open_ones = [member_id for member_id in shares if len(shares[member_id]) < quotas[member_id]]
     turn = 0
     for partition in there:
-        if partition in kept:
+        if partition in kept_partitions:
             continue
         turn %= len(open_ones)
         member_id = open_ones[turn]
