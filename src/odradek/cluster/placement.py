@@ -70,7 +70,7 @@ def _followers(
     walk = [
         ring[(leader_position + 1 + (lap + step) % others) % len(ring)] for step in range(others)
     ]
-    chosen: list[BrokerId] = []
+    followers: list[BrokerId] = []
     racks = {brokers[ring[leader_position]]}
     for fresh_racks_only in (True, False):
         for broker in walk:

@@ -100,7 +100,7 @@ class IsrChanges:
         if left_brokers:
             self._forget_followers(left_brokers)
 
-    def _forget_followers(self, gone: Sequence[BrokerId]) -> None:
+    def _forget_followers(self, broker_ids: Sequence[BrokerId]) -> None:
         """Forgets the followers on brokers that have left the cluster."""
         for partition in self._replicas.partitions():
             leadership = partition.leadership
