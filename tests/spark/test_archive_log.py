@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from odradek.protocol.types import TopicPartition
 from odradek.spark.archive.entries import DataFile
-from odradek.spark.archive.filesystem import AlreadyThere, Directory, FilesystemFailed
+from odradek.spark.archive.filesystem import Directory, FileAlreadyExists, FilesystemFailed
 from odradek.spark.archive.log import Log, NoArchive, TakenOver, load, load_to_read
 from tests.unit.spark.archive.files import data_file
 
@@ -32,7 +32,7 @@ def _staged(log: Log, where: Path, *files: DataFile) -> list[tuple[DataFile, str
 def test_of_many_who_make_a_file_one_succeeds(spark: SparkSession, tmp_path: Path) -> None:
     directory = Directory(spark, str(tmp_path))
     directory.create_once("a/b", b"\0first", scratch="s/1")
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(FileAlreadyExists):
         directory.create_once("a/b", b"second", scratch="s/2")
     assert directory.read("a/b") == b"\0first"
     assert directory.list("s") == directory.list("nowhere") == []

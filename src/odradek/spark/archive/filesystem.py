@@ -1,12 +1,12 @@
-"""A directory on any filesystem that Spark's own Hadoop knows: local, hdfs, s3a, abfs, gs.
+"""A directory on any filesystem that Spark's own Hadoop supports: local, hdfs, s3a, abfs, gs.
 
-Place: used by the archive's log. Everything goes through the driver's JVM, so the credentials, jars
+The log of the archive uses it. Everything goes through the driver's JVM, so the credentials, jars
 and name services of the user's Spark apply. Only what must be durable on a local disk is done in
-Python (`local_disk`). Paths here are relative.
-Invariant: `create_once` is the only call that decides anything. A reader sees the complete file or
-no file. Of all writers of the same path at most one succeeds, on local disks and on HDFS. With
-object stores (s3a, gs, abfs) Hadoop first checks that the name is free and then renames or copies:
-there two writers at the same moment may both succeed, so only one may work at a time.
+Python (`local_disk`). Paths here are relative. Invariant: `create_once` is the only operation that
+concurrent writers rely on. A reader sees the complete file or no file. Of all writers of the same
+path at most one succeeds, on local disks and on HDFS. With object stores (s3a, gs, abfs) Hadoop
+first checks that the name is free and then renames or copies: there two writers at the same moment
+may both succeed, so only one may work at a time.
 """
 
 import logging
@@ -21,11 +21,11 @@ from odradek.spark.archive import local_disk
 _log = logging.getLogger("odradek.spark")
 
 _LOCAL: Final = "file"
-_EXISTS: Final = ("FileAlreadyExistsException",)
-_NOT_THERE: Final = ("FileNotFoundException", "NoSuchFileException")
+_EXISTS_EXCEPTIONS: Final = ("FileAlreadyExistsException",)
+_NOT_FOUND_EXCEPTIONS: Final = ("FileNotFoundException", "NoSuchFileException")
 
 
-class AlreadyThere(Exception):
+class FileAlreadyExists(Exception):
     """Another writer has created this path already."""
 
 
@@ -54,7 +54,7 @@ class Directory:
             self._fs = path.getFileSystem(self._conf)
             self._root = self._fs.makeQualified(path)
         except Py4JJavaError as error:
-            raise failure(f"{root} cannot be used", error) from error
+            raise filesystem_error(f"{root} cannot be used", error) from error
         self._uri = self._root.toUri()
 
     @property
@@ -77,21 +77,23 @@ class Directory:
     def list(self, path: str) -> list[Entry]:
         """Lists a directory; returns nothing if it does not exist."""
         try:
-            found = self._fs.listStatus(self._path(path))
+            statuses = self._fs.listStatus(self._path(path))
         except Py4JJavaError as error:
-            if _is(error, _NOT_THERE):
+            if _is_one_of(error, _NOT_FOUND_EXCEPTIONS):
                 return []
-            raise failure(f"{self.full_path(path)} cannot be listed", error) from error
+            raise filesystem_error(f"{self.full_path(path)} cannot be listed", error) from error
         return [
             Entry(str(status.getPath().getName()), int(status.getLen()), bool(status.isDirectory()))
-            for status in found
+            for status in statuses
         ]
 
     def exists(self, path: str) -> bool:
         try:
             return bool(self._fs.exists(self._path(path)))
         except Py4JJavaError as error:
-            raise failure(f"{self.full_path(path)} cannot be looked at", error) from error
+            raise filesystem_error(
+                f"cannot check whether {self.full_path(path)} exists", error
+            ) from error
 
     def read(self, path: str) -> bytes:
         try:
@@ -101,11 +103,11 @@ class Directory:
             finally:
                 stream.close()
         except Py4JJavaError as error:
-            raise failure(f"{self.full_path(path)} cannot be read", error) from error
+            raise filesystem_error(f"{self.full_path(path)} cannot be read", error) from error
 
     def create_once(self, path: str, data: bytes, *, scratch: str) -> None:
-        """Creates a durable file; raises `AlreadyThere` if it exists. `scratch` is an unused path
-        for a temporary file. After `FilesystemFailed` the file may exist."""
+        """Creates a durable file; raises `FileAlreadyExists` if it exists. `scratch` is an unused
+        path for a temporary file. After `FilesystemFailed` the file may exist."""
         local, local_scratch = self.local_path(path), self.local_path(scratch)
         try:
             if local is not None and local_scratch is not None:
@@ -113,15 +115,15 @@ class Directory:
             else:
                 self._create_by_rename(self._path(scratch), self._path(path), data)
         except FileExistsError as error:
-            raise AlreadyThere(path) from error
+            raise FileAlreadyExists(path) from error
         except OSError as error:
             raise FilesystemFailed(
                 f"{self.full_path(path)} cannot be written: {error.strerror}"
             ) from error
         except Py4JJavaError as error:
-            if _is(error, _EXISTS):
-                raise AlreadyThere(path) from error
-            raise failure(f"{self.full_path(path)} cannot be written", error) from error
+            if _is_one_of(error, _EXISTS_EXCEPTIONS):
+                raise FileAlreadyExists(path) from error
+            raise filesystem_error(f"{self.full_path(path)} cannot be written", error) from error
 
     def _create_by_rename(self, scratch: Any, target: Any, data: bytes) -> None:
         self._fs.mkdirs(target.getParent())
@@ -141,16 +143,19 @@ class Directory:
             stream.close()
 
     def _delete_scratch(self, path: Any) -> None:
-        """Whether the target is made is decided. That does not change if the scratch file is left
-        behind: the run deletes it when it ends."""
+        """A failure is only logged: the outcome of `create_once` is known already, and the run
+        deletes the scratch file when it ends."""
         try:
             self._fs.delete(path, False)
         except Py4JJavaError as error:
-            _log.warning("%s", failure(f"The scratch file {path} cannot be deleted", error))
+            _log.warning(
+                "%s", filesystem_error(f"The scratch file {path} cannot be deleted", error)
+            )
 
     def sync_directories(self, paths: Iterable[str]) -> None:
         """Makes new, renamed and deleted names in these directories durable, and the directories
-        themselves. Only local disks need that: HDFS and object stores answer when it is so."""
+        themselves. Only local disks need that: HDFS and object stores answer when names are
+        durable."""
         root = self.local_path("")
         if root is None:
             return
@@ -162,9 +167,9 @@ class Directory:
     def _rename_once(self, source: Any, target: Any) -> None:
         """Renames without overwriting, as Spark does for its own checkpoints."""
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._uri, self._conf)
-        kinds = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
-        without_overwrite = self._gateway.new_array(kinds, 1)
-        without_overwrite[0] = kinds.NONE
+        rename_options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        without_overwrite = self._gateway.new_array(rename_options, 1)
+        without_overwrite[0] = rename_options.NONE
         context.rename(source, target, without_overwrite)
 
     def rename(self, source: str, target: str) -> None:
@@ -172,7 +177,7 @@ class Directory:
             self._fs.mkdirs(self._path(target).getParent())
             done = self._fs.rename(self._path(source), self._path(target))
         except Py4JJavaError as error:
-            raise failure(f"{self.full_path(source)} cannot be renamed", error) from error
+            raise filesystem_error(f"{self.full_path(source)} cannot be renamed", error) from error
         if not done:
             raise FilesystemFailed(f"{self.full_path(source)} cannot be renamed to {target}")
 
@@ -181,13 +186,13 @@ class Directory:
         try:
             self._fs.delete(self._path(path), True)
         except Py4JJavaError as error:
-            raise failure(f"{self.full_path(path)} cannot be deleted", error) from error
+            raise filesystem_error(f"{self.full_path(path)} cannot be deleted", error) from error
 
 
-def _is(error: Py4JJavaError, names: tuple[str, ...]) -> bool:
+def _is_one_of(error: Py4JJavaError, names: tuple[str, ...]) -> bool:
     return str(error.java_exception.getClass().getSimpleName()) in names
 
 
-def failure(attempt: str, error: Py4JJavaError) -> FilesystemFailed:
-    said = str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
-    return FilesystemFailed(f"{attempt}: {said.splitlines()[0]}")
+def filesystem_error(attempt: str, error: Py4JJavaError) -> FilesystemFailed:
+    message = str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
+    return FilesystemFailed(f"{attempt}: {message.splitlines()[0]}")

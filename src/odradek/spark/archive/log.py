@@ -24,7 +24,7 @@ from odradek.spark.archive.entries import (
     numbers_in,
     state_path,
 )
-from odradek.spark.archive.filesystem import AlreadyThere, Directory, FilesystemFailed
+from odradek.spark.archive.filesystem import Directory, FileAlreadyExists, FilesystemFailed
 from odradek.world.clock import Clock, SystemClock
 
 _ENTRIES_BETWEEN_STATES: Final = 32
@@ -186,7 +186,7 @@ class Log:
         self._is_deciding = True
         try:
             self.directory.create_once(entry_path(number), entry.to_json(), scratch=scratch)
-        except AlreadyThere:
+        except FileAlreadyExists:
             # A filesystem that retried may refuse the second attempt although its first one
             # succeeded.
             if _entry(self.directory, number).run != self.run:
