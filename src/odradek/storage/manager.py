@@ -224,17 +224,9 @@ class LogManager:
             # A log may have been made just before the crash: its directory is durable from now on.
             disk.sync_directory(path)
             self.checkpoints.recovered(directory)
-        if clean_epoch is not None:
-            how = "loaded after a clean stop"
-        else:
-            how = "loaded after no clean stop, so recovered" if has_logs else "no logs yet"
-        logger.info(
-            "%s: %s; logs: %d, %d ms",
-            path,
-            how,
-            loaded,
-            1000 * (self._world.clock.monotonic_s() - begun_s),
-        )
+        took_ms = 1000 * (self._world.clock.monotonic_s() - begun_s)
+        how = _describe_loading(is_clean=clean_epoch is not None, has_logs=has_logs)
+        logger.info("%s: %s; logs: %d, %d ms", path, how, loaded, took_ms)
         return clean_epoch
 
     def _take_clean_marker(self, path: str) -> int:
@@ -472,6 +464,12 @@ class LogManager:
         for log in self.logs.values():
             log.mark_deleted()
         self._ownership.release_all()
+
+
+def _describe_loading(*, is_clean: bool, has_logs: bool) -> str:
+    if is_clean:
+        return "loaded after a clean stop"
+    return "loaded after no clean stop, so recovered" if has_logs else "no logs yet"
 
 
 async def _make_durable(log: Log) -> None:
