@@ -121,15 +121,11 @@ class Cluster:
         settings = self.settings
         try:
             await sleep_until(link.not_before_s)
-            timeout_ms = min(
-                settings.socket_connection_setup_timeout_ms * 2 ** min(link.failures.count, 10),
-                settings.socket_connection_setup_timeout_max_ms,
-            )
             link.connection = await Connection.open(
                 host,
                 port,
                 client_id=settings.client_id,
-                connect_timeout_ms=timeout_ms,
+                connect_timeout_ms=self.retry.connection_setup_timeout_ms(link.failures.count),
                 request_timeout_ms=settings.request_timeout_ms,
                 send_buffer_bytes=settings.send_buffer_bytes,
                 receive_buffer_bytes=settings.receive_buffer_bytes,

@@ -4,6 +4,7 @@
 - How long to wait: exponential back-off with jitter as KIP-580 defines it, from
   `retry.backoff.ms` to `retry.backoff.max.ms` between requests, and from `reconnect.backoff.ms`
   to `reconnect.backoff.max.ms` between connections to one broker.
+- How long one attempt to connect may take: `RetryPolicy.connection_setup_timeout_ms`.
 - Until when: `deadline` ends an operation after `default.api.timeout.ms` or `max.block.ms` with
   an error that names the last failure. `request.timeout.ms` limits a single attempt and belongs to
   `connection`; `delivery.timeout.ms` limits a batch and belongs to `producer.batch_timers`.
@@ -31,6 +32,7 @@ T = TypeVar("T")
 _MARKERS_BACKOFF_MS: Final = 20
 _JITTER: Final = 0.2
 _MAX_DOUBLINGS: Final = 30
+_MAX_SETUP_DOUBLINGS: Final = 10
 
 
 def needs_metadata(error: BaseException) -> bool:
@@ -103,6 +105,8 @@ class RetryPolicy:
     """The retries of one client, from its settings."""
 
     def __init__(self, settings: ClientSettings, randomness: Randomness) -> None:
+        self._setup_timeout_ms = settings.socket_connection_setup_timeout_ms
+        self._max_setup_timeout_ms = settings.socket_connection_setup_timeout_max_ms
         self.request_backoff = Backoff(
             settings.retry_backoff_ms, settings.retry_backoff_max_ms, randomness
         )
@@ -122,6 +126,15 @@ class RetryPolicy:
     def connection_failures(self) -> Failures:
         """Returns a new count for the connections to one broker."""
         return Failures(self._connection_backoff)
+
+    def connection_setup_timeout_ms(self, failures: int) -> int:
+        """Returns how long the next attempt to connect may take after consecutive failures.
+
+        It doubles from `socket.connection.setup.timeout.ms` to
+        `socket.connection.setup.timeout.max.ms` (KIP-601).
+        """
+        doubled_ms = self._setup_timeout_ms << min(failures, _MAX_SETUP_DOUBLINGS)
+        return min(doubled_ms, self._max_setup_timeout_ms)
 
     async def run(
         self,

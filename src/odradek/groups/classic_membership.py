@@ -73,7 +73,7 @@ class ClassicMembership:
         caller: Caller[JoinReply] | None,
         now: GroupDecisionContext,
     ) -> GroupOutcome:
-        self._check_session_timeout(command.session_timeout_ms)
+        check_session_timeout(command.session_timeout_ms, self._settings)
         if group is None and command.member_id:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         is_new_group = group is None
@@ -94,16 +94,6 @@ class ClassicMembership:
         else:
             self._join_again(decision, command, caller)
         return decision.outcome()
-
-    def _check_session_timeout(self, session_timeout_ms: int) -> None:
-        lowest = self._settings.group_min_session_timeout_ms
-        highest = self._settings.group_max_session_timeout_ms
-        if not lowest <= session_timeout_ms <= highest:
-            raise ApiError(
-                ErrorCode.INVALID_SESSION_TIMEOUT,
-                f"The session timeout must be between {lowest} and {highest} ms"
-                " (group.min.session.timeout.ms, group.max.session.timeout.ms).",
-            )
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         """Returns whether `group.max.size` allows the member. While a rebalance is prepared, only
@@ -291,6 +281,22 @@ class ClassicMembership:
             decision.renew_session(member)
         decision.rebalance("the group is larger than group.max.size")
         return decision.outcome()
+
+
+def check_session_timeout(session_timeout_ms: int, settings: GroupSettings) -> None:
+    """Raises `ApiError` unless the session timeout of a JoinGroup request is within the limits.
+
+    They also hold for members of a consumer group that use the classic protocol
+    (`consumer.classic_members`).
+    """
+    min_ms = settings.group_min_session_timeout_ms
+    max_ms = settings.group_max_session_timeout_ms
+    if not min_ms <= session_timeout_ms <= max_ms:
+        raise ApiError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"The session timeout must be between {min_ms} and {max_ms} ms"
+            " (group.min.session.timeout.ms, group.max.session.timeout.ms).",
+        )
 
 
 def _member(command: JoinGroup, member_id: str) -> ClassicMember:

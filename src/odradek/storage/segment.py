@@ -27,7 +27,7 @@ from odradek.storage.descriptors import SegmentFile
 from odradek.storage.errors import CorruptLog
 from odradek.storage.file_names import LOG_SUFFIX, offset_file
 from odradek.storage.index import OffsetIndex, TimeIndex, is_rising
-from odradek.storage.segment_indexes import SegmentIndexes, SegmentStores
+from odradek.storage.segment_indexes import SegmentIndexes, SegmentStores, is_index_entry_due
 from odradek.storage.staged_batch import StagedBatch
 from odradek.world.disk import Buffer, File
 
@@ -178,7 +178,7 @@ class Segment:
         offsets = self.tail_offsets
         offsets.append(last_offset + 1)
         self.tail_positions.append(end)
-        if self.bytes_since_index > index_interval:
+        if is_index_entry_due(self.bytes_since_index, index_interval):
             self.bytes_since_index = size
             self._add_index_entry(last_offset, position)
         else:

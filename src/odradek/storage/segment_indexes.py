@@ -2,7 +2,8 @@
 
 `Segment` owns one `SegmentIndexes`. The arrays of the active segment are complete, and the files
 get new entries many at a time. Those of a closed segment are read when they are first needed, and
-may be dropped from memory at any time (`LoadedIndexes`).
+may be dropped from memory at any time (`LoadedIndexes`). `is_index_entry_due` decides which batches
+get entries.
 """
 
 from odradek.protocol.types import Offset
@@ -23,6 +24,15 @@ from odradek.world.disk import Disk
 
 # Entries are written to the files when this many are only in memory: half a megabyte of log.
 _ENTRIES_A_WRITE = 128
+
+
+def is_index_entry_due(bytes_since_entry: int, interval_bytes: int) -> bool:
+    """Returns whether the next batch gets an entry in both indexes.
+
+    `bytes_since_entry` is the size of the batches since the last entry, and `interval_bytes` is
+    `index.interval.bytes`. Segments that are appended to, recovered or compacted all ask here.
+    """
+    return bytes_since_entry > interval_bytes
 
 
 class SegmentStores:

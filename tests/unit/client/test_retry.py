@@ -57,6 +57,15 @@ class Attempts:
         ]
 
 
+def test_the_connection_setup_timeout_doubles_up_to_its_limit() -> None:
+    settings = ClientSettings(
+        socket_connection_setup_timeout_ms=10_000, socket_connection_setup_timeout_max_ms=30_000
+    )
+    policy = RetryPolicy(settings, Randomness(1))
+    timeouts = [policy.connection_setup_timeout_ms(failures) for failures in (0, 1, 2, 1000)]
+    assert timeouts == [10_000, 20_000, 30_000, 30_000]
+
+
 def test_back_off_doubles_up_to_its_limit_with_jitter() -> None:
     backoff = Backoff(100, 1000, Randomness(3))
     for failures, expected_s in ((1, 0.1), (2, 0.2), (3, 0.4)):

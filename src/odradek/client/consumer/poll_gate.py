@@ -1,8 +1,8 @@
-"""Work of a group that must run inside `poll`, and the time since the last poll.
+"""Work of a group that must run inside `poll`, and whether the program polls often enough.
 
 A background task keeps a consumer in its group, but the user's rebalance listeners must not run
 concurrently with the user's own code. So the task hands such work over with `run`, and `poll` does
-it with `serve`.
+it with `serve`. A member whose program `is_overdue` leaves the group.
 
 Invariant: work that was handed over ends exactly once, whether it succeeded, raised, or was never
 started because the consumer was closed; then `run` returns.
@@ -16,10 +16,11 @@ Work = Callable[[], Awaitable[None]]
 
 
 class PollGate:
-    def __init__(self, on_work: Callable[[], None]) -> None:
+    def __init__(self, on_work: Callable[[], None], max_poll_interval_ms: int) -> None:
         self._on_work = on_work
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Work, asyncio.Future[None]]] = deque()
+        self._max_idle_s = max_poll_interval_ms / 1000
         self._polling = 0
         self._last_poll_s = self._loop.time()
         self._polled = asyncio.Event()
@@ -46,7 +47,15 @@ class PollGate:
         """Wakes a waiting poll(), because the state of the group has changed."""
         self._on_work()
 
-    def idle_s(self) -> float:
+    def is_overdue(self) -> bool:
+        """Returns whether `poll` was not called for `max.poll.interval.ms`."""
+        return self._idle_s() >= self._max_idle_s
+
+    def until_overdue_s(self) -> float:
+        """Returns after which time `is_overdue` may be true, if `poll` is not called before."""
+        return max(self._max_idle_s - self._idle_s(), 0) + 0.001
+
+    def _idle_s(self) -> float:
         """Returns the time since the last poll; 0 while a poll is under way."""
         return 0.0 if self._polling else self._loop.time() - self._last_poll_s
 

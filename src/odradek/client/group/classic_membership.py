@@ -389,14 +389,13 @@ class ClassicMembership:
     async def _beat(self) -> None:
         failures = self._cluster.retry.failures()
         interval_s = self._settings.heartbeat_interval_ms / 1000
-        max_idle_s = self._settings.max_poll_interval_ms / 1000
         wait_s = interval_s
         while True:
             await self._beating.wait()
-            await asyncio.sleep(min(wait_s, max(max_idle_s - self._gate.idle_s(), 0) + 0.001))
+            await asyncio.sleep(min(wait_s, self._gate.until_overdue_s()))
             if not self._beating.is_set():
                 continue
-            if self._gate.idle_s() >= max_idle_s:
+            if self._gate.is_overdue():
                 await self._stop_for_want_of_polls()
                 continue
             try:

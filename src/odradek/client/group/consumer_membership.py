@@ -163,14 +163,12 @@ class ConsumerMembership:
         That is after the interval, when there is something to report, or when the program has not
         polled for `max.poll.interval.ms`.
         """
-        max_idle_s = self._settings.max_poll_interval_ms / 1000
-        until_idle_s = max(max_idle_s - self._gate.idle_s(), 0) + 0.001
         try:
-            async with asyncio.timeout(min(self._interval_s, until_idle_s)):
+            async with asyncio.timeout(min(self._interval_s, self._gate.until_overdue_s())):
                 await self._now.wait()
         except TimeoutError:
             pass
-        if self._gate.idle_s() >= max_idle_s:
+        if self._gate.is_overdue():
             limit = f"max.poll.interval.ms={self._settings.max_poll_interval_ms}"
             _log.warning(
                 "group %s: poll() was not called for %s, so this consumer leaves the group: raise"

@@ -93,7 +93,7 @@ class Group:
         on_change: Callable[[], None],
         committed: Callable[[Offsets], None],
     ) -> None:
-        self.gate = PollGate(on_change)
+        self.gate = PollGate(on_change, settings.max_poll_interval_ms)
         self.group_id = group_id
         self._cluster = cluster
         self._settings = settings

@@ -15,7 +15,7 @@ class BatchTimers:
     """Calls `on_due` when the oldest batch has lingered or has expired."""
 
     def __init__(self, linger_s: float, delivery_s: float, on_due: Callable[[], None]) -> None:
-        self.linger_s = linger_s
+        self._linger_s = linger_s
         self._delivery_s = delivery_s
         self._on_due = on_due
         self._loop = asyncio.get_running_loop()
@@ -40,13 +40,17 @@ class BatchTimers:
         for part in reversed(parts):
             expiring.insert(position, part)
 
+    def has_lingered(self, batch: ProducerBatch, now_s: float) -> bool:
+        """Returns whether `linger.ms` is over for a batch."""
+        return batch.created_s + self._linger_s <= now_s
+
     def take_lingered(self) -> Iterator[ProducerBatch]:
         """Removes and yields the batches that are still open and have lingered."""
         now_s, lingering = self._loop.time(), self._lingering
         while lingering:
             batch = lingering[0]
             is_open = batch.queue.open_batch is batch
-            if is_open and batch.created_s + self.linger_s > now_s:
+            if is_open and not self.has_lingered(batch, now_s):
                 return
             lingering.popleft()
             if is_open:
@@ -67,7 +71,7 @@ class BatchTimers:
         """Sets the timer for the next time at which a batch has lingered or expires."""
         at_s = float("inf")
         if self._lingering:
-            at_s = self._lingering[0].created_s + self.linger_s
+            at_s = self._lingering[0].created_s + self._linger_s
         if self._expiring:
             at_s = min(at_s, self._expiring[0].created_s + self._delivery_s)
         if at_s == float("inf"):

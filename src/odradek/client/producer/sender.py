@@ -283,11 +283,13 @@ class Sender:
         return self.idempotence is None or self.idempotence.may_send(queue, batch, now_s)
 
     def _is_due(self, batch: ProducerBatch, now_s: float) -> bool:
+        """Returns whether a batch can be sent: it takes no more records because it is full, the
+        program flushes or closes the producer, or the batch has lingered."""
         return (
             batch.queue.open_batch is not batch
             or self._flushing > 0
             or self._closing
-            or batch.created_s + self._timers.linger_s <= now_s
+            or self._timers.has_lingered(batch, now_s)
         )
 
     def _send(self, node: _Node, connection: Connection, batches: list[ProducerBatch]) -> None:

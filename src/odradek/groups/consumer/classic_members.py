@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic_group import CONSUMER_PROTOCOL
+from odradek.groups.classic_membership import check_session_timeout
 from odradek.groups.commands import (
     ClassicCommand,
     Heartbeat,
@@ -94,18 +95,10 @@ class ClassicMembers:
 
     def _check(self, group: ConsumerGroup, command: JoinGroup) -> None:
         settings = self._settings
-        min_ms, max_ms = (
-            settings.group_min_session_timeout_ms,
-            settings.group_max_session_timeout_ms,
+        check_session_timeout(command.session_timeout_ms, settings)
+        group.check_room(
+            command.member_id, command.group_instance_id, settings.group_consumer_max_size
         )
-        if not min_ms <= command.session_timeout_ms <= max_ms:
-            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        is_member = (
-            command.member_id in group.members
-            or (command.group_instance_id or "") in group.static_members
-        )
-        if len(group.members) >= settings.group_consumer_max_size and not is_member:
-            raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not _supports(group, command):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 

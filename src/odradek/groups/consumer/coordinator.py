@@ -193,7 +193,9 @@ class ConsumerGroups:
     ) -> tuple[ConsumerMember, bool]:
         """Takes over what the member says about itself. Returns the member as it was before, and
         whether a new target assignment is needed. Refuses before it changes anything."""
-        self._check_room(decision.group, heartbeat)
+        decision.group.check_room(
+            heartbeat.member_id, heartbeat.instance_id, self._settings.group_consumer_max_size
+        )
         decision.check_pattern(heartbeat.pattern)
         before = self._member(decision, heartbeat)
         decision.may_describe = heartbeat.may_describe
@@ -245,18 +247,6 @@ class ConsumerGroups:
         elif group is not None:
             raise _wrong_type(heartbeat.group_id)
         return decision
-
-    def _check_room(self, group: ConsumerGroup, heartbeat: ConsumerHeartbeat) -> None:
-        max_size = self._settings.group_consumer_max_size
-        is_member = (
-            heartbeat.member_id in group.members
-            or (heartbeat.instance_id or "") in group.static_members
-        )
-        if len(group.members) >= max_size and not is_member:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {max_size} members.",
-            )
 
     def _member(self, decision: ConsumerDecision, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
         """Returns the member that sent the heartbeat. A new one is not in the group yet."""

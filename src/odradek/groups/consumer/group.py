@@ -168,6 +168,16 @@ class ConsumerGroup:
             )
         return self.members[holder]
 
+    def check_room(self, member_id: str, instance_id: str | None, max_size: int) -> None:
+        """Raises `ApiError` if a new member would make the group larger than
+        `group.consumer.max.size`. Members of the group, also static ones that return, pass."""
+        is_member = member_id in self.members or (instance_id or "") in self.static_members
+        if len(self.members) >= max_size and not is_member:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {max_size} members.",
+            )
+
     def check_commit(self, commit: CommitOffsets, image: ClusterImage) -> PartitionCheck | None:
         """A member may commit with an older epoch for partitions that it has owned since that epoch
         (KIP-1251), so such a commit is checked for each partition."""

@@ -17,6 +17,7 @@ from odradek.storage.file_names import (
     offset_file,
 )
 from odradek.storage.index import OffsetIndex, TimeIndex
+from odradek.storage.segment_indexes import is_index_entry_due
 from odradek.storage.transaction_index import AbortedTransaction, AbortedTransactions
 from odradek.world.disk import Buffer, Disk
 
@@ -63,10 +64,10 @@ class CleanedSegment:
         return offset_file(self._directory, self.base_offset, suffix) + CLEANED_SUFFIX
 
     def add(self, batch: Buffer, last_offset: Offset, max_timestamp: int) -> None:
-        """Adds a batch. Indexes are filled as `Segment.note` does it."""
+        """Adds a batch. The indexes get their entries as in `Segment.add_batch`."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
-        if self._bytes_since_index > self._index_interval:
+        if is_index_entry_due(self._bytes_since_index, self._index_interval):
             self._bytes_since_index = 0
             self._index.append(last_offset, self.size)
             self._time_index.append(self.max_timestamp, self.max_timestamp_offset)
