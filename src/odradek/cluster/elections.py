@@ -114,6 +114,8 @@ def restored(
     replica has led since, so it leads again."""
     if partition.leader != NO_LEADER or partition.isr or broker not in partition.last_known:
         return None
+    if broker not in partition.replicas:
+        return None  # It was a new replica of a reassignment that was cancelled since.
     return _led_by(broker, partition, (broker,), controller_epoch)
 
 
@@ -252,7 +254,8 @@ def check_decision(
 
 def _broken_rule(before: PartitionImage, after: PartitionState) -> str | None:
     leader, electable = after.leader, (*before.isr, *before.eligible, *before.last_known)
-    added = [replica for replica in (*after.isr, *after.eligible) if replica not in electable]
+    known = {*before.isr, *before.eligible}
+    added = [replica for replica in (*after.isr, *after.eligible) if replica not in known]
     broken: str | None = None
     if leader != NO_LEADER and leader not in after.isr:
         broken = "the leader is not in the ISR"

@@ -2,6 +2,10 @@
 
 Every multi checks the version of the controller epoch's node, so that a decision made under an
 older controller changes nothing. A decision that breaks the rules of `elections` is not written.
+
+An unclean election, and the return of a lost log, bring a replica into the in-sync set that was
+neither in it nor eligible. Their multi also checks the version of the topic's assignment, because
+a reassignment may have dropped the replica meanwhile.
 """
 
 import asyncio
@@ -32,6 +36,7 @@ MAX_OPERATIONS: Final = 200
 _LAG_S: Final = 0.01
 
 Decision = Callable[[ClusterImage, PartitionImage], PartitionState | None]
+_Decided = tuple[TopicPartition, PartitionImage, PartitionState]
 
 
 async def change_states(
@@ -64,6 +69,7 @@ async def change_states(
             for name in dict.fromkeys(topic_partition.topic for topic_partition, _, _ in states)
             for check in image.topics[name].checks()
         ]
+        operations += _assignment_checks(image, states)
         operations += [
             Set(partition_state_path(*topic_partition), after.encode(), before.version)
             for topic_partition, before, after in states
@@ -90,9 +96,19 @@ async def change_states(
     return changed
 
 
+def _assignment_checks(image: ClusterImage, states: Iterable[_Decided]) -> list[Operation]:
+    """Returns the checks of the topics in which a replica enters an in-sync set."""
+    entered = dict.fromkeys(
+        topic_partition.topic
+        for topic_partition, before, after in states
+        if not {*before.isr, *before.eligible}.issuperset(after.isr)
+    )
+    return [image.topics[name].check_assignment() for name in entered]
+
+
 def _decided(
     image: ClusterImage, taken: Iterable[TopicPartition], decide: Decision
-) -> list[tuple[TopicPartition, PartitionImage, PartitionState]]:
+) -> list[_Decided]:
     decided = []
     for topic_partition in taken:
         before = image.partition(*topic_partition)

@@ -28,6 +28,7 @@ from odradek.metadata.malformed_nodes import is_needed_to_start, last_known_node
 from odradek.metadata.paths import broker_path, partition_state_path, topic_config_path, topic_path
 from odradek.metadata.store import (
     EVERYTHING,
+    Check,
     MetadataStore,
     Node,
     Operation,
@@ -109,7 +110,8 @@ class MetadataCache:
         return self.image
 
     async def write(self, *operations: Operation) -> list[int]:
-        """Writes a multi, whose effect is in `image` when this returns.
+        """Writes a multi, whose effect is in `image` when this returns. What it merely checked is
+        not read again: the image has it, and a topic's node would be read with all its partitions.
 
         After `OutcomeUnknown` the change may have been carried out, and may be in the image or not
         yet: the caller reads its nodes back from the store before it tries again or gives up. After
@@ -118,7 +120,8 @@ class MetadataCache:
         """
         versions = await self._store.multi(*operations)
         try:
-            await self.catch_up(*(operation.path for operation in operations))
+            written = [one.path for one in operations if not isinstance(one, Check)]
+            await self.catch_up(*written)
         except StoreUnavailable as error:
             logger.info("the cluster's image waits for the metadata store: %s", error)
         return versions

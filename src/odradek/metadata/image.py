@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from odradek.config import Listener
 from odradek.invariants import InvariantViolation
 from odradek.metadata.node_values import NO_LEADER
-from odradek.metadata.paths import CLUSTER_DEFAULT, topic_id_path
+from odradek.metadata.paths import CLUSTER_DEFAULT, topic_id_path, topic_path
 from odradek.metadata.store import Check, Operation
 from odradek.protocol.acls import AccessEntry, ResourcePattern
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
@@ -67,6 +67,12 @@ class TopicImage(NamedTuple):
         """Returns the checks that bind a multi to this topic: the nodes of a later topic of the
         same name may have the same versions."""
         return [Check(topic_id_path(self.name, self.topic_id))] if self.has_id_node else []
+
+    def check_assignment(self) -> Check:
+        """Returns the check that lets a multi fail if the topic has another assignment by now. A
+        multi that brings a replica into an in-sync set needs it: a reassignment may have dropped
+        the replica, without a change of the partition's state that its version would show."""
+        return Check(topic_path(self.name), self.version)
 
 
 class ClusterImage(NamedTuple):

@@ -7,8 +7,10 @@ A follower leaves the ISR when it was not caught up for `replica.lag.time.max.ms
 its broker leaves the cluster's image. It is added when it has every committed record.
 
 Each change is a compare-and-set on the partition's node, which also holds leader and epoch, so a
-deposed leader changes nothing. A change that adds a follower also checks its broker epoch, so a
-broker that restarted meanwhile, and may have lost its tail, is not added (KIP-903).
+deposed leader changes nothing. A change that adds a follower also checks two other nodes: its
+broker epoch, so a broker that restarted meanwhile, and may have lost its tail, is not added
+(KIP-903); and the topic's assignment, so a replica that a reassignment has dropped meanwhile is not
+added. Such a replica would count for `min.insync.replicas` while it deletes its log.
 
 While a change is being written, or its outcome is unknown, the high watermark waits for the
 followers of the old and the new ISR (`Leadership.propose`). There is one change per partition at a
@@ -192,10 +194,12 @@ class IsrChanges:
             *image.topics[name].checks(),
             Set(partition_state_path(name, index), stored.encode(), leadership.version),
         ]
+        added = [replica for replica in in_sync if replica not in leadership.in_sync]
+        if added:
+            operations.append(image.topics[name].check_assignment())
         operations += [
             Check(broker_epoch_path(replica), leadership.followers[replica].broker_epoch)
-            for replica in in_sync
-            if replica not in leadership.in_sync
+            for replica in added
         ]
         return _Proposal(
             partition,
@@ -217,7 +221,7 @@ class IsrChanges:
             await attempt(self._cache, *operations)
         except OperationFailed as failure:
             logger.info("the ISRs were not changed: %s", failure)
-            await self._read_back(operations)
+            await self._read_back(operations, failure.path)
             # A single proposal was refused for its own sake. With several it is unknown which one
             # was refused.
             return len(proposals) == 1
@@ -234,9 +238,11 @@ class IsrChanges:
             )
         return True
 
-    async def _read_back(self, operations: Sequence[Operation]) -> None:
-        """Waits until the image has the state of the store, which has the ISRs."""
-        paths = [operation.path for operation in operations]
+    async def _read_back(self, operations: Sequence[Operation], *refused: str) -> None:
+        """Waits until the image has the state of the store, which has the ISRs, and what the
+        `refused` nodes hold now."""
+        written = [one.path for one in operations if not isinstance(one, Check)]
+        paths = [*written, *refused]
         while True:
             try:
                 await self._cache.catch_up(*paths)

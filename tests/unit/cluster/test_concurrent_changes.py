@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.cluster.elections import after_loss
+from odradek.cluster.elections import after_loss, unclean
 from odradek.cluster.reassignment import reassign
 from odradek.cluster.state_changes import change_states
 from odradek.cluster.topics import NewTopic
@@ -215,6 +215,24 @@ async def test_a_change_whose_reply_is_lost_is_made_once(kind: Kind, outcome: Lo
     pair.metadata.faults.lose_next_reply(outcome)
     await kind.change(pair.first)
     assert kind.is_made(pair, {1})
+
+
+async def test_a_replica_that_a_cancelled_move_has_dropped_is_not_elected() -> None:
+    """A cancelled move leaves the partition's state as it is, so its version does not tell."""
+    pair = Pair()
+    await pair.prepare()
+    new = BrokerId(3)
+    assert await reassign(pair.first.images, "t", {0: [new, BrokerId(2)]}) == {}
+    await pair.second.images.catch_up(paths.topic_path("t"))
+
+    def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+        return unclean(partition, new, {new}, image.controller_epoch)
+
+    pair.racing.rival = lambda: reassign(pair.second.images, "t", {0: None})
+    await change_states(pair.first.images, [TopicPartition("t", 0)], decide, "test")
+    assert pair.racing.has_raced
+    (partition, _) = pair.image.topics["t"].partitions
+    assert (partition.replicas, partition.leader, partition.isr) == ((2, 1), 1, (1, 2))
 
 
 async def test_two_brokers_never_give_away_the_same_producer_id() -> None:

@@ -111,6 +111,8 @@ def test_a_broker_that_lost_its_log_never_leads_others_with_an_empty_one() -> No
             assert back is not None
             assert (back.leader, back.isr, back.last_known) == (ME, (ME,), ())
             assert back.leader_epoch == after.leader_epoch + 1
+            dropped = offline._replace(replicas=tuple(r for r in one.replicas if r != ME))
+            assert elections.restored(dropped, ME, 9) is None
 
 
 def test_broker_0_is_somebody() -> None:
