@@ -132,11 +132,11 @@ def play_many(name: str, first: int, last: int, jobs: int) -> int:
 
 def look_for(plant: str, seed: int) -> tuple[int, str | None]:
     """Runs one seed with a planted bug. Returns the seed and the rule that it broke, if any."""
-    try:
-        with planted(plant):
+    with planted(plant):  # Outside: a bug that cannot be planted is an error, and no search.
+        try:
             run(find(FINDINGS[plant].scenario), seed)
-    except Exception as error:  # noqa: BLE001 - most are no findings
-        return seed, rule_shown(plant, error)
+        except Exception as error:  # noqa: BLE001 - most are no findings
+            return seed, rule_shown(plant, error)
     return seed, None
 
 

@@ -33,7 +33,7 @@ from odradek.statemachine.runner import Runner
 from odradek.storage.compaction import rewriting
 from odradek.storage.compaction.key_map import KeyMap, PlainKeyMap
 from odradek.storage.producer_state import ProducerStates
-from odradek.transactions import machine as transactions
+from odradek.transactions import identity_checks, machine
 from odradek.transactions.machine import StepTaken
 from simulation import planted_client_bugs as client_bugs
 from simulation import planted_cluster_bugs as cluster_bugs
@@ -57,7 +57,9 @@ def _forget_fencing() -> list[Patch]:
         return check_batch(self, header)
 
     return [
-        (transactions, "_check", check),
+        # `machine` calls it by a name of its own, the checks of EndTxn by theirs.
+        (machine, "check_identity", check),
+        (identity_checks, "check_identity", check),
         (ProducerStates, "check", check_without_epoch),
     ]
 

@@ -64,7 +64,7 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
 from odradek.storage.recovery import LogLoader
 from odradek.storage.segment_recovery import RecoveredState
-from odradek.transactions import machine as transactions
+from odradek.transactions import identity_checks, machine
 from odradek.transactions.transaction import LAST_EPOCH, Transaction
 
 Patch = tuple[object, str, Any]
@@ -257,7 +257,7 @@ def forget_the_next_id() -> list[Patch]:
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.NONE
 
-    return [(transactions, "_check", check)]
+    return [(machine, "check_identity", check), (identity_checks, "check_identity", check)]
 
 
 def fence_by_one_epoch() -> list[Patch]:
@@ -276,7 +276,7 @@ def fence_by_one_epoch() -> list[Patch]:
 
     return [
         (Transaction, "fenced", fenced_by_one),
-        (transactions, "_repeats_end", repeats_end),
+        (machine, "repeats_end", repeats_end),
     ]
 
 

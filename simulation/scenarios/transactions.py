@@ -9,7 +9,7 @@ although it was aborted.
 from odradek.broker.features import FEATURES, Feature
 from odradek.broker.handlers import api_versions, end_txn
 from odradek.protocol.types import TopicPartition
-from odradek.transactions import machine, transaction
+from odradek.transactions import identity_checks, machine, transaction
 from odradek.world import World
 from simulation.checkers import Violation
 from simulation.client_pool import ClientPool, Program
@@ -39,6 +39,8 @@ from simulation.world import Simulation
 SOURCE, TARGET = "source", "target"
 # The share of runs with few producer epochs, and the last of these.
 _FEW_EPOCHS, _LAST_OF_FEW = 0.25, 7
+# Modules with a `LAST_EPOCH`, their own or a copy that they imported.
+KNOW_THE_LAST_EPOCH = (transaction, identity_checks, machine, end_txn)
 
 
 class TransactionScenario:
@@ -269,7 +271,7 @@ def few_epochs(simulation: Simulation) -> None:
     usual = transaction.LAST_EPOCH
 
     def change(last: int) -> None:
-        for place in (transaction, machine, end_txn):
+        for place in KNOW_THE_LAST_EPOCH:
             vars(place)["LAST_EPOCH"] = last
 
     simulation.at_end(lambda: change(usual))

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import odradek
 from simulation.__main__ import look_for, play_one
 from simulation.findings import FINDINGS
 from simulation.planted_bugs import PLANTS, planted
+from simulation.scenarios.transactions import KNOW_THE_LAST_EPOCH
 
 MAX_SEEDS = 200
 
@@ -35,6 +37,25 @@ def test_a_planted_bug_is_taken_back() -> None:
         with planted(plant):
             assert [getattr(place, name) for place, name, _ in patches] != before
         assert [getattr(place, name) for place, name, _ in patches] == before
+
+
+def test_a_bug_whose_place_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a function was renamed. Two hundred seeds would find nothing, and not say why."""
+    plant = "ordinary-internal-topics"
+    monkeypatch.setitem(PLANTS, plant, lambda: [(PLANTS, "no_such_name", None)])
+    with pytest.raises(AttributeError, match="no_such_name"):
+        look_for(plant, 1)
+
+
+def test_few_epochs_are_set_wherever_the_last_one_is_known() -> None:
+    """A module that imports the constant has a copy of its own."""
+    root = Path(odradek.__file__).parent
+    knowing = {
+        path.relative_to(root.parent).with_suffix("").as_posix().replace("/", ".")
+        for path in root.rglob("*.py")
+        if re.search(r"\bLAST_EPOCH\b", path.read_text())
+    }
+    assert {module.__name__ for module in KNOW_THE_LAST_EPOCH} == knowing
 
 
 def test_a_seed_that_finds_a_planted_bug_says_by_which_rule(

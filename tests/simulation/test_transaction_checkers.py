@@ -130,17 +130,17 @@ def test_of_two_that_asked_at_once_nobody_is_surely_fenced() -> None:
 
 
 def shut_out(
-    others: dict[str, tuple[float, float | None]], began_s: float = 20.0, at_s: float = 21.0
+    others: dict[str, tuple[float, float | None]], began_s: float = 20.0, ready_s: float = 11.0
 ) -> list[str]:
-    """The rules broken by a producer that asked at 10, was ready at 11, and is told at `at_s` that
-    its id is unknown. Others asked for the id and were answered (None: never) when they say."""
+    """The rules broken by a producer that asked at 10, was ready at `ready_s`, and is told at 21
+    that its id is unknown. Others asked for the id and were answered (None: never) as given."""
     history = TransactionHistory()
-    for producer, (asked_s, ready_s) in {"own": (10.0, 11.0), **others}.items():
+    for producer, (asked_s, answered_s) in {"own": (10.0, ready_s), **others}.items():
         history.is_asking("id", producer, asked_s)
-        if ready_s is not None:
-            history.is_ready("id", producer, asked_s, ready_s)
+        if answered_s is not None:
+            history.is_ready("id", producer, asked_s, answered_s)
     history.is_asking("another id", "stranger", 12.0)
-    history.shut_out.append(ShutOut("id", "own", began_s, at_s))
+    history.shut_out.append(ShutOut("id", "own", began_s, 21.0))
     return found(history)
 
 
@@ -158,6 +158,10 @@ def test_a_successor_shuts_out() -> None:
 def test_who_asked_before_and_was_answered_after_may_have_come_later() -> None:
     assert shut_out({"paused while it asked": (9.0, 15.0)}) == []
     assert shut_out({"killed while it asked": (9.0, None)}) == []
+
+
+def test_who_was_paused_before_it_read_its_answer_may_be_fenced_by_then() -> None:
+    assert shut_out({"meanwhile": (12.0, 13.0)}, ready_s=19.0) == []
 
 
 def test_a_transaction_that_may_have_timed_out_may_be_shut_out() -> None:
