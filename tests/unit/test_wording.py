@@ -19,7 +19,7 @@ ALLOWED = {
     "cli/sizing/plan.py",
     "cli/replicas/reassign_actions.py",
     "cli/doctor/machine.py",
-    "groups/consumer/coordinator.py",
+    "groups/consumer/group.py",
     "groups/consumer/topic_patterns.py",
     "cluster/topics.py",
     "storage/key_index/run.py",
