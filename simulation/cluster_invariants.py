@@ -5,6 +5,7 @@ Changes of the store are checked as they happen, replicas at short intervals:
     two leaders      one leader epoch of a partition had two leaders
     epoch fell       a leader epoch went back, or a new leader came without a new epoch
     unclean          a replica was elected that was not in sync, or a leader is not in the set
+    no replica       an ISR or the eligible replicas hold a broker that is not in the assignment
     incomplete       a live member of an ISR lacks records that were committed
     went back        the high watermark of a leader fell within its leadership
     misplaced        log start, high watermark and log end are not in this order
@@ -129,7 +130,10 @@ class ClusterInvariants:
             self._simulation.loop.fail(str(error), error)
 
     def _judge_all(self, paths: Iterable[str]) -> None:
+        topics: dict[str, None] = {}
         for path in paths:
+            if path.startswith(_TOPICS):
+                topics[path.split("/")[3]] = None
             if path.startswith(_TOPICS) and path.endswith(_STATE):
                 node = self._tree.get(path)
                 topic_partition = _partition_of(path)
@@ -137,6 +141,19 @@ class ClusterInvariants:
                     self._forget(path, topic_partition)
                     continue
                 self._judge(path, topic_partition, PartitionState.decode(path, node.value))
+        for topic in topics:
+            self._require_replicas(topic)
+
+    def _require_replicas(self, topic: str) -> None:
+        """Judges what a whole multi left: it may change assignment and states together."""
+        path = _TOPICS + topic
+        node = self._tree.get(path)
+        assigned = () if node is None else TopicAssignment.decode(path, node.value).replicas
+        for index, replicas in enumerate(assigned):
+            state = self.state_of(TopicPartition(topic, index))
+            if state is not None and not {*state.isr, *state.eligible}.issubset(replicas):
+                detail = f"{state}, and the replicas are {replicas}"
+                raise _broken("no replica", TopicPartition(topic, index), detail)
 
     def _forget(self, path: str, topic_partition: TopicPartition) -> None:
         self._states.pop(path, None)
