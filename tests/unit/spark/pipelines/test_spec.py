@@ -103,7 +103,7 @@ def test_several_sources_have_names() -> None:
             '[source.a]\ntopic = "a"\n[source.b]\ntopic = "b"\n[sink]\ntopic = "c"',
             "joins or unites",
         ),
-        ('name = "a/b"\n[source]\ntopic = "a"\n[sink]\ntopic = "b"', "no name for a pipeline"),
+        ('name = "a/b"\n[source]\ntopic = "a"\n[sink]\ntopic = "b"', "not a valid pipeline name"),
     ],
 )
 def test_a_mistake_is_named_in_one_line(text: str, said: str) -> None:
