@@ -10,25 +10,27 @@ waits for one turn of the loop, some microseconds.
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.broker.coordinators import GroupCoordinators
-from odradek.groups.consumer.commands import (
-    ConsumerHeartbeat,
-    ConsumerHeartbeatReply,
-    JoinResult,
-    JoinTogether,
-)
 from odradek.protocol.api_error import ApiError
 from odradek.statemachine.machine import Caller
+
+if TYPE_CHECKING:
+    # `broker.coordinators` says why it is not imported when the broker starts.
+    from odradek.groups.consumer.commands import (
+        ConsumerHeartbeat,
+        ConsumerHeartbeatReply,
+        JoinResult,
+    )
 
 # More joins are decided in several turns of the loop, so that other requests are answered between.
 _MAX_TOGETHER: Final = 50
 
 
 class _HeldJoin(NamedTuple):
-    command: ConsumerHeartbeat
-    result: asyncio.Future[JoinResult]
+    command: "ConsumerHeartbeat"
+    result: "asyncio.Future[JoinResult]"
 
 
 class ConsumerJoins:
@@ -42,7 +44,7 @@ class ConsumerJoins:
         self._groups = groups
         self._held: dict[str, list[_HeldJoin]] = {}
 
-    async def join(self, command: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+    async def join(self, command: "ConsumerHeartbeat") -> "ConsumerHeartbeatReply":
         """Returns the reply to a member's first heartbeat, as `CoordinatorPartitions.ask` would."""
         loop = asyncio.get_running_loop()
         join = _HeldJoin(command, loop.create_future())
@@ -64,8 +66,10 @@ class ConsumerJoins:
         else:
             del self._held[group_id]
 
+        from odradek.groups.consumer.commands import JoinTogether  # noqa: PLC0415 - see above
+
         def together(
-            commands: Sequence[tuple[ConsumerHeartbeat, Caller[JoinResult]]],
+            commands: "Sequence[tuple[ConsumerHeartbeat, Caller[JoinResult]]]",
         ) -> JoinTogether:
             return JoinTogether(group_id, commands)
 
@@ -82,7 +86,7 @@ class ConsumerJoins:
             result.add_done_callback(partial(_copy_result, join.result))
 
 
-def _copy_result(result: asyncio.Future[JoinResult], done: asyncio.Future[JoinResult]) -> None:
+def _copy_result(result: "asyncio.Future[JoinResult]", done: "asyncio.Future[JoinResult]") -> None:
     error = None if done.cancelled() else done.exception()
     if result.done():
         return  # The client has disconnected, so the error was fetched above and is dropped.

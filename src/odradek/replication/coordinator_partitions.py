@@ -133,6 +133,11 @@ class CoordinatorPartitions(Generic[M, Effect]):
         runner = self._runner(partition_of(key, self._image, self.topic))
         return runner.begin_together(commands, together)
 
+    @property
+    def has_coordinators(self) -> bool:
+        """Whether this broker leads a partition of the topic."""
+        return bool(self._coordinators)
+
     def tell_all(self, command: Command[Any]) -> None:
         """Gives a command to every machine here; a machine that is being loaded gets it later."""
         for coordinator in list(self._coordinators.values()):
