@@ -119,7 +119,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_LEADER_EPOCH = 75, "The leader epoch is newer than the broker's.", _RETRIABLE
     UNSUPPORTED_COMPRESSION_TYPE = 76, "The client's version does not allow this compression."
     STALE_BROKER_EPOCH = 77, "The broker has registered again since."
-    OFFSET_NOT_AVAILABLE = 78, "The new leader does not know its high watermark yet.", _RETRIABLE
+    OFFSET_NOT_AVAILABLE = 78, "The replica does not know this offset yet.", _RETRIABLE
     MEMBER_ID_REQUIRED = 79, "The member must join again with the member id it was given."
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "The preferred leader is not available.", _RETRIABLE
     GROUP_MAX_SIZE_REACHED = 81, "The group has as many members as it may have."

@@ -64,6 +64,8 @@ class PartitionLog:
         self.batches: list[bytes] = []
         self.end_offset = 0
         self.epoch_ends: dict[int, int] = {}
+        # Followers whose logs are empty. They serve consumers that know the leader epoch (KIP-392).
+        self.empty_followers: set[int] = set()
         # By producer id: epoch, next sequence, and the last five (base sequence, base offset).
         self.producers: dict[int, tuple[int, int, deque[tuple[int, int]]]] = {}
 
@@ -393,6 +395,8 @@ class MiniCluster:
             return answer
         if log is None:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif node in log.empty_followers and asked.current_leader_epoch == log.leader_epoch:
+            answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif log.leader != node:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             answer.current_leader = fetch.LeaderIdAndEpoch(

@@ -1,6 +1,8 @@
 """Reads partitions for consumers: up to the high watermark, or up to the last stable offset.
 
-Consumers may read from followers too, up to the high watermark known there. If
+Consumers may read from followers too, up to the high watermark known there. Only the leader answers
+OFFSET_OUT_OF_RANGE, because a consumer resets its position then. A follower that does not have the
+offset answers OFFSET_NOT_AVAILABLE, and the consumer asks the leader. If
 `replica.selector.class` says so, a leader sends a consumer to the replica on its rack (KIP-392).
 """
 
@@ -17,6 +19,7 @@ from odradek.protocol.messages.fetch import (
     FetchRequest,
     PartitionData,
 )
+from odradek.protocol.types import Offset
 from odradek.replication.partition import Partition
 from odradek.replication.replica_selector import is_rack_aware, preferred_read_replica
 from odradek.statemachine.watermark import Watermark
@@ -73,6 +76,8 @@ class ConsumerReader:
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.partitions[entry] = self._partition(entry)
         partition.check_epoch(entry.current_leader_epoch)
+        if not partition.is_leader:
+            _check_follower_has(partition, entry.fetch_offset)
         if entry.last_fetched_epoch >= 0:
             diverged = partition.diverging(entry.last_fetched_epoch, entry.fetch_offset)
             if diverged is not None:
@@ -137,3 +142,11 @@ class ConsumerReader:
             entry.fetch_offset == partition.high_watermark.value == partition.last_stable.value
             and self._rack is None
         )
+
+
+def _check_follower_has(partition: Partition, offset: Offset) -> None:
+    """Raises `ApiError` if the log of a follower does not reach from below `offset` up to it. Its
+    log may be shorter than the leader's, as after a power cut, and may start later."""
+    log = partition.log
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)

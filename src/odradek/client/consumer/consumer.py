@@ -20,7 +20,13 @@ from odradek.client.consumer.key_lookup import get_records
 from odradek.client.consumer.parts import ConsumerParts
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.consumer.undelivered import Polled, Undelivered, in_reverse, move_back
-from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTimedOut
+from odradek.client.errors import (
+    ClientClosed,
+    ClientError,
+    NoGroup,
+    OffsetOutOfRange,
+    RequestTimedOut,
+)
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, with_metadata
@@ -472,8 +478,8 @@ class Consumer:
         fault = state.fault
         if fault is None:
             return
-        if isinstance(fault, KafkaError) or not isinstance(fault, ClientError):
-            # The next poll tries again: permissions change, and topics are created.
+        if isinstance(fault, KafkaError | OffsetOutOfRange) or not isinstance(fault, ClientError):
+            # The next poll tries again: permissions change, topics are created, logs grow.
             state.fault = None
             if state.position is None and state.reset_to is None:
                 self._positions.start(state)

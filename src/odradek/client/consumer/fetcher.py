@@ -36,7 +36,7 @@ from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.records import Buffer
-from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 
 _log = logging.getLogger("odradek.client")
 
@@ -55,11 +55,13 @@ class _BrokerFetches:
 
 
 class _RequestedPartition(NamedTuple):
-    """A partition of a request, with its seek count and fetch offset when the request was made."""
+    """A partition of a request, as it was when the request was made, and the broker it went to."""
 
     state: PartitionState
     seek_count: int
     offset: int
+    broker: BrokerId
+    leader_epoch: LeaderEpoch
 
 
 class Fetcher:
@@ -126,7 +128,8 @@ class Fetcher:
                 fetches = self._brokers[broker] = _BrokerFetches()
             if not fetches.is_busy and broker not in full:
                 fetches.is_busy = True
-                task = self._loop.create_task(self._fetch(broker, fetches, states))
+                version = self._cluster.view.version
+                task = self._loop.create_task(self._fetch(broker, fetches, states, version))
                 self._fetches.add(task)
                 task.add_done_callback(self._on_fetch_ended)
 
@@ -143,18 +146,29 @@ class Fetcher:
     # Fetching
 
     async def _fetch(
-        self, broker: BrokerId, fetches: _BrokerFetches, states: list[PartitionState]
+        self,
+        broker: BrokerId,
+        fetches: _BrokerFetches,
+        states: list[PartitionState],
+        view_version: int,
     ) -> None:
+        """Fetches partitions that were to be read from `broker` by that version of the view."""
         try:
             connection = self._cluster.connected(broker, LONG_POLLS)
             if connection is None:
                 connection = await self._cluster.connection(broker, LONG_POLLS)
+            if self._cluster.view.version != view_version:
+                states = self._still_read_from(broker, states)
+                if not states:
+                    return
             positions, request = self._build_request(fetches.session, states)
             max_version = None
             if any(position.topic_id == NO_TOPIC_ID for position in positions.values()):
                 max_version = _FIRST_VERSION_WITH_TOPIC_IDS - 1
             requested = {
-                state.partition: _RequestedPartition(state, state.seek_count, state.fetch_offset)
+                state.partition: _RequestedPartition(
+                    state, state.seek_count, state.fetch_offset, broker, state.leader_epoch
+                )
                 for state in states
                 if state.partition in positions
             }
@@ -179,6 +193,17 @@ class Fetcher:
         finally:
             fetches.is_busy = False
             self._wake.set()
+
+    def _still_read_from(
+        self, broker: BrokerId, states: list[PartitionState]
+    ) -> list[PartitionState]:
+        """Returns those partitions that are still to be read from `broker`. The others have moved
+        while the connection was made: their offsets and leader epochs are the new leader's by now,
+        so a former leader would not refuse the epoch and could lack the offset."""
+        now_s = self._loop.time()
+        return [
+            state for state in states if self._positions.leader_or_replica(state, now_s) == broker
+        ]
 
     def _build_request(
         self, session: FetchSession, states: list[PartitionState]
@@ -303,15 +328,30 @@ class Fetcher:
                 state.partition, hint.leader_id, hint.leader_epoch, endpoints
             )
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._positions.handle_out_of_range(state, requested.offset)
-            if state.fault is not None:
-                self._notify()
+            self._handle_out_of_range(requested)
         elif may_fetch_again(error):
             state.preferred_replica = NO_BROKER
             self._back_off([state])
             self._cluster.refresh_soon()
         else:
             self._set_error([state], error)
+
+    def _handle_out_of_range(self, requested: _RequestedPartition) -> None:
+        """Believes only the leader, and only about the offset that is fetched next. A follower may
+        lag behind, and a former leader may have lost the end of its log: the leader is asked."""
+        state = requested.state
+        known = self._cluster.view.partition(state.partition)
+        is_from_leader = (
+            known is not None
+            and known.leader == requested.broker
+            and known.leader_epoch <= requested.leader_epoch
+        )
+        if not is_from_leader:
+            state.preferred_replica = NO_BROKER
+        elif requested.offset == state.fetch_offset:
+            self._positions.handle_out_of_range(state)
+            if state.fault is not None:
+                self._notify()
 
     # Returning buffered records
 

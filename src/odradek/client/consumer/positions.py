@@ -209,19 +209,15 @@ class Positions:
             ),
         )
 
-    def handle_out_of_range(self, state: PartitionState, offset: int) -> None:
-        """Decides what follows when a broker's log does not have the offset that was fetched:
+    def handle_out_of_range(self, state: PartitionState) -> None:
+        """Decides what follows when the leader's log does not have the offset to be fetched:
         another fetch, a reset by `auto.offset.reset`, or an error for poll() to raise."""
-        if state.preferred_replica != NO_BROKER:
-            # A follower may lag behind, so the leader is asked.
-            state.preferred_replica = NO_BROKER
-            return
         if state.buffered:
             # Buffered records are returned first. The next fetch gets the same error, which is
             # handled then.
             self.delay_fetch(state)
             return
-        policy = self._settings.auto_offset_reset
+        policy, offset = self._settings.auto_offset_reset, state.fetch_offset
         _log.warning("%s has no offset %d; auto.offset.reset=%s", state.partition, offset, policy)
         self._reset_or_fail(
             state,
