@@ -42,6 +42,10 @@ class SessionLease:
         store = self._store
         return store.session_id == self._membership.session_id and not store.may_have_expired()
 
+    @property
+    def max_s(self) -> float:
+        return self._store.session_timeout_s
+
 
 async def watch_lease(
     replicas: Replicas, coordinators: Coordinators, membership: Membership, session_s: float

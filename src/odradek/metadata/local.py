@@ -46,6 +46,10 @@ class LocalSession:
     async def end_session(self, session_id: int) -> bool:
         return False
 
+    @property
+    def session_timeout_s(self) -> float:
+        return 0.0  # It ends with this process.
+
     def may_have_expired(self) -> bool:
         return self._session.closed
 

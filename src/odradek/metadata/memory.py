@@ -130,6 +130,10 @@ class MemorySession(LocalSession):
 
     # For brokers
 
+    @property
+    def session_timeout_s(self) -> float:
+        return self._timeout_s
+
     def may_have_expired(self) -> bool:
         if self._cut_at is None or self._session.closed:
             return self._session.closed

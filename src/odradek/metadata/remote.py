@@ -89,6 +89,10 @@ class SocketStore:
     async def end_session(self, session_id: int) -> bool:
         return False  # The service noticed the end of its connection.
 
+    @property
+    def session_timeout_s(self) -> float:
+        return self._timeout_s
+
     def may_have_expired(self) -> bool:
         return self._session.closed or self._clock.monotonic_s() >= self._alive_until_s
 

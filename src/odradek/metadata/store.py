@@ -177,6 +177,11 @@ class MetadataStore(Protocol):
         timeout. The caller knows that the process is gone. Returns whether the session ended."""
         ...
 
+    @property
+    def session_timeout_s(self) -> float:
+        """How long a session lives in the store after the last sign of life, at least."""
+        ...
+
     def may_have_expired(self) -> bool:
         """Returns whether the session may have expired, by this machine's monotonic clock. If it
         returns False the session is certainly alive. It is cheap enough for every request."""

@@ -144,6 +144,10 @@ class ZookeeperStore:
     async def next_session(self, previous: int = 0) -> int:
         return await self._session.after(previous)
 
+    @property
+    def session_timeout_s(self) -> float:
+        return self._zookeeper.agreed_timeout_s or self._timeout_s
+
     def may_have_expired(self) -> bool:
         return self._session.closed or self._world.clock.monotonic_s() >= self._alive_until_s
 
@@ -383,7 +387,7 @@ class ZookeeperStore:
         self._alive_until_s = max(self._alive_until_s, sent_s + self._certain_s())
 
     def _certain_s(self) -> float:
-        return (self._zookeeper.agreed_timeout_s or self._timeout_s) * _CERTAIN
+        return self.session_timeout_s * _CERTAIN
 
     def _note_changes(self, paths: Iterable[str]) -> None:
         start = len(self._chroot)

@@ -4,7 +4,8 @@
 which others may still be elected (KIP-966). This module writes both to the metadata store.
 
 A follower leaves the ISR when it was not caught up for `replica.lag.time.max.ms`, or at once when
-its broker leaves the cluster's image. It is added when it has every committed record.
+its broker leaves the cluster's image. One that has not fetched in this leader epoch stays until the
+lease of a deposed leader must have ended. A follower is added when it has every committed record.
 
 Each change is a compare-and-set on the partition's node, which also holds leader and epoch, so a
 deposed leader changes nothing. A change that adds a follower also checks two other nodes: its
@@ -29,7 +30,7 @@ from odradek.metadata.node_values import PartitionState
 from odradek.metadata.paths import broker_epoch_path, partition_state_path
 from odradek.metadata.store import Check, MetadataError, Operation, OperationFailed, Set
 from odradek.protocol.types import BrokerId
-from odradek.replication.leadership import Leadership
+from odradek.replication.leadership import Leadership, Patience
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.storage import StorageError
@@ -175,9 +176,10 @@ class IsrChanges:
             return None
         now_s = asyncio.get_running_loop().time()
         max_lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
+        patience = Patience(max_lag_s, self._replicas.max_lease_s)
         live = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
         try:
-            in_sync = partition.next_in_sync(live, now_s=now_s, max_lag_s=max_lag_s)
+            in_sync = partition.next_in_sync(live, now_s=now_s, patience=patience)
         except StorageError:
             return None  # The replica is offline now (`cluster.offline_replicas`).
         eligible = leadership.next_eligible(in_sync, partition.min_in_sync)

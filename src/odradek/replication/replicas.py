@@ -50,6 +50,12 @@ class Lease(Protocol):
         """`now_s` is a time of the monotonic clock."""
         ...
 
+    @property
+    def max_s(self) -> float:
+        """How long the lease of a broker lasts at most after it was last in touch with the store.
+        It is the same for all brokers of a cluster."""
+        ...
+
 
 class Replicas:
     """Invariant: the tables by name and by id hold the same partitions."""
@@ -150,6 +156,11 @@ class Replicas:
     def is_leased(self) -> bool:
         """Whether this broker may assume that it still leads its partitions."""
         return self.lease is None or self._is_valid(self.lease)
+
+    @property
+    def max_lease_s(self) -> float:
+        """How long another broker may assume that it leads after it was deposed."""
+        return 0.0 if self.lease is None else self.lease.max_s
 
     def _is_valid(self, lease: Lease) -> bool:
         clock = self._clock

@@ -1,9 +1,11 @@
 """How far the high watermark may go, and who is in sync: pure, without a loop."""
 
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset
-from odradek.replication.leadership import Leadership
+from odradek.replication.leadership import Leadership, Patience
 
 LAG_S = 10.0
+LEASE_S = 18.0
+PATIENCE = Patience(LAG_S, LEASE_S)
 
 
 def term(
@@ -38,8 +40,8 @@ def wanted(
     alive: dict[BrokerId, int] | None = None,
 ) -> tuple[BrokerId, ...]:
     alive = {BrokerId(number): 7 for number in (1, 2, 3)} if alive is None else alive
-    one.drop_laggards(leader_end, now_s, LAG_S)
-    return one.next_in_sync(high_watermark, leader_end, alive, now_s=now_s, max_lag_s=LAG_S)
+    one.drop_laggards(leader_end, now_s, PATIENCE)
+    return one.next_in_sync(high_watermark, leader_end, alive, now_s=now_s, patience=PATIENCE)
 
 
 def test_nothing_is_committed_before_everyone_in_sync_was_heard_of() -> None:
@@ -112,6 +114,19 @@ def test_who_was_not_caught_up_for_too_long_leaves() -> None:
     fetched(one, BrokerId(3), Offset(4), Offset(10))
     assert wanted(one, Offset(4), Offset(10), now_s=LAG_S) == (1, 2, 3)
     assert wanted(one, Offset(4), Offset(10), now_s=LAG_S + 0.1) == (1, 2)
+
+
+def test_who_may_not_know_the_new_leader_stays_while_it_may_have_a_lease() -> None:
+    """The leader before may be cut off from the store. It answers from memory until its lease ends,
+    so nothing is committed without it till then."""
+    one = term()
+    fetched(one, BrokerId(2), Offset(10), Offset(10))
+    assert wanted(one, Offset(0), Offset(10), now_s=LEASE_S) == (1, 2, 3)
+    assert wanted(one, Offset(0), Offset(10), now_s=LEASE_S + 0.1) == (1, 2)
+    without_it = {BrokerId(1): 7, BrokerId(2): 7}
+    assert wanted(one, Offset(0), Offset(10), alive=without_it) == (1, 2), "its session has ended"
+    one.forget(BrokerId(3))
+    assert wanted(one, Offset(0), Offset(10)) == (1, 2), "it is back, with a new session"
 
 
 def test_who_is_at_the_end_stays_however_long_nothing_is_written() -> None:

@@ -26,6 +26,8 @@ FOLLOWED = PartitionImage(
 
 
 class LeaseUntil:
+    max_s = 6.0
+
     def __init__(self, until_s: float) -> None:
         self._until_s = until_s
 

@@ -157,6 +157,30 @@ async def test_a_deposed_leader_acknowledges_nothing_that_waits(cluster: Cluster
     assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@on_cluster(replica_lag_time_max_ms="1000")
+async def test_nothing_is_acknowledged_without_a_deposed_leader_that_has_a_lease(
+    cluster: Cluster,
+) -> None:
+    """It is cut off from the store, so it does not know that another broker was elected, and still
+    tells clients where its log ends."""
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    cluster.brokers[1].cut_store()
+    await cluster.elect(2, [BrokerId(1), BrokerId(2), BrokerId(3)])
+    written = asyncio.ensure_future(cluster.produce(2, b"b", timeout_ms=60_000))
+    said = 0
+    while not written.done():
+        answered = await cluster.fetch(1)
+        said += answered.error_code == 0 and not written.done()
+        await asyncio.sleep(0.1)
+    assert (await written).error_code == 0
+    assert said > 10, "it had a lease for some seconds"
+    refused = await cluster.fetch(1)
+    assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.brokers[1].reconnect_store()
+    await cluster.until_read(1, [b"a", b"b"])
+
+
 @on_cluster()
 async def test_an_uncommitted_tail_that_the_next_leader_has_is_committed_by_it(
     cluster: Cluster,
