@@ -45,6 +45,7 @@ FINDINGS: Final = {
     "no-leader-lease": Finding(
         "leases", 1007, Anomaly, ("stale end", "stale offset", "self-named")
     ),
+    "outrun-a-lease": Finding("failover", 4011024, Anomaly, ("stale end", "stale offset")),
     "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     # An invariant of the leader itself catches it, before a record can be lost.
@@ -66,6 +67,7 @@ FINDINGS: Final = {
     "forget-sequences": Finding("clients", 1119, Anomaly, ("lost in ", "inconsistent in ")),
     "split-in-front": Finding("clients", 1000, Anomaly, ("undelivered",)),
     "go-on-unseen": Finding("clients", 1, Anomaly, ("given to nobody",)),
+    "believe-a-follower": Finding("cluster", 4012087, Anomaly, ("backwards in ",)),
     "take-later-for-done": Finding("sink", 6, Anomaly, ("row lost",)),
     "commit-replays-by-task": Finding("sink", 24, Anomaly, ("row doubled",)),
     # Without its marker a transaction stays open for ever: what follows it is never seen.

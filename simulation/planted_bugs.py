@@ -169,6 +169,7 @@ def _forget_tombstones() -> list[Patch]:
 PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "ack-before-replication": cluster_bugs.ack_before_replication,
     "apply-after-commit": _apply_after_commit,
+    "believe-a-follower": client_bugs.believe_a_follower,
     "coordinate-without-lease": past_bugs.coordinate_without_lease,
     "die-without-descriptors": past_bugs.die_without_descriptors,
     "elect-unclean": cluster_bugs.elect_unclean,
@@ -194,6 +195,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "no-leader-lease": past_bugs.no_leader_lease,
     "ordinary-internal-topics": past_bugs.ordinary_internal_topics,
     "overwrite-settings": past_bugs.overwrite_settings,
+    "outrun-a-lease": past_bugs.outrun_a_lease,
     "reuse-a-producer-id": _reuse_a_producer_id,
     "show-by-id": past_bugs.show_by_id,
     "skip-a-marker": _skip_a_marker,

@@ -3,6 +3,7 @@
 forget-sequences          a producer forgets the sequence numbers of a topic that was idle
 split-in-front            the parts of a batch that is split go before those of the one before it
 go-on-unseen              a poll that is interrupted goes on and drops the records it takes
+believe-a-follower        a consumer asks a former leader, and believes that its offset is gone
 take-later-for-done       the sink takes the marker of any later batch for its own
 commit-replays-by-task    a task of a replayed batch commits without asking what others have written
 """
@@ -10,7 +11,9 @@ commit-replays-by-task    a task of a replayed batch commits without asking what
 import asyncio
 from typing import Any
 
+from odradek.broker.fetching import consumer_reader
 from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.producer.accumulator import Accumulator
 from odradek.spark import exactly_once
 from odradek.spark.markers import TaskWrite
@@ -47,6 +50,18 @@ def go_on_unseen() -> list[Patch]:
         return await asyncio.shield(asyncio.ensure_future(poll(self, *arguments, **options)))
 
     return [(Consumer, "poll", poll_behind_a_shield)]
+
+
+def believe_a_follower() -> list[Patch]:
+    def believe(self: Fetcher, requested: Any) -> None:
+        self._positions.handle_out_of_range(requested.state)
+
+    return [
+        (Fetcher, "_still_read_from", lambda self, broker, states: states),
+        (Fetcher, "_handle_out_of_range", believe),
+        # Kafka's followers answer OFFSET_OUT_OF_RANGE too.
+        (consumer_reader, "_check_follower_has", lambda *_: None),
+    ]
 
 
 def take_later_for_done() -> list[Patch]:

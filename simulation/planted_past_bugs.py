@@ -9,6 +9,7 @@ Storage and replication:
     take-nonsense             only the header of a batch is validated
     never-make-it-again       a log that could not be made is not tried again
     no-leader-lease           a broker whose session has expired still leads
+    outrun-a-lease            a leader commits without the one before it, which still has its lease
     ignore-broker-epochs      a follower counts though its broker has started anew since (KIP-903)
     keep-the-broker-epoch     a broker that comes back registers under its last epoch
     ignore-the-proposal       the high watermark does not wait for a follower that is being let in
@@ -136,6 +137,10 @@ def no_leader_lease() -> list[Patch]:
         (Replicas, "is_leased", True),
         (Replicas, "_require_lease", lambda *_: None),
     ]
+
+
+def outrun_a_lease() -> list[Patch]:
+    return [(Replicas, "max_lease_s", 0.0)]
 
 
 def ignore_broker_epochs() -> list[Patch]:
