@@ -45,6 +45,7 @@ class FailoverScenario(TransactionScenario):
         }
         cluster = FaultyCluster(simulation, BROKERS, properties)
         cluster.max_fault_time_s = 28.0
+        cluster.is_supervised = True
         self._store_service = cluster.store if isinstance(cluster.store, SocketStore) else None
         cluster.faults = CoordinatorFaults(simulation, random, cluster.brokers, self._store_service)
         super().__init__(simulation, cluster)

@@ -101,6 +101,8 @@ class FaultyCluster:
         ]
         self.bootstrap = ",".join(broker.address for broker in self.brokers)
         self.max_fault_time_s = 40.0
+        # Whether a broker that could not start, because its store was away, is started again.
+        self.is_supervised = False
         self.protocol, self.assignor = random.choice(_PROTOCOLS)
         self.faults: FaultInjector = Faults(simulation, random, self.brokers, cuts_power=flushes)
 
@@ -166,7 +168,10 @@ class FaultyCluster:
 
     def require_alive(self) -> None:
         for broker in self.brokers:
-            broker.require_alive()
+            if self.is_supervised:
+                broker.supervise()
+            else:
+                broker.require_alive()
 
     async def operator(self, program: Callable[[World], Coroutine[Any, Any, T]]) -> T:
         """Runs a program on the operator's host, which has no faults."""
