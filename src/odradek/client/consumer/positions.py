@@ -364,7 +364,12 @@ class Positions:
             await self._look_up({state.partition: state for state in beyond})
 
     async def _validate(self, states: dict[TopicPartition, PartitionState]) -> None:
-        seek_counts = {partition: state.seek_count for partition, state in states.items()}
+        """Asks where the epochs of the positions end. A position that moves meanwhile, because
+        poll() returns buffered records, is validated again: the answer is about its old epoch."""
+        asked = {
+            partition: (state.seek_count, state.position, state.position_epoch)
+            for partition, state in states.items()
+        }
 
         async def ask(
             connection: Connection, partitions: list[TopicPartition]
@@ -378,7 +383,7 @@ class Positions:
                     OffsetForLeaderPartition(
                         partition=partition.partition,
                         current_leader_epoch=states[partition].leader_epoch,
-                        leader_epoch=states[partition].position_epoch,
+                        leader_epoch=asked[partition][2],
                     )
                 )
             response = await connection.request(
@@ -399,7 +404,7 @@ class Positions:
         answers = await ask_leaders(self._cluster, states, ask, timeout_ms)
         for partition, answer in answers.items():
             state = states[partition]
-            if state.seek_count != seek_counts[partition]:
+            if (state.seek_count, state.position, state.position_epoch) != asked[partition]:
                 continue
             if isinstance(answer, KafkaError):
                 self._set_error([state], answer)

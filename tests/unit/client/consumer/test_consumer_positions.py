@@ -1,5 +1,7 @@
 """Where a consumer begins, and how leaders and truncations move it."""
 
+import asyncio
+
 import pytest
 
 from odradek.client import TopicPartition
@@ -183,6 +185,34 @@ async def test_a_truncated_log_is_read_again_from_where_it_was_cut(
         log.elect(2)
         fill(log, range(100, 130))
         assert numbers(await read(one, 30)) == list(range(100, 130))
+
+
+@in_simulation(brokers=2)
+async def test_a_position_that_moves_while_it_is_validated_is_not_taken_for_truncated(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    """The answer tells where the epoch before ends, and poll() has returned records since."""
+    (log,) = cluster.create("t")
+    fill(log, range(10))
+    log.elect(2)
+    fill(log, range(10, 20))
+    async with consumer(cluster, simulation) as one:
+        one.assign([T0])
+        assert numbers(await read(one, 10, max_records=10)) == list(range(10))
+        seen: list[int] = []
+
+        def poll_meanwhile(request: object) -> None:
+            for records in one._parts().fetcher.poll_buffered(10).values():
+                seen.extend(numbers(records))
+
+        cluster.fail_next(OffsetForLeaderEpochRequest, poll_meanwhile)
+        log.elect(1)
+        one._parts().cluster.refresh_soon()
+        await asyncio.sleep(5)
+        assert seen == list(range(10, 20))
+        fill(log, range(20, 30))
+        assert numbers(await read(one, 10)) == list(range(20, 30))
+        assert cluster.count(OffsetForLeaderEpochRequest) == 2
 
 
 @in_simulation(brokers=2)
