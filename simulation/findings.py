@@ -29,6 +29,7 @@ FINDINGS: Final = {
     "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
     "keep-the-oldest": Finding("cluster", 1009, Anomaly, ("stale in ", "gone in ")),
     "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
+    "forget-the-absent": Finding("cluster", 6000247, Anomaly, ("stale in ",)),
     # An invariant of the coordinator catches it, before a partition has two owners.
     "apply-after-commit": Finding("groups", 1015, SimulationError, ("is out of service: group",)),
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),

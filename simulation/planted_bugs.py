@@ -180,6 +180,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "forget-producers": past_bugs.forget_producers,
     "forget-sequences": client_bugs.forget_sequences,
     "forget-the-next-id": past_bugs.forget_the_next_id,
+    "forget-the-absent": past_bugs.forget_the_absent,
     "forget-tombstones": _forget_tombstones,
     "go-on-unseen": client_bugs.go_on_unseen,
     "ignore-broker-epochs": past_bugs.ignore_broker_epochs,

@@ -14,6 +14,7 @@ Storage and replication:
     keep-the-broker-epoch     a broker that comes back registers under its last epoch
     ignore-the-proposal       the high watermark does not wait for a follower that is being let in
     forget-producers          compaction drops the last batch of a producer
+    forget-the-absent         compaction drops tombstones while a replica is away that lacks them
 
 Metadata:
 
@@ -141,6 +142,10 @@ def no_leader_lease() -> list[Patch]:
 
 def outrun_a_lease() -> list[Patch]:
     return [(Replicas, "max_lease_s", 0.0)]
+
+
+def forget_the_absent() -> list[Patch]:
+    return [(Replicas, "_is_on_every_replica", lambda *_: True)]
 
 
 def ignore_broker_epochs() -> list[Patch]:

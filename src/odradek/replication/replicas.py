@@ -87,6 +87,7 @@ class Replicas:
         self._ending: set[TopicId] = set()
         logs.on_start_moved.add(self._start_moved)
         logs.on_log_failure.add(self._log_failed)
+        logs.cleaner.is_on_every_replica = self._is_on_every_replica
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -187,6 +188,12 @@ class Replicas:
         partition = self._by_name.get(topic_partition)
         if partition is not None:
             partition.start_moved()
+
+    def _is_on_every_replica(self, topic_partition: TopicPartition) -> bool:
+        """Returns whether every replica of a partition has all records below the high watermark
+        that this broker knows: all are in the ISR. Without its lease the broker cannot know."""
+        state = self._image.partition(*topic_partition)
+        return state is not None and self.is_leased and set(state.replicas) <= set(state.isr)
 
     def _log_failed(self, topic_partition: TopicPartition) -> None:
         """An invariant of a log was violated outside of requests, as in retention: its replica is

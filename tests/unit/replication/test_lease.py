@@ -10,7 +10,7 @@ from odradek.config.live import LiveSettings
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage, difference
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, LeaderEpoch
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.storage import LogManager
@@ -74,3 +74,15 @@ async def test_a_follower_without_a_lease_sends_its_consumers_to_the_leader() ->
     with pytest.raises(ApiError) as refused:
         replicas.reader("t", TOPIC_ID, 1)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_what_every_replica_has_is_not_known_without_a_lease() -> None:
+    """A replica may have left the ISR since: its tombstones must not be removed."""
+    clock = StillClock()
+    replicas = await make_replicas(clock, LeaseUntil(clock.monotonic_s() + 6))
+    ask = replicas._logs.cleaner.is_on_every_replica
+    assert ask(TopicPartition("t", 0))
+    assert ask(TopicPartition("t", 1))
+    assert not ask(TopicPartition("unknown", 0))
+    clock.advance(6000)
+    assert not ask(TopicPartition("t", 0))

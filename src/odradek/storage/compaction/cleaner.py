@@ -8,6 +8,10 @@ A log may change during a pass: if it is deleted, truncated or loses segments, t
 and its files are removed. If the worker dies it is started again, with a back-off. A damaged log is
 not compacted until the broker starts again; the other logs are.
 
+Tombstones and transaction markers are removed only while every replica of the partition is in the
+ISR (`is_on_every_replica`). A replica that was away and still has a deleted value would otherwise
+never get the tombstone: it would keep the value, and show it once it leads.
+
 Invariant: a checkpoint on disk never claims that more is compacted than is (`checkpointer`).
 """
 
@@ -19,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.invariants import InvariantViolation
-from odradek.protocol.types import NO_OFFSET
+from odradek.protocol.types import NO_OFFSET, TopicPartition
 from odradek.storage.compaction.cleanable import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
 from odradek.storage.compaction.segment_replacement import find_replaced, replace_segments
@@ -59,6 +63,9 @@ class LogCleaner:
         # Damaged logs, and what is wrong with each.
         self.uncleanable: dict[Log, str] = {}
         self.metrics = CleanerMetrics()
+        # Whether every replica of a partition has all that is committed. `Replicas` sets it; a log
+        # manager without `Replicas` has the only replicas there are.
+        self.is_on_every_replica: Callable[[TopicPartition], bool] = lambda _: True
 
     async def run(self) -> None:
         """Compacts logs until it is cancelled."""
@@ -208,6 +215,12 @@ class LogCleaner:
         from odradek.storage.compaction.rewriting import compact  # noqa: PLC0415
 
         job = self._job(chosen)
+        if not job.is_on_every_replica:
+            logger.info(
+                "%s: tombstones and transaction markers stay in this pass, because not every "
+                "replica is in sync",
+                _name(chosen.log),
+            )
         result = await self._worker.run(compact, job.as_message(), take)
         return Outcome(**result)  # type: ignore[arg-type]  # it says what `as_message` said
 
@@ -229,6 +242,7 @@ class LogCleaner:
             key_map_bytes=int(buffer_bytes * settings.log_cleaner_io_buffer_load_factor),
             io_buffer_bytes=settings.log_cleaner_io_buffer_size,
             max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+            is_on_every_replica=self.is_on_every_replica(log.topic_partition),
             aborted=[entry for entry in log.aborted if entry.first_offset < chosen.end_offset],
             producers=[
                 (

@@ -37,6 +37,8 @@ class Job:
     key_map_bytes: int
     io_buffer_bytes: int
     max_bytes_per_second: float
+    # Whether every replica of the partition has all records of the job: see `LogCleaner`.
+    is_on_every_replica: bool = True
     # Every transaction that overlaps.
     aborted: list[Aborted] = field(default_factory=list)
     # Producer id, epoch, last offset of its last batch (-1 if it has none), as the log knows them.

@@ -8,8 +8,9 @@
    not in the map.
 
 Tombstones and markers stay for `delete.retention.ms` after the pass that saw them first; that time
-is written into their batch (the delete horizon, KIP-534). Offsets and their order never change. The
-last batch of each producer stays, without records if necessary.
+is written into their batch (the delete horizon, KIP-534). That time begins, and they are removed,
+only in passes in which every replica of the partition has them: see `LogCleaner`. Offsets and their
+order never change. The last batch of each producer stays, without records if necessary.
 
 Invariant: the segment of a group is finished and synced before it is reported. Groups are rewritten
 in the order of the log, so a value is removed before the tombstone that deleted it.
@@ -271,13 +272,14 @@ class Compaction:
             return batch
         if not header.record_count:
             return None
-        horizon_ms = header.delete_horizon_ms
         if not is_over:
             return batch
+        if self._is_past_horizon(header):
+            return None
+        horizon_ms = self._new_horizon(header)
         if horizon_ms is None:
-            horizon_ms = self._job.now_ms + self._job.delete_retention_ms
-            return with_records(header, [payload(header, batch)], horizon_ms)
-        return None if horizon_ms <= self._job.now_ms else batch
+            return batch
+        return with_records(header, [payload(header, batch)], horizon_ms)
 
     def _scan_clean(self, chunk: Chunk) -> dict[Offset, list[tuple[ScannedRecord, bool]]]:
         """The records of batches in the clean part, and whether a later record has the same key.
@@ -369,14 +371,18 @@ class Compaction:
         )
 
     def _new_horizon(self, header: BatchHeader) -> int | None:
-        """The delete horizon of a batch with tombstones; None if the batch has one already."""
-        if header.delete_horizon_ms is not None:
+        """The delete horizon of a batch with tombstones or a marker; None if the batch has one
+        already, or gets none in this pass."""
+        if header.delete_horizon_ms is not None or not self._job.is_on_every_replica:
             return None
         return self._job.now_ms + self._job.delete_retention_ms
 
     def _is_past_horizon(self, header: BatchHeader) -> bool:
+        """Returns whether the tombstones or the marker of a batch are removed now."""
         horizon_ms = header.delete_horizon_ms
-        return horizon_ms is not None and horizon_ms <= self._job.now_ms
+        if horizon_ms is None or not self._job.is_on_every_replica:
+            return False
+        return horizon_ms <= self._job.now_ms
 
 
 def _supersedes_nothing(
