@@ -11,7 +11,8 @@ The function `handle` of such a handler does not know of this. So a rule that co
 request cannot be in it: what it counts, sums up or waits for would begin anew with each piece.
 Elements that are named twice are found here, by their `identity`, before the request is split. A
 handler without `splitting` serves its elements together, or takes care of large requests itself
-(Produce, Fetch, and those with a time limit or a size limit: DeleteRecords, LookUp).
+(Produce, Fetch, and LookUp because of its size limit). A time limit, as of DeleteRecords, is taken
+from `RequestContext.deadline_s`, which all pieces share.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence

@@ -11,7 +11,6 @@ answer is the same, but takes longer. If the values of many keys would make a re
 only the first keys are answered. Not done: followers do not serve this API.
 """
 
-import asyncio
 from functools import partial
 from typing import Final
 
@@ -37,8 +36,6 @@ from odradek.storage.key_index.search import BytesRead, FoundRecord
 from odradek.world.timeslice import Timeslice
 
 _READ_COMMITTED: Final = 1
-# After so many keys other connections are served.
-_KEYS_AT_ONCE: Final = 16
 # A response with about so many bytes of values is full: the client asks again for the other keys.
 _MAX_BYTES: Final = 16 << 20
 
@@ -64,8 +61,6 @@ async def handle(
     for topic in allowed:
         answers = []
         for partition_request in topic.partitions:
-            if timeslice.is_over():
-                await timeslice.next_turn()
             answer = LookUpPartitionResult(partition_index=partition_request.partition_index)
             try:
                 await _look_up(
@@ -73,6 +68,7 @@ async def handle(
                     topic.name,
                     partition_request,
                     answer,
+                    timeslice=timeslice,
                     room=room,
                     committed_only=committed_only,
                 )
@@ -94,6 +90,7 @@ async def _look_up(
     partition_request: LookUpPartition,
     answer: LookUpPartitionResult,
     *,
+    timeslice: Timeslice,
     room: _Room,
     committed_only: bool,
 ) -> None:
@@ -106,11 +103,11 @@ async def _look_up(
     read = BytesRead()
     try:
         index = services.key_indexes.of(partition.log)
-        for number, asked_key in enumerate(partition_request.keys):
+        for asked_key in partition_request.keys:
             if room.bytes_left <= 0:
                 break
-            if not number % _KEYS_AT_ONCE:
-                await asyncio.sleep(0)  # A look-up in an index never awaits.
+            if timeslice.is_over():
+                await timeslice.next_turn()
             record = await index.look_up(
                 bytes(asked_key.key),
                 end_offset=partition.readable(committed_only).value,
