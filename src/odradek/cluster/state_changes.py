@@ -3,7 +3,7 @@
 Every multi checks the version of the controller epoch's node, so that a decision made under an
 older controller changes nothing. A decision that breaks the rules of `elections` is not written.
 
-An unclean election, and the return of a lost log, bring a replica into the in-sync set that was
+An unclean election, and the return of a lost log, bring a replica into the ISR that was
 neither in it nor eligible. Their multi also checks the version of the topic's assignment, because
 a reassignment may have dropped the replica meanwhile.
 """
@@ -97,7 +97,7 @@ async def change_states(
 
 
 def _assignment_checks(image: ClusterImage, states: Iterable[_Decided]) -> list[Operation]:
-    """Returns the checks of the topics in which a replica enters an in-sync set."""
+    """Returns the checks of the topics in which a replica enters an ISR."""
     entered = dict.fromkeys(
         topic_partition.topic
         for topic_partition, before, after in states

@@ -70,7 +70,7 @@ class TopicImage(NamedTuple):
 
     def check_assignment(self) -> Check:
         """Returns the check that lets a multi fail if the topic has another assignment by now. A
-        multi that brings a replica into an in-sync set needs it: a reassignment may have dropped
+        multi that brings a replica into an ISR needs it: a reassignment may have dropped
         the replica, without a change of the partition's state that its version would show."""
         return Check(topic_path(self.name), self.version)
 

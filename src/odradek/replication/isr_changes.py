@@ -30,7 +30,7 @@ from odradek.metadata.node_values import PartitionState
 from odradek.metadata.paths import broker_epoch_path, partition_state_path
 from odradek.metadata.store import Check, MetadataError, Operation, OperationFailed, Set
 from odradek.protocol.types import BrokerId
-from odradek.replication.leadership import Leadership, Patience
+from odradek.replication.leadership import LagLimits, Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.storage import StorageError
@@ -176,10 +176,10 @@ class IsrChanges:
             return None
         now_s = asyncio.get_running_loop().time()
         max_lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
-        patience = Patience(max_lag_s, self._replicas.max_lease_s)
+        limits = LagLimits(max_lag_s, self._replicas.max_lease_s)
         live = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
         try:
-            in_sync = partition.next_in_sync(live, now_s=now_s, patience=patience)
+            in_sync = partition.next_in_sync(live, now_s=now_s, limits=limits)
         except StorageError:
             return None  # The replica is offline now (`cluster.offline_replicas`).
         eligible = leadership.next_eligible(in_sync, partition.min_in_sync)

@@ -30,7 +30,7 @@ UNKNOWN_BROKER_EPOCH: Final = -1
 _LONG_AGO_S: Final = float("-inf")
 
 
-class Patience(NamedTuple):
+class LagLimits(NamedTuple):
     """For how long a follower may stay in the ISR that is not caught up.
 
     The limit is `replica.lag.time.max.ms`. A follower that has not fetched in this leader epoch
@@ -85,11 +85,11 @@ class Follower:
         self.caught_up_s = max(self.caught_up_s, now_s)
         self._fetched_s = max(self._fetched_s, now_s)
 
-    def is_lagging(self, leader_end: Offset, now_s: float, patience: Patience) -> bool:
-        max_lag_s = patience.max_lag_s
+    def is_lagging(self, leader_end: Offset, now_s: float, limits: LagLimits) -> bool:
+        max_lag_s = limits.max_lag_s
         if self.log_end == NO_OFFSET:
             # It has not fetched from this leader, and may not know that the leader has changed.
-            max_lag_s = max(max_lag_s, patience.max_lease_s)
+            max_lag_s = max(max_lag_s, limits.max_lease_s)
         return self.log_end != leader_end and now_s - self.caught_up_s > max_lag_s
 
 
@@ -343,12 +343,12 @@ class Leadership:
         live: Mapping[BrokerId, int],
         *,
         now_s: float,
-        patience: Patience,
+        limits: LagLimits,
     ) -> tuple[BrokerId, ...]:
         """Returns the ISR as it should be; `live` holds the epochs of live brokers.
 
         A follower leaves if its broker is gone, or if its log end differs from the leader's and it
-        was not caught up for as long as `patience` says. A joining follower enters if it has every
+        was not caught up for longer than `limits` allow. A joining follower enters if it has every
         committed record, has fetched up to the offset at which this leadership began, and fetched
         in the current run of its broker.
         """
@@ -359,7 +359,7 @@ class Leadership:
             or (
                 replica in self.followers
                 and replica in live
-                and not self.followers[replica].is_lagging(leader_end, now_s, patience)
+                and not self.followers[replica].is_lagging(leader_end, now_s, limits)
             )
         ]
         for replica, follower in self.followers.items():
@@ -384,10 +384,10 @@ class Leadership:
             replica for replica in known if replica not in in_sync and replica in self.followers
         )
 
-    def drop_laggards(self, leader_end: Offset, now_s: float, patience: Patience) -> None:
+    def drop_laggards(self, leader_end: Offset, now_s: float, limits: LagLimits) -> None:
         """Ends the wait of the high watermark for joining followers that do not keep up."""
         for follower in self.followers.values():
-            if follower.is_joining and follower.is_lagging(leader_end, now_s, patience):
+            if follower.is_joining and follower.is_lagging(leader_end, now_s, limits):
                 follower.is_joining = False
         self._update_waiting_for()
 

@@ -21,7 +21,7 @@ from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal_topics import INTERNAL_TOPICS
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from odradek.replication.leadership import Leadership, Patience
+from odradek.replication.leadership import LagLimits, Leadership
 from odradek.replication.pending_append import PendingAppend, TransactionMarker
 from odradek.replication.replica import NO_EPOCH, Replica, not_leader, offline_on_violation
 from odradek.storage import AppendRejected, AppendResult, Log, StorageError
@@ -412,20 +412,20 @@ class Partition(Replica):
             self._recompute_high_watermark()
 
     def next_in_sync(
-        self, live: Mapping[BrokerId, int], *, now_s: float, patience: Patience
+        self, live: Mapping[BrokerId, int], *, now_s: float, limits: LagLimits
     ) -> tuple[BrokerId, ...]:
         """Returns the ISR as it should be; `live` holds the epochs of live brokers.
         Raises `StorageError` if an invariant does not hold."""
         leadership, end = self.leadership, self.log.log_end_offset
         assert leadership is not None  # Callers check `is_leader` first.
         try:
-            leadership.drop_laggards(end, now_s, patience)
+            leadership.drop_laggards(end, now_s, limits)
             self._recompute_high_watermark()
             self.check()
         except InvariantViolation as violation:
             raise self.go_offline(violation) from violation
         return leadership.next_in_sync(
-            self.high_watermark.value, end, live, now_s=now_s, patience=patience
+            self.high_watermark.value, end, live, now_s=now_s, limits=limits
         )
 
     @offline_on_violation

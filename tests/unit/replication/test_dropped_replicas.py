@@ -28,7 +28,7 @@ async def assign(cluster: Cluster, replicas: Sequence[int]) -> None:
 async def restart_the_third(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, replicas: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Broker 3 has left the in-sync set and returns. Its leader lets it in, but before that is
+    """Broker 3 has left the ISR and returns. Its leader lets it in, but before that is
     written the assignment becomes `replicas`. Returns the list of the sets that are proposed."""
     await cluster.create_topic([1, 2, 3], min_insync_replicas="2")
     cluster.brokers[3].kill()

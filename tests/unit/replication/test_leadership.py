@@ -1,11 +1,11 @@
 """How far the high watermark may go, and who is in sync: pure, without a loop."""
 
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset
-from odradek.replication.leadership import Leadership, Patience
+from odradek.replication.leadership import LagLimits, Leadership
 
 LAG_S = 10.0
 LEASE_S = 18.0
-PATIENCE = Patience(LAG_S, LEASE_S)
+LIMITS = LagLimits(LAG_S, LEASE_S)
 
 
 def term(
@@ -40,8 +40,8 @@ def wanted(
     alive: dict[BrokerId, int] | None = None,
 ) -> tuple[BrokerId, ...]:
     alive = {BrokerId(number): 7 for number in (1, 2, 3)} if alive is None else alive
-    one.drop_laggards(leader_end, now_s, PATIENCE)
-    return one.next_in_sync(high_watermark, leader_end, alive, now_s=now_s, patience=PATIENCE)
+    one.drop_laggards(leader_end, now_s, LIMITS)
+    return one.next_in_sync(high_watermark, leader_end, alive, now_s=now_s, limits=LIMITS)
 
 
 def test_nothing_is_committed_before_everyone_in_sync_was_heard_of() -> None:

@@ -15,7 +15,7 @@ from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from odradek.replication.fetch_session import FetchPosition, ReplicaSession
-from odradek.replication.leadership import Leadership, Patience
+from odradek.replication.leadership import LagLimits, Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replica import EndOfEpoch
 from odradek.statemachine.watermark import Watermark
@@ -114,9 +114,7 @@ def test_a_high_watermark_that_somebody_moved_too_far(caplog: pytest.LogCaptureF
 
 def test_a_high_watermark_that_falls_while_leading(caplog: pytest.LogCaptureFixture) -> None:
     partition = leader()
-    partition.next_in_sync(
-        {BrokerId(1): 1, BrokerId(2): 1}, now_s=1.0, patience=Patience(10.0, 6.0)
-    )
+    partition.next_in_sync({BrokerId(1): 1, BrokerId(2): 1}, now_s=1.0, limits=LagLimits(10.0, 6.0))
     partition.high_watermark = Watermark(Offset(0))
     with goes_offline(caplog, partition, "the high watermark fell from 1 to 0"):
         partition.leadership.followers[BrokerId(2)].log_end = 0  # type: ignore[union-attr]

@@ -145,7 +145,7 @@ class ConsumerReader:
 
 
 def _check_follower_has(partition: Partition, offset: Offset) -> None:
-    """Raises `ApiError` if the log of a follower does not reach from below `offset` up to it. Its
+    """Raises `ApiError` if `offset` is below the start or above the end of the follower's log. That
     log may be shorter than the leader's, as after a power cut, and may start later."""
     log = partition.log
     if not log.log_start_offset <= offset <= log.log_end_offset:
