@@ -6,7 +6,8 @@ from odradek.client import Consumer, ConsumerRecord, TopicPartition
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.records import BatchBuilder
 from simulation.world import Simulation
-from tests.unit.client.mini_cluster import MiniCluster, PartitionLog
+from tests.unit.client.mini_cluster import MiniCluster
+from tests.unit.client.mini_log import PartitionLog
 
 T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
 

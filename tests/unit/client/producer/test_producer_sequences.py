@@ -17,7 +17,8 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.records import read_header
 from odradek.protocol.types import ProducerEpoch
 from simulation.world import Simulation
-from tests.unit.client.mini_cluster import Close, Instead, Lose, MiniCluster, PartitionLog
+from tests.unit.client.mini_cluster import Close, Instead, Lose, MiniCluster
+from tests.unit.client.mini_log import PartitionLog
 from tests.unit.client.simulated import in_simulation, simulate
 
 FORGETFUL = {"metadata_max_idle_ms": 5_000, "metadata_max_age_ms": 1_000}
