@@ -24,7 +24,7 @@ _NOTHING_TO_SYNC: Final = (errno.EINVAL, errno.EROFS)
 def create_once(path: str, data: bytes, scratch: str) -> None:
     """Creates a file that survives a power cut; raises `FileExistsError` if it exists.
 
-    The data is written to `scratch`, and `path` becomes a hard link to it: other than a rename,
+    The data is written to `scratch`, and `path` becomes a hard link to it: unlike a rename,
     that fails if the name exists. If the link is made and cannot be synced, the file exists and
     this function raises all the same: only the next run can tell whether it survived.
     """
