@@ -25,6 +25,7 @@ __all__ = [
     "TRANSACTIONS",
     "InternalTopic",
     "internal_topic",
+    "replication_factor_setting",
     "required_overrides",
 ]
 
@@ -41,17 +42,28 @@ class InternalTopic(NamedTuple):
     overrides: Mapping[str, str]
 
 
+def replication_factor_setting(name: str) -> str:
+    """Returns the name of the setting that holds the replication factor of an internal topic."""
+    if name == GROUPS:
+        return BrokerSettings.offsets_topic_replication_factor.name
+    return BrokerSettings.transaction_state_log_replication_factor.name
+
+
 def internal_topic(
     name: str, brokers: int, settings: BrokerSettings, replication_factor: int | None = None
 ) -> InternalTopic:
-    """Returns what the coordinators' settings say. Without a `replication_factor` there are at most
-    as many replicas as brokers."""
+    """Returns what the coordinators' settings say. A replication factor that was requested or that
+    the operator has set is kept, even if there are fewer brokers; the default is lowered to their
+    number, so that a single broker has groups and transactions without any settings."""
     assert name in INTERNAL_TOPICS, name
     if name == GROUPS:
-        configured = settings.offsets_topic_replication_factor
+        factor = settings.offsets_topic_replication_factor
     else:
-        configured = settings.transaction_state_log_replication_factor
-    factor = min(configured, brokers) if replication_factor is None else replication_factor
+        factor = settings.transaction_state_log_replication_factor
+    if replication_factor is not None:
+        factor = replication_factor
+    elif replication_factor_setting(name) not in settings.layers.static:
+        factor = min(factor, brokers)
     if name == GROUPS:
         return InternalTopic(
             settings.offsets_topic_num_partitions,

@@ -5,7 +5,12 @@ import logging
 from collections.abc import Mapping
 
 from odradek.cluster.configs import Configs
-from odradek.cluster.internal_settings import GROUPS, INTERNAL_TOPICS, TRANSACTIONS
+from odradek.cluster.internal_settings import (
+    GROUPS,
+    INTERNAL_TOPICS,
+    TRANSACTIONS,
+    replication_factor_setting,
+)
 from odradek.cluster.topics import NewTopic, Topics
 from odradek.metadata import MetadataCache
 from odradek.protocol.api_error import ApiError
@@ -17,12 +22,23 @@ logger = logging.getLogger("odradek.server")
 
 
 async def ensure_topic_exists(name: str, topics: Topics, cache: MetadataCache) -> None:
-    """Creates the topic if it does not exist."""
+    """Creates the topic if it does not exist.
+
+    As in Kafka (KIP-115), it is not created with fewer replicas than the operator has asked for:
+    what a coordinator had acknowledged would be lost with the one broker that happened to live
+    first. Clients are told COORDINATOR_NOT_AVAILABLE and try again until enough brokers live.
+    """
     if name in cache.image.topics:
         return
     try:
         await topics.create(NewTopic(name))
     except ApiError as error:
+        if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+            message = f"Topic {name} cannot be created yet. {error.message}"
+            logger.warning(
+                "%s Start more brokers, or lower %s", message, replication_factor_setting(name)
+            )
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message) from error
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 

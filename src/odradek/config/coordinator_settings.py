@@ -250,8 +250,9 @@ class GroupSettings(Settings):
     offsets_topic_replication_factor = integer(
         "offsets.topic.replication.factor",
         3,
-        "The replication factor of the offsets topic. If the cluster has fewer brokers when the "
-        "topic is created, it is the number of brokers.",
+        "The replication factor of the offsets topic. If it is set, the topic is created, and "
+        "groups work, when that many brokers live. If it is not set, the topic is created at "
+        "once, with at most as many replicas as there are brokers.",
         at_least=1,
         kind=Kind.SHORT,
         importance=Importance.HIGH,
@@ -288,8 +289,9 @@ class TransactionSettings(Settings):
     transaction_state_log_replication_factor = integer(
         "transaction.state.log.replication.factor",
         3,
-        "The replication factor of the transaction topic. If the cluster has fewer brokers when "
-        "the topic is created, it is the number of brokers.",
+        "The replication factor of the transaction topic. If it is set, the topic is created, and "
+        "transactions work, when that many brokers live. If it is not set, the topic is created "
+        "at once, with at most as many replicas as there are brokers.",
         at_least=1,
         kind=Kind.SHORT,
         importance=Importance.HIGH,

@@ -72,6 +72,11 @@ class Crew:
         await self.until(lambda: all(number in self.image.brokers for number in chosen))
         await self.until(lambda: self.image.controller_id in self.image.brokers)
 
+    async def add_broker(self) -> None:
+        number = max(self.brokers) + 1
+        self.brokers[number] = self._broker(number)
+        await self.start(number)
+
     async def ask(self, number: int, request: Request, expected: type[R]) -> R:
         """Sends one request to a broker, as some operator."""
 

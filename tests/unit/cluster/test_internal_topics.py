@@ -22,6 +22,10 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -134,3 +138,37 @@ async def test_a_wrong_one_is_put_right_and_announced_when_a_broker_starts(
     assert len(crew.image.topics[name].partitions) == 3
     if wrong is not None:
         assert crew.image.topic_overrides(name)["segment.bytes"] == "1000000"
+
+
+@pytest.mark.parametrize(
+    ("name", "key_type"), [("__consumer_offsets", 0), ("__transaction_state", 1)]
+)
+@on_crew(
+    size=2,
+    offsets_topic_replication_factor="3",
+    transaction_state_log_replication_factor="3",
+)
+async def test_no_topic_has_fewer_replicas_than_the_operator_has_asked_for(
+    crew: Crew, name: str, key_type: int
+) -> None:
+    """A simulation lost `__transaction_state` in a power cut: it had one replica instead of three,
+    because one broker lived when it was created."""
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["k"])
+    (found,) = (await crew.ask(1, request, FindCoordinatorResponse)).coordinators
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert found.error_message is not None
+    assert name in found.error_message
+    assert name not in crew.image.topics
+    await crew.add_broker()
+    (found,) = (await crew.ask(1, request, FindCoordinatorResponse)).coordinators
+    assert found.error_code == ErrorCode.NONE
+    assert {len(each.replicas) for each in crew.image.topics[name].partitions} == {3}
+
+
+@on_crew(size=2)
+async def test_without_such_a_setting_a_small_cluster_has_groups_at_once(crew: Crew) -> None:
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["k"])
+    (found,) = (await crew.ask(1, request, FindCoordinatorResponse)).coordinators
+    assert found.error_code == ErrorCode.NONE
+    topic = crew.image.topics["__consumer_offsets"]
+    assert {len(each.replicas) for each in topic.partitions} == {2}
