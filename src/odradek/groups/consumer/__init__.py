@@ -2,7 +2,8 @@
 
 | module | what it is |
 |---|---|
-| `member` | the theory: epochs, reconciliation and its transition table |
+| `member` | a member: its subscription, epochs and assignment |
+| `reconciliation` | what a member must revoke and may get, and its transition table |
 | `group` | the state of a group, its invariants, and how records change it |
 | `coordinator` | decides about heartbeats and plugs into `groups.machine` |
 | `heartbeats` | checks the fields of heartbeats |
