@@ -170,6 +170,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "ack-before-replication": cluster_bugs.ack_before_replication,
     "apply-after-commit": _apply_after_commit,
     "believe-a-follower": client_bugs.believe_a_follower,
+    "outrun-the-memory": client_bugs.outrun_the_memory,
     "coordinate-without-lease": past_bugs.coordinate_without_lease,
     "die-without-descriptors": past_bugs.die_without_descriptors,
     "elect-unclean": cluster_bugs.elect_unclean,

@@ -2,6 +2,7 @@
 
 forget-sequences          a producer forgets the sequence numbers of a topic that was idle
 split-in-front            the parts of a batch that is split go before those of the one before it
+outrun-the-memory         a producer sends more than the five batches that a broker remembers
 go-on-unseen              a poll that is interrupted goes on and drops the records it takes
 believe-a-follower        a consumer asks a former leader, and believes that its offset is gone
 take-later-for-done       the sink takes the marker of any later batch for its own
@@ -15,6 +16,7 @@ from odradek.broker.fetching import consumer_reader
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.producer.accumulator import Accumulator
+from odradek.client.producer.idempotence import Idempotence
 from odradek.spark import exactly_once
 from odradek.spark.markers import TaskWrite
 
@@ -41,6 +43,17 @@ def split_in_front() -> list[Patch]:
         return pieces
 
     return [(Accumulator, "split", split_to_the_front)]
+
+
+def outrun_the_memory() -> list[Patch]:
+    def bump(self: Idempotence, batch: Any) -> None:
+        if batch.queue.sequences.in_flight[:1] == [batch]:
+            self._request_bump(batch.queue)
+
+    return [
+        (Idempotence, "_has_room", lambda *_: True),
+        (Idempotence, "_bump_if_gap_is_real", bump),
+    ]
 
 
 def go_on_unseen() -> list[Patch]:

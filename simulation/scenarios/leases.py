@@ -4,6 +4,9 @@ A producer writes, a committer commits offsets of a group, and an observer at ea
 directly, whether it leads or not (`direct_observer`). The faults are those of coordinators, without
 the workers of `failover`. It is a cheap way to find a broker that answers although it has lost its
 lease, or late because of a slow follower.
+
+In some runs the producer hears nothing from a leader that is deposed meanwhile. It learns of the
+new leader, and goes on there, before the requests to the former one time out.
 """
 
 import asyncio
@@ -26,12 +29,17 @@ TOPIC: Final = "orders"
 GROUP: Final = "ledger"
 BROKERS: Final = 3
 _MAX_ANSWER_S: Final = 9.0
+_UNHEARD_PROBABILITY: Final = 0.15
+_UNHEARD_TIMEOUT_MS: Final = 3000
 
 
 class LeaseScenario:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("leases")
         self._simulation = simulation
+        # Drawn from a stream of its own, so that it changes no other decision of a seed.
+        self._silence = simulation.random("silence")
+        self._is_unheard = self._silence.random() < _UNHEARD_PROBABILITY
         self._brokers = brokers = Brokers(simulation, BROKERS, _properties(random))
         self._faults = CoordinatorFaults(simulation, random, brokers.all, brokers.store_service)
         self._history, self._groups = History(), GroupHistory()
@@ -55,9 +63,10 @@ class LeaseScenario:
         return {
             "bootstrap_servers": self._brokers.bootstrap,
             "enable_idempotence": True,
-            "request_timeout_ms": 1000,
+            "request_timeout_ms": _UNHEARD_TIMEOUT_MS if self._is_unheard else 1000,
             "delivery_timeout_ms": 5000,
             "max_block_ms": 2000,
+            "metadata_max_age_ms": 200 if self._is_unheard else 300_000,
         }
 
     async def run(self) -> str:
@@ -78,6 +87,8 @@ class LeaseScenario:
                 for _ in range(self._random.choice((1, 3, 8))):
                     self._producer.write(1)
                     await asyncio.sleep(self._random.uniform(0.2, 2))
+                if self._is_unheard:
+                    await self._leave_unheard()
             await self._faults.heal()
             await brokers.heal()
             await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
@@ -88,6 +99,27 @@ class LeaseScenario:
         finally:
             brokers.end()
         return self._summary()
+
+    async def _leave_unheard(self) -> None:
+        """Cuts the way from a leader to the producer, and ends the leader's session. The producer
+        has written to the partition before, so that several batches may be in flight."""
+        partition = self._silence.choice(self._partitions)
+        self._producer.write(1, partition)
+        await asyncio.sleep(1)
+        leader = self._brokers.leader_of(partition)
+        if leader is None:
+            return
+        self._simulation.network.cut(leader.name, self._producer.name, both_ways=False)
+        for _ in range(self._silence.randint(1, 3)):
+            self._producer.write(1, partition)
+            await asyncio.sleep(self._silence.uniform(0.02, 0.1))
+        leader.expire_session()
+        await asyncio.sleep(self._silence.uniform(0.5, 1.5))
+        for _ in range(self._silence.randint(6, 12)):
+            self._producer.write(1, partition)
+            await asyncio.sleep(self._silence.uniform(0.05, 0.15))
+        await asyncio.sleep(_UNHEARD_TIMEOUT_MS / 1000)
+        self._simulation.network.heal(leader.name, self._producer.name)
 
     async def _judge(self) -> None:
         options: Options = {"bootstrap_servers": self._brokers.bootstrap}

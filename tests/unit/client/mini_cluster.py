@@ -48,10 +48,12 @@ class Instead(Enum):
 
     CLOSE = "end the connection instead of answering"
     LOSE = "do as asked, then end the connection before the answer is written"
+    KEEP_SILENT = "do as asked, and do not answer"
 
 
 Close: Final = Instead.CLOSE
 Lose: Final = Instead.LOSE
+KeepSilent: Final = Instead.KEEP_SILENT
 
 
 class MiniCluster:
@@ -140,6 +142,9 @@ class MiniCluster:
             if fault is Lose:
                 await self._serve(node, request, version, 0)
                 return Close
+            if fault is KeepSilent:
+                await self._serve(node, request, version, 0)
+                return None
             assert not isinstance(fault, Instead)
             outcome = fault(request)
             if isinstance(outcome, int):

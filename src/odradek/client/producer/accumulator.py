@@ -179,6 +179,7 @@ class SequenceState:
     """The sequence numbers of one partition; `idempotence` changes them."""
 
     __slots__ = (
+        "acknowledged_early",
         "in_flight",
         "is_known_to_broker",
         "last_acknowledged_s",
@@ -199,6 +200,8 @@ class SequenceState:
         self.is_known_to_broker = False
         # Sent at least once and not done, by sequence: those to be sent again are among them.
         self.in_flight: list[ProducerBatch] = []
+        # How many batches were acknowledged while an older one was in flight, since there was none.
+        self.acknowledged_early = 0
         # The sequence after a batch of which it is unknown whether the broker has appended it.
         # None when the outcome of all batches before is known.
         self.unresolved_sequence: int | None = None

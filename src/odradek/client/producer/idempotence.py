@@ -9,6 +9,11 @@ acknowledge the record and drop it. Therefore the numbers of a partition are kep
 the epoch lasts, however long the partition is idle and whatever happens to its topic
 (`may_forget`).
 
+The broker recognises a batch that is sent again only among the last five. A former leader may keep
+a request waiting until it times out, while later batches are acknowledged by the new leader. So no
+batch is sent that would be the sixth from the oldest one without a response, over whichever
+connection the five before it went (`_has_room`).
+
 A gap that cannot be filled (a batch expired after it was sent, or the broker lost its state) ends
 the epoch: the producer bumps its epoch, and the batches of that partition, in order, start again
 from 0. Batches of other partitions that are in flight are finished under the old epoch first, and
@@ -39,6 +44,8 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 # After this time without a batch a broker may have forgotten the producer. Clients do not know its
 # producer.id.expiration.ms, one day by default; a shorter time here costs one round trip.
 _REMEMBERED_S = 60.0
+# How many batches of a producer a broker remembers for each partition.
+_REMEMBERED_BATCHES = 5
 
 
 class Idempotence:
@@ -89,9 +96,17 @@ class Idempotence:
             return False
         if not state.in_flight:
             return True
+        if not self._has_room(queue):
+            return False
         # The second batch must not overtake the first when that one has to be sent again.
         is_known = state.is_known_to_broker and now_s - state.last_acknowledged_s < _REMEMBERED_S
         return is_known and not self._is_stale(queue)
+
+    @staticmethod
+    def _has_room(queue: PartitionQueue) -> bool:
+        """Returns whether the broker will remember the oldest batch in flight after one more."""
+        state = queue.sequences
+        return len(state.in_flight) + state.acknowledged_early < _REMEMBERED_BATCHES
 
     def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Gives a batch that is about to be sent its numbers, unless it has them already."""
@@ -124,6 +139,8 @@ class Idempotence:
     def note_acknowledgement(self, batch: ProducerBatch, now_s: float) -> None:
         """Notes that the broker has acknowledged the batch."""
         state = batch.queue.sequences
+        if batch in state.in_flight[1:]:
+            state.acknowledged_early += 1
         if batch.producer_epoch == state.producer_epoch and not batch.was_renumbered:
             state.last_acknowledged_sequence = batch.last_sequence
             state.is_known_to_broker = True
@@ -181,8 +198,16 @@ class Idempotence:
         return isinstance(error_for(code), _Retriable)
 
     def _bump_if_gap_is_real(self, batch: ProducerBatch) -> None:
-        """Requests another epoch if no batch that is still in flight can fill the gap."""
+        """Requests another epoch if no batch that is still in flight can fill the gap.
+
+        If a later batch was acknowledged, this one may be in the log too, and the broker has
+        forgotten it: after a restart, Kafka's brokers know only the last batch of each producer.
+        Under another epoch it would be there twice, or behind the later one. So it is sent again as
+        it is until `delivery.timeout.ms`, as by Kafka's own producer.
+        """
         state = batch.queue.sequences
+        if state.acknowledged_early:
+            return
         if state.in_flight[:1] == [batch] and (
             state.unresolved_sequence is not None or not batch.was_renumbered
         ):
@@ -249,6 +274,8 @@ class Idempotence:
 
     @staticmethod
     def _forget(batch: ProducerBatch) -> None:
-        in_flight = batch.queue.sequences.in_flight
-        if batch in in_flight:
-            in_flight.remove(batch)
+        state = batch.queue.sequences
+        if batch in state.in_flight:
+            state.in_flight.remove(batch)
+        if not state.in_flight:
+            state.acknowledged_early = 0

@@ -118,14 +118,34 @@ def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
     assert [one.base_sequence for one in sent(state, partition, 1)] == [4]
 
 
-def test_a_gap_before_the_oldest_batch_ends_the_epoch_even_if_younger_ones_were_taken() -> None:
+def test_a_batch_before_an_acknowledged_one_is_never_sent_under_another_epoch() -> None:
+    """It may be in the log: it would be there twice, or behind the later one."""
     state = started()
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
     state.note_acknowledgement(second, NOW_S)
     assert state.may_retry(first, GAP, 0)
     state.settle()
-    assert (first.producer_epoch, first.base_sequence) == (1, 0)
+    assert (first.producer_epoch, first.base_sequence) == (0, 1)
+
+
+def test_no_batch_drives_an_older_one_out_of_the_memory_of_a_broker() -> None:
+    """A producer of ours wrote 169 records twice: two batches waited for a leader that had been
+    replaced, and the new leader, which had both, acknowledged more than five others meanwhile."""
+    state = started()
+    partition = introduced(state)
+    first, _, third = sent(state, partition, 1, 1, 1)
+    state.note_acknowledgement(third, NOW_S)
+    fourth, fifth = sent(state, partition, 1, 1)
+    sixth = batch(partition, 1)
+    assert not state.may_send(partition, sixth, NOW_S)
+    state.note_acknowledgement(fourth, NOW_S)
+    state.note_acknowledgement(fifth, NOW_S)
+    assert not state.may_send(partition, sixth, NOW_S), "the broker would forget the first"
+    state.note_acknowledgement(first, NOW_S)
+    assert state.may_send(partition, sixth, NOW_S)
+    state.assign(partition, sixth)
+    assert not state.may_send(partition, batch(partition, 1), NOW_S), "it would forget the second"
 
 
 def test_other_partitions_finish_under_the_old_epoch_first() -> None:

@@ -20,7 +20,7 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.records import read_header
 from odradek.protocol.schema import Request
 from simulation.world import Simulation
-from tests.unit.client.mini_cluster import Close, Lose, MiniCluster
+from tests.unit.client.mini_cluster import Close, KeepSilent, Lose, MiniCluster
 from tests.unit.client.producer.producing import numbered, producer, values
 from tests.unit.client.simulated import in_simulation, simulate
 
@@ -87,6 +87,33 @@ async def test_a_moved_leader_is_followed_by_its_hint_without_asking_for_metadat
         node for node, request, _ in cluster.requests if isinstance(request, ProduceRequest)
     ]
     assert produced == [1, 1, 2]
+
+
+@in_simulation(brokers=2)
+async def test_nothing_is_written_twice_while_a_former_leader_keeps_silent(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    """The new leader has what the former one did not answer. It would forget it after five more
+    batches, and refuse it when the request times out and is sent again."""
+    log, _ = cluster.create("t", 2)
+    async with producer(cluster, simulation, linger_ms=0) as one:
+        await one.send_and_wait("t", b"0", partition=0)
+        cluster.fail_next(ProduceRequest, KeepSilent, KeepSilent)
+        deliveries = []
+        for number in (1, 2):
+            deliveries.append(await one.send("t", b"%d" % number, partition=0))
+            await asyncio.sleep(1)
+        assert log.end_offset == 3
+        log.elect(2)
+        # The producer learns of the new leader because of another partition.
+        cluster.fail_next(ProduceRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await one.send_and_wait("t", b"other", partition=1)
+        for number in range(3, 20):
+            deliveries.append(await one.send("t", b"%d" % number, partition=0))
+            await asyncio.sleep(0.1)
+        offsets = [(await delivery).offset for delivery in deliveries]
+    assert values(cluster) == numbered(20)
+    assert offsets == list(range(1, 20))
 
 
 @in_simulation()
