@@ -108,7 +108,10 @@ class Flusher:
         self.request(segment.next_offset)
 
     def segments_gone(self, segments: Sequence[Segment]) -> None:
+        """Segments have left the log: they are not to be synced any more, nor again if the sync
+        that is under way fails."""
         self._closed = [segment for segment in self._closed if segment not in segments]
+        self._syncing = [segment for segment in self._syncing if segment not in segments]
 
     def truncated(self, log_end_offset: Offset) -> None:
         """The log was truncated: requests that wait for a higher offset fail, and `flushed` is set
@@ -187,7 +190,7 @@ class Flusher:
         except OSError as error:
             log.entries.keep_topic_id(unsynced)
             if log.is_usable:  # The files of a deleted log are expected to be gone.
-                self._failed(directory.fail(error), closed)
+                self._failed(directory.fail(error))
             return False
         else:
             if parent is not None:
@@ -221,12 +224,12 @@ class Flusher:
                 f"but the log ends at {end}"
             )
 
-    def _failed(self, reason: StorageError, closed: list[Segment]) -> None:
+    def _failed(self, reason: StorageError) -> None:
         """If the directory went offline, its logs have failed everything that waits. Else there was
         no descriptor or no space: requests that wait fail, nothing is recorded as synced, and a
         later sync may succeed."""
         if self._log.is_usable:
-            self._closed[:0] = closed
+            self._closed[:0] = self._syncing
             self._log.entries.change()
             self._log.leader_epochs.is_dirty = True
             self._requested = self.flushed.value

@@ -199,3 +199,25 @@ async def test_too_many_open_files_is_no_fault_of_the_disk() -> None:
         log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     assert read_all(log) == [(0, b"value")]
+
+
+async def test_a_segment_that_is_deleted_during_a_sync_that_fails_is_not_synced_again() -> None:
+    """Its file is gone, and the directory of a broker without descriptors went offline for that
+    (the seed 7000045 of `topics`)."""
+    disk = SimulatedDisk(Random(1))
+    world = make_world(disk)
+    settings = topic(segment_bytes=200, retention_ms=1000, file_delete_delay_ms=0)
+    log = make_log(world, settings)
+    while len(log.segments) < 2:
+        log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    await asyncio.sleep(0)  # The sync of the first segment has begun.
+    clock_of(world).advance(5000)
+    disk.fail_next("open", errno.EMFILE, under=LOG.replace(".log", ".index"))
+    assert log.delete_old_segments() > 0
+    for _ in range(3):
+        await asyncio.sleep(0)
+    for delete in log.directory.take_due_deletions(world.clock.monotonic_s()):
+        delete()
+    log.append(make_batch(), leader_epoch=LeaderEpoch(0))
+    await log.flush()
+    assert log.directory.is_online
