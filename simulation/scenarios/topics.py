@@ -232,7 +232,7 @@ class TopicWalk:
     async def _commit(self) -> None:
         # A broker that hears late of the deletion forgets what was committed for the name, as
         # Kafka does.
-        await asyncio.sleep(max(0.0, self._settled_s - self._simulation.loop.time()))
+        await self._until_settled()
         await self._admins.commit(self._random.choice(self._partitions))
 
     async def _malformed_batch(self) -> None:
@@ -305,6 +305,11 @@ class TopicWalk:
             TOPIC, len(self._partitions), len(self._brokers.all), configs
         )
 
+    async def _until_settled(self) -> None:
+        """Waits until every broker has heard of the new topic: a broker whose image is old shows
+        the deleted topic of the same name."""
+        await asyncio.sleep(max(0.0, self._settled_s - self._simulation.loop.time()))
+
     async def run(self) -> str:
         brokers = self._brokers
         brokers.start()
@@ -320,6 +325,7 @@ class TopicWalk:
             await brokers.heal()
             await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
             await self._quiet()
+            await self._until_settled()
             await self._judge()
         finally:
             brokers.end()
