@@ -19,8 +19,9 @@ in `planted_past_bugs` and `planted_client_bugs`.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from odradek.cluster.producer_ids import ProducerIds
@@ -216,11 +217,8 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
 def planted(name: str | None) -> Iterator[None]:
     """With this bug in place; without any for None."""
     patches = [] if name is None else PLANTS[name]()
-    usual = [(place, attribute, getattr(place, attribute)) for place, attribute, _ in patches]
-    for place, attribute, replacement in patches:
-        setattr(place, attribute, replacement)
-    try:
+    with ExitStack() as replaced:
+        for place, attribute, replacement in patches:
+            # It puts back what the class has, so a static method is one again.
+            replaced.enter_context(patch.object(place, attribute, replacement))
         yield
-    finally:
-        for place, attribute, original in usual:
-            setattr(place, attribute, original)

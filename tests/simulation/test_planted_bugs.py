@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from inspect import getattr_static
 from itertools import chain
 from pathlib import Path
 
@@ -31,12 +32,17 @@ def test_a_planted_bug_is_found(plant: str) -> None:
 
 
 def test_a_planted_bug_is_taken_back() -> None:
+    """A static method that came back as a function failed 28 tests which ran after it."""
     patches = [patch for plant in PLANTS.values() for patch in plant()]
-    before = [getattr(place, name) for place, name, _ in patches]
+
+    def current() -> list[object]:
+        return [getattr_static(place, name) for place, name, _ in patches]
+
+    before = current()
     for plant in PLANTS:
         with planted(plant):
-            assert [getattr(place, name) for place, name, _ in patches] != before
-        assert [getattr(place, name) for place, name, _ in patches] == before
+            assert current() != before
+        assert current() == before
 
 
 def test_a_bug_whose_place_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
