@@ -20,6 +20,7 @@ from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
+from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.membership import Membership
 from odradek.cluster.offline_replicas import OfflineReplicas
 from odradek.cluster.producer_ids import ProducerIds, highest_id
@@ -118,13 +119,15 @@ def assemble(
 
         return await log_end_offsets.longest_log(peers, topic_partition, candidates)
 
+    topics = Topics(store, cache, settings, world.randomness)
     services = Services(
         broker_id=broker_id,
         world=world,
         settings=settings,
         images=ClientMetadata(broker_id, replicas, cache),
         departed_brokers=departed_brokers,
-        topics=Topics(store, cache, settings, world.randomness),
+        topics=topics,
+        internal_topics=InternalTopics(topics, cache, world.clock.monotonic_s),
         configs=Configs(store, cache, settings),
         replicas=replicas,
         isr_changes=isr_changes,

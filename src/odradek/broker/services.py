@@ -18,6 +18,7 @@ from odradek.broker.network.connection import Connection
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
+from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
@@ -51,6 +52,7 @@ class Services:
     images: ClientMetadata
     departed_brokers: DepartedBrokers
     topics: Topics
+    internal_topics: InternalTopics
     configs: Configs
     replicas: Replicas
     isr_changes: IsrChanges

@@ -2,7 +2,7 @@
 and repaired when a broker starts."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from odradek.cluster.configs import Configs
 from odradek.cluster.internal_settings import (
@@ -15,32 +15,47 @@ from odradek.cluster.topics import NewTopic, Topics
 from odradek.metadata import MetadataCache
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
+from odradek.statemachine.log_lines import LogLines
+from odradek.statemachine.machine import LogLine
 
-__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure_topic_exists", "repair"]
+__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "InternalTopics", "repair"]
 
 logger = logging.getLogger("odradek.server")
 
 
-async def ensure_topic_exists(name: str, topics: Topics, cache: MetadataCache) -> None:
-    """Creates the topic if it does not exist.
+class InternalTopics:
+    """Creates these topics. Handlers call it before they look for a coordinator."""
 
-    As in Kafka (KIP-115), it is not created with fewer replicas than the operator has asked for:
-    what a coordinator had acknowledged would be lost with the one broker that happened to live
-    first. Clients are told COORDINATOR_NOT_AVAILABLE and try again until enough brokers live.
-    """
-    if name in cache.image.topics:
-        return
-    try:
-        await topics.create(NewTopic(name))
-    except ApiError as error:
-        if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
-            message = f"Topic {name} cannot be created yet. {error.message}"
-            logger.warning(
-                "%s Start more brokers, or lower %s", message, replication_factor_setting(name)
-            )
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message) from error
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
+    def __init__(
+        self, topics: Topics, cache: MetadataCache, monotonic_s: Callable[[], float]
+    ) -> None:
+        self._topics = topics
+        self._cache = cache
+        self._lines = LogLines(monotonic_s)
+
+    async def ensure_exists(self, name: str) -> None:
+        """Creates the topic if it does not exist.
+
+        As in Kafka (KIP-115), it is not created with fewer replicas than the operator has set: what
+        a coordinator had acknowledged would be lost with the one broker that happened to live
+        first. Clients are told COORDINATOR_NOT_AVAILABLE and try again until enough brokers live.
+        """
+        if name in self._cache.image.topics:
+            return
+        try:
+            await self._topics.create(NewTopic(name))
+        except ApiError as error:
+            if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+                raise self._too_few_brokers(name, error) from error
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _too_few_brokers(self, name: str, error: ApiError) -> ApiError:
+        message = f"Topic {name} cannot be created yet. {error.message}"
+        advice = "%s Start more brokers, or lower %s"
+        arguments = (message, replication_factor_setting(name))
+        self._lines.write([LogLine(logger.name, advice, arguments, is_limited=True)])
+        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
 
 
 async def repair(cache: MetadataCache, configs: Configs) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
-from odradek.cluster.internal_topics import GROUPS, ensure_topic_exists
+from odradek.cluster.internal_topics import GROUPS
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -46,7 +46,7 @@ async def _add(
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     try:
-        await ensure_topic_exists(GROUPS, services.topics, services.images.cache)
+        await services.internal_topics.ensure_exists(GROUPS)
         partition = partition_of(request.group_id, services.images.image, GROUPS)
         command = AddPartitions(
             request.transactional_id,

@@ -12,7 +12,7 @@ from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.broker.permissions import DENIALS, CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
-from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure_topic_exists
+from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -82,7 +82,7 @@ async def _find(
 
 async def _partition_leader(services: Services, topic: str, key: str) -> int:
     """Returns the leader of the partition of a key, or -1 if it has none now."""
-    await ensure_topic_exists(topic, services.topics, services.images.cache)
+    await services.internal_topics.ensure_exists(topic)
     await services.departed_brokers.wait_for_leader_election(services.images, (topic,))
     image = services.images.image
     partition = image.partition(topic, partition_of(key, image, topic))

@@ -366,7 +366,7 @@ class Positions:
     async def _validate(self, states: dict[TopicPartition, PartitionState]) -> None:
         """Asks where the epochs of the positions end. A position that moves meanwhile, because
         poll() returns buffered records, is validated again: the answer is about its old epoch."""
-        asked = {
+        before = {
             partition: (state.seek_count, state.position, state.position_epoch)
             for partition, state in states.items()
         }
@@ -383,7 +383,7 @@ class Positions:
                     OffsetForLeaderPartition(
                         partition=partition.partition,
                         current_leader_epoch=states[partition].leader_epoch,
-                        leader_epoch=asked[partition][2],
+                        leader_epoch=before[partition][2],
                     )
                 )
             response = await connection.request(
@@ -404,7 +404,7 @@ class Positions:
         answers = await ask_leaders(self._cluster, states, ask, timeout_ms)
         for partition, answer in answers.items():
             state = states[partition]
-            if (state.seek_count, state.position, state.position_epoch) != asked[partition]:
+            if (state.seek_count, state.position, state.position_epoch) != before[partition]:
                 continue
             if isinstance(answer, KafkaError):
                 self._set_error([state], answer)

@@ -200,7 +200,8 @@ class SequenceState:
         self.is_known_to_broker = False
         # Sent at least once and not done, by sequence: those to be sent again are among them.
         self.in_flight: list[ProducerBatch] = []
-        # How many batches were acknowledged while an older one was in flight, since there was none.
+        # How many batches of this epoch were acknowledged while an older one was in flight. It is 0
+        # again when none is in flight.
         self.acknowledged_early = 0
         # The sequence after a batch of which it is unknown whether the broker has appended it.
         # None when the outcome of all batches before is known.

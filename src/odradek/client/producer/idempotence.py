@@ -114,6 +114,11 @@ class Idempotence:
             state = queue.sequences
             if self._is_stale(queue):
                 self._start_at_beginning(queue)
+            elif not self._has_room(queue):
+                raise InvariantViolation(
+                    f"sequences of {queue.topic_partition}",
+                    f"the broker would forget the oldest of {len(state.in_flight)} batches",
+                )
             batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
             state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
             state.in_flight.append(batch)
@@ -261,6 +266,7 @@ class Idempotence:
             batch.set_producer(self.producer_id, self.producer_epoch, sequence)
             sequence += batch.record_count
         state.next_sequence = sequence
+        state.acknowledged_early = 0
         state.last_acknowledged_sequence = -1
         state.is_known_to_broker = False
 

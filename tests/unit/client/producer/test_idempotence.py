@@ -129,6 +129,21 @@ def test_a_batch_before_an_acknowledged_one_is_never_sent_under_another_epoch() 
     assert (first.producer_epoch, first.base_sequence) == (0, 1)
 
 
+def test_another_epoch_forgets_what_was_acknowledged_early() -> None:
+    """The leader of the new epoch refuses the oldest batch: then nothing of that epoch is there."""
+    state = started()
+    partition = introduced(state)
+    first, second, third = sent(state, partition, 1, 1, 1)
+    state.note_acknowledgement(second, NOW_S)
+    assert state.may_retry(first, ErrorCode.UNKNOWN_PRODUCER_ID, 0)
+    state.settle()
+    assert [(one.producer_epoch, one.base_sequence) for one in (first, third)] == [(1, 0), (1, 1)]
+    state.assign(partition, first)
+    assert state.may_retry(first, GAP, 0)
+    state.settle()
+    assert (first.producer_epoch, first.base_sequence) == (2, 0)
+
+
 def test_no_batch_drives_an_older_one_out_of_the_memory_of_a_broker() -> None:
     """A producer of ours wrote 169 records twice: two batches waited for a leader that had been
     replaced, and the new leader, which had both, acknowledged more than five others meanwhile."""
