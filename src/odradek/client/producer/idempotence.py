@@ -117,7 +117,7 @@ class Idempotence:
             elif not self._has_room(queue):
                 raise InvariantViolation(
                     f"sequences of {queue.topic_partition}",
-                    f"the broker would forget the oldest of {len(state.in_flight)} batches",
+                    "the broker would forget the oldest batch in flight",
                 )
             batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
             state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
