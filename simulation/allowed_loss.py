@@ -29,6 +29,9 @@ class AllowedLoss:
         self._partitions = partitions
         self._min_in_sync = min_in_sync
         self._lost: dict[str, SimulatedBroker] = {}
+        # Those of them that lost the whole disk. The store still names them as in sync until they
+        # start without their logs.
+        self._emptied: set[int] = set()
         # Partitions of which acknowledged records were lost: without an in-sync replica they have
         # no leader.
         self.forgiven: dict[TopicPartition, None] = {}
@@ -39,6 +42,7 @@ class AllowedLoss:
         for name, one in list(self._lost.items()):
             if one.is_running and is_healthy(one):
                 del self._lost[name]
+                self._emptied.discard(one.node_id)
         others = len(self._lost.keys() - {broker.name})
         if self._min_in_sync > 1 and others:
             return False
@@ -49,6 +53,7 @@ class AllowedLoss:
         """Powers the broker off and gives it an empty disk."""
         broker.power_off()
         broker.host.disk.replace_by_empty("/data")
+        self._emptied.add(broker.node_id)
         others = [other for other in self._brokers.all if other is not broker]
         self._forgive(
             broker,
@@ -69,8 +74,8 @@ class AllowedLoss:
             state = self._brokers.invariants.state_of(topic_partition)
             if state is None:
                 continue
-            # Without a replica in sync, any disk may hold the only copy of a record.
-            is_offline = topic_partition in self.forgiven and not state.isr
+            # Without a replica in sync that has its disk, any other may hold the only copy.
+            is_offline = topic_partition in self.forgiven and self._emptied.issuperset(state.isr)
             if is_offline or broker.node_id in (*state.isr, *state.eligible):
                 self.forgive(topic_partition, kept(topic_partition))
 
