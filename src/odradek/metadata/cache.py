@@ -10,7 +10,7 @@ again, and the difference is published. A read goes on even if its caller was ca
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from odradek import invariants
@@ -177,6 +177,30 @@ class MetadataCache:
         self._publish(change)
 
     async def _read_nodes(self, affected: AffectedParts) -> dict[str, Node]:
+        """Reads what is affected. A node that goes back in versions belongs to another topic of the
+        same name, of which no change was notified yet: then that topic is read as a whole."""
+        nodes = await self._read_affected(affected)
+        replaced = [
+            topic
+            for topic, partitions in affected.topics.items()
+            if partitions is not None and self._is_replaced(topic, partitions, nodes)
+        ]
+        if replaced:
+            affected.topics.update(dict.fromkeys(replaced))
+            nodes = await self._read_affected(affected)
+        return nodes
+
+    def _is_replaced(
+        self, topic: str, partitions: Iterable[int], nodes: Mapping[str, Node]
+    ) -> bool:
+        for number in partitions:
+            node = nodes.get(partition_state_path(topic, number))
+            known = self.image.partition(topic, number)
+            if node is not None and known is not None and node.version < known.version:
+                return True
+        return False
+
+    async def _read_affected(self, affected: AffectedParts) -> dict[str, Node]:
         """Reads whole topics one by one, and all other nodes in one request: a broker that dies or
         returns changes hundreds of partitions at a time."""
         nodes: dict[str, Node] = {}

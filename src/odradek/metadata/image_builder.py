@@ -35,6 +35,7 @@ from odradek.metadata.paths import (
     CONTROLLER_EPOCH,
     DELETE_TOPICS,
     GROUP_CONFIGS,
+    ID_NODE,
     STORE_ID,
     TOPIC_CONFIGS,
     TOPICS,
@@ -91,13 +92,14 @@ class AffectedParts:
             self.singles[path] = None
 
     def _add_topic(self, parts: list[str]) -> None:
-        # "", brokers, topics, NAME[, partitions[, NUMBER[, state]]]
+        # "", brokers, topics, NAME[, id-ID] or [, partitions[, NUMBER[, state]]]
         topic = parts[3]
         if len(parts) == 7 and parts[5].isdigit():
             partitions = self.topics.setdefault(topic, {})
             if partitions is not None:
                 partitions[int(parts[5])] = None
-        elif len(parts) == 4:
+        elif len(parts) == 4 or (len(parts) == 5 and parts[4].startswith(ID_NODE)):
+            # A node of its id comes and goes with the topic.
             self.topics[topic] = None
 
 
