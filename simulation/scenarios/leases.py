@@ -6,7 +6,9 @@ the workers of `failover`. It is a cheap way to find a broker that answers altho
 lease, or late because of a slow follower.
 
 In some runs the producer hears nothing from a leader that is deposed meanwhile. It learns of the
-new leader, and goes on there, before the requests to the former one time out.
+new leader, and goes on there, before the requests to the former one time out. In others a consumer
+connects to a leader over a slow link. When it is connected, that broker has lost the end of its log
+in a power cut, and follows another one.
 """
 
 import asyncio
@@ -22,7 +24,7 @@ from simulation.on_demand_producer import OnDemandProducer
 from simulation.simulated_cluster import Brokers
 from simulation.transaction_workload import read_all
 from simulation.verdicts import require_no_violations
-from simulation.workload import Options
+from simulation.workload import ConsumingClient, Options
 from simulation.world import Simulation
 
 TOPIC: Final = "orders"
@@ -31,6 +33,7 @@ BROKERS: Final = 3
 _MAX_ANSWER_S: Final = 9.0
 _UNHEARD_PROBABILITY: Final = 0.15
 _UNHEARD_TIMEOUT_MS: Final = 3000
+_LATE_PROBABILITY: Final = 0.2
 
 
 class LeaseScenario:
@@ -40,12 +43,17 @@ class LeaseScenario:
         # Drawn from a stream of its own, so that it changes no other decision of a seed.
         self._silence = simulation.random("silence")
         self._is_unheard = self._silence.random() < _UNHEARD_PROBABILITY
+        self._lateness = simulation.random("lateness")
+        self._is_late = self._lateness.random() < _LATE_PROBABILITY
         self._brokers = brokers = Brokers(simulation, BROKERS, _properties(random))
         self._faults = CoordinatorFaults(simulation, random, brokers.all, brokers.store_service)
         self._history, self._groups = History(), GroupHistory()
         self._partitions = [TopicPartition(TOPIC, n) for n in range(2)]
         self._producer = OnDemandProducer(
             "producer", self._history, self._partitions, self._producer_options()
+        )
+        self._reader = ConsumingClient(
+            "reader", self._history, self._partitions, self._reader_options()
         )
         self._observers = [
             DirectObserver(
@@ -69,16 +77,25 @@ class LeaseScenario:
             "metadata_max_age_ms": 200 if self._is_unheard else 300_000,
         }
 
+    def _reader_options(self) -> Options:
+        return {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "auto_offset_reset": "earliest",
+            "metadata_max_age_ms": 200,
+        }
+
     async def run(self) -> str:
         brokers, simulation = self._brokers, self._simulation
         brokers.start()
         try:
             await brokers.create_topic(TOPIC, len(self._partitions), BROKERS)
-            watchers: list[OnDemandProducer | Committer | DirectObserver] = [
+            watchers: list[OnDemandProducer | Committer | DirectObserver | ConsumingClient] = [
                 self._producer,
                 self._committer,
             ]
             watchers += self._observers
+            if self._is_late:
+                watchers.append(self._reader)
             for watcher in watchers:
                 simulation.host(watcher.name).start(watcher.run, watcher.name)
             await asyncio.sleep(2)
@@ -89,6 +106,8 @@ class LeaseScenario:
                     await asyncio.sleep(self._random.uniform(0.2, 2))
                 if self._is_unheard:
                     await self._leave_unheard()
+                if self._is_late:
+                    await self._connect_late()
             await self._faults.heal()
             await brokers.heal()
             await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
@@ -120,6 +139,32 @@ class LeaseScenario:
             await asyncio.sleep(self._silence.uniform(0.05, 0.15))
         await asyncio.sleep(_UNHEARD_TIMEOUT_MS / 1000)
         self._simulation.network.heal(leader.name, self._producer.name)
+
+    async def _connect_late(self) -> None:
+        """The reader has read all records of a partition, and connects to its leader again. While
+        it does, the leader loses power, comes back without its last records, and cannot reach the
+        new leader. Nothing acknowledged is lost, because all replicas were in sync."""
+        random, network = self._lateness, self._simulation.network
+        partition = random.choice(self._partitions)
+        for _ in range(random.randint(1, 3)):
+            self._producer.write(1, partition)
+            await asyncio.sleep(0.3)
+        leader = self._brokers.leader_of(partition)
+        if leader is None or not self._brokers.is_healthy():
+            return
+        network.reset(leader.name, self._reader.name)
+        network.set_delay(leader.name, self._reader.name, (0.2, 0.6))
+        await asyncio.sleep(random.uniform(0.05, 0.3))
+        others = [broker for broker in self._brokers.all if broker is not leader]
+        for other in others:
+            network.cut(leader.name, other.name)
+        leader.power_off()
+        leader.start()
+        await asyncio.sleep(random.uniform(1, 3))
+        for other in others:
+            network.heal(leader.name, other.name)
+        network.set_delay(leader.name, self._reader.name, network.delay_s)
+        await asyncio.sleep(1)
 
     async def _judge(self) -> None:
         options: Options = {"bootstrap_servers": self._brokers.bootstrap}
