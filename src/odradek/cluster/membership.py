@@ -88,6 +88,8 @@ class Membership:
         self._logs = logs
         self.session_id = 0
         self.epoch = _NEVER_REGISTERED
+        # The broker epochs that this process has written to the store, or may have written.
+        self._own_epochs: set[int] = set()
 
     async def reach_store(self, patience_s: float) -> None:
         """Returns when the store answers; raises `StoreUnavailable` after `patience_s`.
@@ -156,11 +158,17 @@ class Membership:
             on_loss()
             try:
                 await self._cache.catch_up(EVERYTHING)
-                await self.join(PreviousRun(self.epoch), patience_s)
+                await self.join(await self._same_run(), patience_s)
                 on_return()
             except StoreUnavailable as error:
                 logger.warning("cannot register again yet: %s", error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _same_run(self) -> PreviousRun:
+        """Returns what a broker that did not stop knows of itself: it has all its logs, whichever
+        of its registrations the store has. The reply to the last one may have been lost."""
+        last_epoch = await self._last_epoch()
+        return PreviousRun(last_epoch if last_epoch in self._own_epochs else self.epoch)
 
     async def _wait_for_previous_registration(self, deadline_s: float) -> int | None:
         """Waits until no broker is registered under this id, at most until the deadline. Returns
@@ -207,6 +215,7 @@ class Membership:
         if last != _NEVER_REGISTERED:
             if since is not None:
                 self._logs.note_run(since, last + 1)
+            self._own_epochs.add(last + 1)
             path, node = broker_epoch_path(self._id), await self._epoch_node()
             value = b"" if node is None else node.value
             await attempt(self._cache, Set(path, value, last))
@@ -274,6 +283,7 @@ class Membership:
             Create(path, value) if last == _NEVER_REGISTERED else Set(path, value, last)
         )
         self._logs.note_run(epoch if since is None else since, epoch)
+        self._own_epochs.add(epoch)
         registration = self._describe(epoch).encode()
         await attempt(
             self._cache, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)

@@ -1,9 +1,23 @@
-"""How a broker that may have lost its tail joins again while a leader lets it into a set."""
+"""How a broker joins again: after it may have lost its tail, and in the same run."""
+
+import asyncio
+
+import pytest
 
 from odradek.cluster.membership import Membership, PreviousRun
 from odradek.config import parse_listener
 from odradek.config.broker_settings import BrokerSettings
-from odradek.metadata import Create, MetadataCache, Set, node_values, paths, store_setup
+from odradek.metadata import (
+    Create,
+    MetadataCache,
+    MetadataStore,
+    Operation,
+    OutcomeUnknown,
+    Set,
+    node_values,
+    paths,
+    store_setup,
+)
 from odradek.metadata.memory import MemoryMetadata, StoreFaults
 from odradek.metadata.topic_operations import create_topic
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
@@ -23,6 +37,22 @@ def _state(*in_sync: BrokerId) -> node_values.PartitionState:
     return node_values.PartitionState(BrokerId(1), LeaderEpoch(0), in_sync, 0)
 
 
+async def _membership(store: MetadataStore) -> Membership:
+    images = MetadataCache(store)
+    await images.load()
+    settings = BrokerSettings.from_properties({"node.id": "2", "log.dirs": "/data"})
+    disk = MemoryDisk()
+    disk.make_directories("/data")
+    logs = LogManager(settings, World(disk=disk), cluster_id="c", node_id=BrokerId(2))
+    return Membership(BrokerId(2), store, images, _registration, logs)
+
+
+async def _in_sync(store: MetadataStore) -> tuple[BrokerId, ...]:
+    node = await store.read(STATE)
+    assert node is not None
+    return node_values.PartitionState.decode(STATE, node.value).isr
+
+
 async def test_it_leaves_a_set_that_it_entered_before_its_epoch_ended() -> None:
     """The leader's write comes after the starting broker drew its image, and the store is slow to
     tell it. Its old epoch is still the current one, so the write is right; but the broker has
@@ -38,17 +68,55 @@ async def test_it_leaves_a_set_that_it_entered_before_its_epoch_ended() -> None:
         Create(paths.broker_epoch_path(2), b""),
         *create_topic("t", assignment, [_state(BrokerId(1))], {}, None),
     )
-    images = MetadataCache(starting)
-    await images.load()
-    settings = BrokerSettings.from_properties({"node.id": "2", "log.dirs": "/data"})
-    disk = MemoryDisk()
-    disk.make_directories("/data")
-    logs = LogManager(settings, World(disk=disk), cluster_id="c", node_id=BrokerId(2))
-    membership = Membership(BrokerId(2), starting, images, _registration, logs)
+    membership = await _membership(starting)
 
     await leader.multi(Set(STATE, _state(BrokerId(1), BrokerId(2)).encode(), 0))
     await membership.join(PreviousRun(clean_epoch=None), patience_s=1.0)
 
-    node = await leader.read(STATE)
-    assert node is not None
-    assert node_values.PartitionState.decode(STATE, node.value).isr == (1,)
+    assert await _in_sync(leader) == (1,)
+
+
+async def test_a_lost_reply_to_its_registration_does_not_cost_it_the_last_place_in_sync(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that had registered again, and did not hear of it, took itself for one whose tail
+    may be lost. It left the ISR to a replica that really had lost its tail (seed 9000546 of
+    `roles`)."""
+    metadata = MemoryMetadata()
+    other, store = metadata.connect(), metadata.connect()
+    await store_setup.prepare_store(other, "cluster")
+    assignment = node_values.TopicAssignment(
+        TopicId(bytes(15) + b"1"), ((BrokerId(1), BrokerId(2)),), {}, {}
+    )
+    alone = node_values.PartitionState(
+        BrokerId(2), LeaderEpoch(0), (BrokerId(2),), 0, eligible=(BrokerId(1),)
+    )
+    membership = await _membership(store)
+    await membership.join(PreviousRun(clean_epoch=None), patience_s=1.0)
+    await other.multi(*create_topic("t", assignment, [alone], {}, None))
+    registered, lost = asyncio.Event(), asyncio.Event()
+    multi = store.multi
+
+    async def lose_one_reply(*operations: Operation) -> list[int]:
+        versions = await multi(*operations)
+        is_registration = any(one.path == paths.broker_path(2) for one in operations)
+        if is_registration and not lost.is_set():
+            lost.set()
+            store.cut()
+            raise OutcomeUnknown
+        return versions
+
+    monkeypatch.setattr(store, "multi", lose_one_reply)
+    running = asyncio.create_task(
+        membership.run(1.0, on_loss=registered.clear, on_return=registered.set)
+    )
+    async with asyncio.timeout(5):
+        store.expire()
+        await lost.wait()
+        while "cannot register again yet" not in caplog.text:  # noqa: ASYNC110 - a log line
+            await asyncio.sleep(0.01)
+        store.expire()
+        store.reconnect()
+        await registered.wait()
+    running.cancel()
+    assert await _in_sync(other) == (2,)
