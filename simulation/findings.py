@@ -29,7 +29,7 @@ FINDINGS: Final = {
     "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
     "keep-the-oldest": Finding("cluster", 1009, Anomaly, ("stale in ", "gone in ")),
     "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
-    "forget-the-absent": Finding("cluster", 6000247, Anomaly, ("stale in ",)),
+    "forget-the-absent": Finding("retries", 6, Anomaly, ("stale in ",)),
     # An invariant of the coordinator catches it, before a partition has two owners.
     "apply-after-commit": Finding("groups", 1015, SimulationError, ("is out of service: group",)),
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
@@ -46,7 +46,7 @@ FINDINGS: Final = {
     "no-leader-lease": Finding(
         "leases", 1007, Anomaly, ("stale end", "stale offset", "self-named")
     ),
-    "outrun-a-lease": Finding("failover", 4011024, Anomaly, ("stale end", "stale offset")),
+    "outrun-a-lease": Finding("leases", 40, Anomaly, ("stale end", "stale offset")),
     "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     # An invariant of the leader itself catches it, before a record can be lost.

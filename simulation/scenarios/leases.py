@@ -8,14 +8,17 @@ lease, or late because of a slow follower.
 In some runs the producer hears nothing from a leader that is deposed meanwhile. It learns of the
 new leader, and goes on there, before the requests to the former one time out. In others a consumer
 connects to a leader over a slow link. When it is connected, that broker has lost the end of its log
-in a power cut, and follows another one.
+in a power cut, and follows another one. In others the preferred leader is elected while the present
+one is cut off from the store, and does not hear of it.
 """
 
 import asyncio
 from random import Random
 from typing import Final
 
+from odradek.client.admin.partitions import ElectionType
 from odradek.protocol.types import TopicPartition
+from odradek.world import World
 from simulation.checkers import History, violations
 from simulation.coordinator_faults import CoordinatorFaults
 from simulation.direct_observer import Committer, DirectObserver
@@ -34,6 +37,7 @@ _MAX_ANSWER_S: Final = 9.0
 _UNHEARD_PROBABILITY: Final = 0.15
 _UNHEARD_TIMEOUT_MS: Final = 3000
 _LATE_PROBABILITY: Final = 0.2
+_DEPOSED_PROBABILITY: Final = 0.3
 
 
 class LeaseScenario:
@@ -45,7 +49,13 @@ class LeaseScenario:
         self._is_unheard = self._silence.random() < _UNHEARD_PROBABILITY
         self._lateness = simulation.random("lateness")
         self._is_late = self._lateness.random() < _LATE_PROBABILITY
-        self._brokers = brokers = Brokers(simulation, BROKERS, _properties(random))
+        self._deposition = simulation.random("deposition")
+        self._is_deposed = self._deposition.random() < _DEPOSED_PROBABILITY
+        properties = _properties(random)
+        if self._is_deposed:
+            # Shorter than a lease, so that the new leader goes on before the former one knows.
+            properties["replica.lag.time.max.ms"] = "1000"
+        self._brokers = brokers = Brokers(simulation, BROKERS, properties)
         self._faults = CoordinatorFaults(simulation, random, brokers.all, brokers.store_service)
         self._history, self._groups = History(), GroupHistory()
         self._partitions = [TopicPartition(TOPIC, n) for n in range(2)]
@@ -108,6 +118,8 @@ class LeaseScenario:
                     await self._leave_unheard()
                 if self._is_late:
                     await self._connect_late()
+                if self._is_deposed:
+                    await self._depose()
             await self._faults.heal()
             await brokers.heal()
             await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
@@ -165,6 +177,31 @@ class LeaseScenario:
             network.heal(leader.name, other.name)
         network.set_delay(leader.name, self._reader.name, network.delay_s)
         await asyncio.sleep(1)
+
+    async def _depose(self) -> None:
+        """Cuts a leader off from the store, and elects the preferred leader in its place. The first
+        is not asked by anyone but the observer at its broker."""
+        random, partition = self._deposition, self._deposition.choice(self._partitions)
+        preferred = self._brokers.leader_of(partition)
+        if preferred is None or not self._brokers.is_healthy():
+            return
+        preferred.expire_session()
+        await asyncio.sleep(random.uniform(1, 2))
+        leader = self._brokers.leader_of(partition)
+        if leader is None:
+            return
+        self._simulation.trace.add("-", f"{leader.name} is to be deposed as leader of {partition}")
+        leader.cut_store()
+
+        async def elect(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                await admin.elect_leaders(ElectionType.PREFERRED, [partition])
+
+        await self._brokers.try_to(elect, 2.0)
+        for _ in range(random.randint(5, 10)):
+            self._producer.write(1, partition)
+            await asyncio.sleep(random.uniform(0.2, 0.5))
+        leader.reconnect_store()
 
     async def _judge(self) -> None:
         options: Options = {"bootstrap_servers": self._brokers.bootstrap}

@@ -5,12 +5,14 @@ the scenario decides which answers a writer hears. A writer that heard nothing s
 again, with the same sequence number, to whichever broker leads by then. Meanwhile other writers
 replace its value, brokers compact the log all the time, and a replica that is rebuilt from the
 compacted log on an empty disk becomes the leader. Only the log itself can tell the new leader what
-each producer wrote last (the cleaner keeps the last batch of every producer, empty if need be).
+each producer wrote last (the cleaner keeps the last batch of every producer, empty if need be). A
+key is deleted while a follower is away, perhaps for longer than `delete.retention.ms`; the follower
+comes back with the old value, and leads.
 
     duplicate    one value stands at two offsets: a retry was written again
     refused      a writer that sends its sequence numbers in order was told that it does not
     stale        the newest record of a key is older than one that was committed
-    gone         nothing of a key is there any more
+    gone         nothing of a key is there any more, though it was not deleted
 
 No step loses data: a disk is replaced only while another replica holds everything.
 """
@@ -47,6 +49,7 @@ from simulation.world import Simulation
 PARTITION: Final = TopicPartition(STATES, 0)
 _WRITERS: Final = 3
 _KEYS: Final = 2
+_DELETED_KEY: Final = b"key-to-delete"
 # The highest version that names topics by their names.
 _PRODUCE_VERSION: Final = 9
 _PATIENCE_S: Final = 20.0
@@ -57,15 +60,19 @@ _REFUSALS: Final = (
 )
 _WEIGHTS: Final = {"write": 2.0, "write-unheard": 2.0, "fill": 2.0, "start": 2.0}
 _ALWAYS: Final = ("write-unheard", "fill", "start")
-_THEMES: Final = (("write-unheard", "fill", "rebuild", "change-leader", "retry"),)
+_THEMES: Final = (
+    ("write-unheard", "fill", "rebuild", "change-leader", "retry"),
+    ("delete-while-away", "write", "start"),
+)
 
 
 @dataclass(slots=True, eq=False)
 class Write:
-    """One batch of a writer. `is_open` until the writer has heard what became of it."""
+    """One batch of a writer: a value, or None to delete the key. `is_open` until the writer has
+    heard what became of it."""
 
     key: bytes
-    value: bytes
+    value: bytes | None
     sequence: int
     is_open: bool = True
 
@@ -84,9 +91,9 @@ class Writer:
     def is_waiting(self) -> bool:
         return self.last is not None and self.last.is_open
 
-    def next_write(self, key: bytes) -> Write:
+    def next_write(self, key: bytes, *, deletes: bool) -> Write:
         assert not self.is_waiting
-        value = f"{self.name}:{self._count}".encode()
+        value = None if deletes else f"{self.name}:{self._count}".encode()
         self.last = Write(key, value, self._count)
         self._count += 1
         return self.last
@@ -103,7 +110,7 @@ class RetryWalk:
         # Where each value was seen: in an answer, or in the log of a replica in sync.
         self._offsets: dict[bytes, int] = {}
         # The highest offset at which each key was seen, and the value there.
-        self._newest: dict[bytes, tuple[int, bytes]] = {}
+        self._newest: dict[bytes, tuple[int, bytes | None]] = {}
         self._retries = self._rebuilds = 0
         self._walk = Walk(
             simulation,
@@ -113,6 +120,7 @@ class RetryWalk:
                 "retry": self._retry,
                 "fill": self._fill,
                 "rebuild": self._rebuild,
+                "delete-while-away": self._delete_while_away,
                 "change-leader": self._change_leader,
                 "kill": self._kill,
                 "start": self._start,
@@ -151,7 +159,9 @@ class RetryWalk:
     def _choose_writer(self) -> Writer:
         return self._random.choice(self._writers)
 
-    async def _send(self, writer: Writer, *, is_heard: bool, key: bytes | None = None) -> None:
+    async def _send(
+        self, writer: Writer, *, is_heard: bool, key: bytes | None = None, deletes: bool = False
+    ) -> None:
         """Sends the open batch of the writer again, or its next one."""
         if writer.producer_id < 0 and not await self._begin(writer):
             return
@@ -159,7 +169,8 @@ class RetryWalk:
             write = writer.last
             self._retries += 1
         else:
-            write = writer.next_write(key or _key(self._random.randrange(_KEYS)))
+            key = key or _key(self._random.randrange(_KEYS))
+            write = writer.next_write(key, deletes=deletes)
         answer = await self._produce(writer, write)
         code = "nothing" if answer is None else ErrorCode(answer.error_code).name
         self._simulation.trace.add("-", f"{write} is told {code if is_heard else 'nothing'}")
@@ -241,11 +252,10 @@ class RetryWalk:
         for records in self._brokers.invariants.replicas_in_sync(PARTITION).values():
             for record in records:
                 assert record.key is not None
-                assert record.value is not None
                 self._note(record.key, record.value, record.offset)
 
-    def _note(self, key: bytes, value: bytes, offset: int) -> None:
-        before = self._offsets.setdefault(value, offset)
+    def _note(self, key: bytes, value: bytes | None, offset: int) -> None:
+        before = offset if value is None else self._offsets.setdefault(value, offset)
         if before != offset:
             detail = f"{value!r} stands at {before} and at {offset}"
             self._found.append(Violation("duplicate", PARTITION, detail))
@@ -270,6 +280,26 @@ class RetryWalk:
         follower.start()
         if self._random.random() < 0.7:
             await self._until_whole()
+
+    async def _delete_while_away(self) -> None:
+        """A follower with the value of a key is away while the key is deleted and the log is
+        compacted. Then it comes back, and the leader goes."""
+        await self._until_whole()
+        leader = self._brokers.leader_of(PARTITION)
+        followers = [broker for broker in self._brokers.all if broker is not leader]
+        idle = [writer for writer in self._writers if not writer.is_waiting]
+        if not idle:
+            return
+        writer = self._random.choice(idle)
+        await self._send(writer, is_heard=True, key=_DELETED_KEY)
+        if writer.is_waiting:
+            return
+        self._random.choice(followers).kill()
+        await self._send(writer, is_heard=True, key=_DELETED_KEY, deletes=True)
+        for _ in range(self._random.randint(1, 3)):
+            await self._fill()
+            await asyncio.sleep(self._random.choice((0.5, 2.0)))
+        await self._change_leader()
 
     async def _change_leader(self) -> None:
         """The leader stops, cleanly or not, while another replica can take over."""
@@ -328,13 +358,14 @@ class RetryWalk:
         for key, (offset, value) in self._newest.items():
             newest = read.get(key)
             if newest is None:
+                if value is None:
+                    continue
                 self._found.append(Violation("gone", PARTITION, f"{key!r}: {value!r} at {offset}"))
             elif newest.offset < offset:
                 detail = f"{newest}, but {value!r} was committed at {offset}"
                 self._found.append(Violation("stale", PARTITION, detail))
         for record in found[PARTITION]:
             assert record.key is not None
-            assert record.value is not None
             self._note(record.key, record.value, record.offset)
         require_no_violations(self._found)
 
@@ -361,7 +392,11 @@ def _properties(random: Random) -> dict[str, str]:
 
 
 def _topic_settings(random: Random) -> dict[str, str]:
-    return {"cleanup.policy": "compact", "segment.bytes": random.choice(("200", "400"))}
+    return {
+        "cleanup.policy": "compact",
+        "segment.bytes": random.choice(("200", "400")),
+        "delete.retention.ms": random.choice(("100", "100", "86400000")),
+    }
 
 
 async def retries(simulation: Simulation) -> str:
