@@ -178,7 +178,8 @@ class ConsumerGroups:
             else:
                 joined.append((heartbeat, member_caller, before))
                 is_any_changed |= is_changed
-        if decision is None:
+        if decision is None or not joined:
+            # A classic group is not upgraded for members that it refuses.
             return Outcome(replies=error_replies, subjects=(members_subject(command.group_id),))
         if is_any_changed:
             decision.bump_epoch()

@@ -6,7 +6,9 @@ import pytest
 
 from odradek.groups.classic_group import ClassicGroup, State
 from odradek.groups.commands import Heartbeat, JoinReply, LeavingMember, Protocol, SyncReply
+from odradek.groups.consumer.commands import JoinTogether
 from odradek.groups.consumer.group import ConsumerGroup, GroupState
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -389,3 +391,15 @@ def test_removing_the_last_member_of_the_new_protocol_makes_the_group_classic() 
     other.sync()
     assert coordinator.leave(LeavingMember("", "i")) == [ErrorCode.NONE]
     assert isinstance(coordinator.group(), ClassicGroup)
+
+
+def test_a_classic_group_is_not_upgraded_for_a_member_that_is_refused() -> None:
+    """A refused member came back again and again, and the group never came out of its rebalance:
+    each time it was upgraded, and then downgraded by the next classic member (seed 9000605 of
+    `groups`)."""
+    coordinator, _, _ = classic_pair(group_consumer_max_size="2")
+    waiting = Waiting()
+    one = Consumer(coordinator, "one")
+    coordinator.ask(JoinTogether(GROUP, [(one.request(), waiting)]))
+    assert waiting.answer(ApiError).code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert isinstance(coordinator.machine.groups[GROUP], ClassicGroup)
