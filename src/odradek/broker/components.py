@@ -139,12 +139,7 @@ def assemble(
         logs=logs,
         key_indexes=KeyIndexes(world),
         producer_ids=ProducerIds(cache, broker_id, lambda: highest_id(logs.logs.values())),
-        fetch_sessions=FetchSessions(
-            settings.broker.max_incremental_fetch_session_cache_slots,
-            world.randomness,
-            max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
-            is_known=lambda entry: is_known(cache.image, entry),
-        ),
+        fetch_sessions=_fetch_sessions(world, settings, cache),
         all_topics_cache=AllTopicsCache(),
         config_descriptions=ConfigDescriptionCache(),
         longest_log=longest_log,
@@ -160,4 +155,13 @@ def assemble(
         isr_changes=isr_changes,
         offline_replicas=OfflineReplicas(broker_id, cache, logs),
         follow_settings=follow_settings,
+    )
+
+
+def _fetch_sessions(world: World, settings: LiveSettings, cache: MetadataCache) -> FetchSessions:
+    return FetchSessions(
+        settings.broker.max_incremental_fetch_session_cache_slots,
+        world.randomness,
+        max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
+        is_known=lambda entry: is_known(cache.image, entry),
     )

@@ -238,33 +238,6 @@ def test_a_topic_made_again_has_its_new_id_only() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [paths.partition_state_path("t", 0), paths.topic_id_path("t", topic_id(1))],
-    ids=["a partition of it", "the node of its id"],
-)
-def test_a_topic_made_again_is_noticed_before_it_is_notified(path: str) -> None:
-    """The partitions of the new topic had the id of the old one until the notice came (seed 9000583
-    of `topics`). A broker reads the partition after it has written, and the node of the id after a
-    write that was refused because of it."""
-
-    async def scenario() -> None:
-        metadata = MemoryMetadata(StoreFaults(max_notification_delay_s=1000.0))
-        keeper = await keeper_on(metadata.connect())
-        await keeper.write(*topic("t", 1, 1))
-        state_path = paths.partition_state_path("t", 0)
-        await keeper.write(Set(state_path, state(epoch=5).encode(), 0))
-        other = metadata.connect()
-        tree = await other.read_tree(paths.topic_path("t"))
-        await other.multi(*topic_operations.delete_topic("t", tree, None))
-        await other.multi(*topic("t", 2, 1))
-        image = await keeper.catch_up(path)
-        assert list(image.topics_by_id) == [topic_id(2)]
-        assert image.topics["t"].partitions[0].leader_epoch == 0
-
-    run(scenario())
-
-
 def test_run_follows_the_store_until_the_session_ends() -> None:
     async def scenario() -> None:
         metadata = MemoryMetadata(StoreFaults(max_notification_delay_s=0.001))
