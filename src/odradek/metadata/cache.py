@@ -180,25 +180,26 @@ class MetadataCache:
         """Reads what is affected. A node that goes back in versions belongs to another topic of the
         same name, of which no change was notified yet: then that topic is read as a whole."""
         nodes = await self._read_affected(affected)
-        replaced = [
-            topic
-            for topic, partitions in affected.topics.items()
-            if partitions is not None and self._is_replaced(topic, partitions, nodes)
-        ]
+        replaced = await self._replaced_topics(affected, nodes)
         if replaced:
             affected.topics.update(dict.fromkeys(replaced))
             nodes = await self._read_affected(affected)
         return nodes
 
-    def _is_replaced(
-        self, topic: str, partitions: Iterable[int], nodes: Mapping[str, Node]
-    ) -> bool:
-        for number in partitions:
-            node = nodes.get(partition_state_path(topic, number))
-            known = self.image.partition(topic, number)
-            if node is not None and known is not None and node.version < known.version:
-                return True
-        return False
+    async def _replaced_topics(
+        self, affected: AffectedParts, nodes: Mapping[str, Node]
+    ) -> list[str]:
+        timeslice = Timeslice.of_running_loop()
+        replaced: dict[str, None] = {}
+        for topic, partitions in affected.topics.items():
+            for number, partition in enumerate(partitions or (), start=1):
+                if not number % _PATHS_PER_STEP and timeslice.is_over():
+                    await timeslice.next_turn()
+                node = nodes.get(partition_state_path(topic, partition))
+                known = self.image.partition(topic, partition)
+                if node is not None and known is not None and node.version < known.version:
+                    replaced[topic] = None
+        return list(replaced)
 
     async def _read_affected(self, affected: AffectedParts) -> dict[str, Node]:
         """Reads whole topics one by one, and all other nodes in one request: a broker that dies or
