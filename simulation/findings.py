@@ -51,7 +51,7 @@ FINDINGS: Final = {
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     # An invariant of the leader itself catches it, before a record can be lost.
     "ignore-the-proposal": Finding("roles", 1001, SimulationError, ("does not wait for replica",)),
-    "forget-producers": Finding("retries", 11000, Anomaly, ("duplicate in ",)),
+    "forget-producers": Finding("retries", 1030, Anomaly, ("duplicate in ",)),
     # Metadata.
     "ordinary-internal-topics": Finding("topics", 1004, Anomaly, ("ordinary internal topic",)),
     "forget-producer-ids": Finding("topics", 1006, Anomaly, ("lost in ", "inconsistent in ")),
@@ -63,7 +63,7 @@ FINDINGS: Final = {
     "tell-unstable-offsets": Finding("transactions", 1032, Anomaly, ("not once", "wrong start")),
     "name-itself-leader": Finding("leases", 1007, Anomaly, ("self-named",)),
     "coordinate-without-lease": Finding("leases", 1007, Anomaly, ("stale offset",)),
-    "wait-for-slow-followers": Finding("leases", 1018, Anomaly, ("slow answer",)),
+    "wait-for-slow-followers": Finding("leases", 16, Anomaly, ("slow answer",)),
     # Clients.
     "forget-sequences": Finding("clients", 1119, Anomaly, ("lost in ", "inconsistent in ")),
     "split-in-front": Finding("clients", 1000, Anomaly, ("undelivered",)),
