@@ -42,6 +42,7 @@ from odradek.broker.client_metadata import ClientMetadata
 from odradek.broker.handlers import metadata as metadata_handler
 from odradek.cluster import internal_topics, topics
 from odradek.cluster.configs import Configs, _validated
+from odradek.cluster.elections import LogCondition
 from odradek.cluster.membership import Membership
 from odradek.cluster.replaced_disks import ReplacedDisks
 from odradek.groups.offsets import Offsets
@@ -179,10 +180,10 @@ def ignore_broker_epochs() -> list[Patch]:
 def keep_the_broker_epoch() -> list[Patch]:
     register = Membership._register
 
-    async def register_again(self: Membership, since: int | None) -> int:
+    async def register_again(self: Membership, since: int | None, condition: LogCondition) -> int:
         last = await self._last_epoch()
         if last < 0:
-            return await register(self, since)
+            return await register(self, since, condition)
         self._logs.note_run(last, last)
         registration = self._describe(last).encode()
         await attempt(self._cache, Create(broker_path(self._id), registration, ephemeral=True))

@@ -61,7 +61,7 @@ from odradek.protocol.types import BrokerId
 from odradek.replication.peers import Peers
 from odradek.storage import StorageError
 from odradek.storage.manager import LogManager
-from odradek.storage.text_files import encode_uuid
+from odradek.storage.text_files import NO_CLEAN_STOP, encode_uuid
 from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
@@ -166,16 +166,17 @@ class Broker:
     async def _components(self, store: MetadataStore) -> AsyncIterator[Components]:
         """Reads the image, loads the logs, makes the components and joins the cluster."""
         world, settings = self._world, self._settings
-        store_id = encode_uuid(world.randomness.uuid().bytes)
+        run_id = encode_uuid(world.randomness.uuid().bytes)
         cluster_id = proposed_cluster_id(settings.broker, world)
-        cluster_id = await prepare_store(store, cluster_id, store_id)
+        # A new store is named after the run that sets it up.
+        cluster_id = await prepare_store(store, cluster_id, store_id=run_id)
         cache = MetadataCache(store)
         await cache.load()
         if self._id == GENERATED_ID:
             self._id = await generated_broker_id(settings.broker, world, cache)
             settings.broker = settings.broker.with_id(self._id)
         self._put_settings_in_force(cache.image)
-        logs = await self._load_logs(cache, cluster_id)
+        logs = await self._load_logs(cache, cluster_id, run_id)
         departed_brokers = DepartedBrokers()
         peers = Peers(
             cache,
@@ -196,7 +197,7 @@ class Broker:
             await store.close()
             await logs.close()
 
-    async def _load_logs(self, cache: MetadataCache, cluster_id: str) -> LogManager:
+    async def _load_logs(self, cache: MetadataCache, cluster_id: str, run_id: str) -> LogManager:
         settings = self._settings
         logs = LogManager(
             settings.broker,
@@ -204,6 +205,7 @@ class Broker:
             cluster_id=cluster_id,
             node_id=self._id,
             store_id=cache.image.store_id,
+            run_id=run_id,
         )
         await logs.load(
             lambda topic: settings.put_in_force(topic, cache.image.topic_overrides(topic))
@@ -235,10 +237,9 @@ class Broker:
     async def _join_cluster(self, components: Components) -> None:
         services = components.services
         logs, cache = services.logs, services.images.cache
-        clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
-        previous_run = PreviousRun(clean_epoch, logs.killed_run or ())
+        previous_run = PreviousRun(logs.last_clean_stop, logs.killed_run or ())
         # If the start fails before the registration, the marker of the last clean stop stays true.
-        logs.broker_epoch = logs.last_clean_broker_epoch
+        logs.clean_stop = logs.last_clean_stop or NO_CLEAN_STOP
         timeout_s = registration_timeout_s(self._settings.broker)
         await components.membership.reach_store(timeout_s)
         logs.begin_run(await components.membership.join(previous_run, timeout_s))

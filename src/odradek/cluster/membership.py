@@ -31,11 +31,12 @@ from odradek.metadata import (
 )
 from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.json_fields import MalformedNode
-from odradek.metadata.node_values import BrokerRegistration, LogDirectories, PartitionState
+from odradek.metadata.node_values import BrokerRegistration, LastRegistration, PartitionState
 from odradek.metadata.paths import broker_epoch_path, broker_path
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.storage import LogManager
+from odradek.storage.text_files import NO_CLEAN_STOP, CleanStop
 
 logger = logging.getLogger("odradek.server")
 
@@ -49,21 +50,26 @@ class BrokerIdTaken(Exception):
     """A live broker has registered under this id."""
 
 
+class _Overtaken(Exception):
+    """Another process has registered under this id since this one found its logs complete."""
+
+
 class PreviousRun(NamedTuple):
     """What this broker knows about its previous run.
 
-    `clean_epoch` is the broker epoch of that run if it shut down cleanly. `killed_epochs` are the
-    epochs it may have had if it was killed while the operating system kept running: its page cache
-    survived, so everything it had written is still there.
+    `clean_stop` tells for which registration the logs are complete if that run shut down cleanly.
+    `killed_epochs` are the epochs it may have had if it was killed while the operating system kept
+    running: its page cache survived, so everything it had written is still there.
     """
 
-    clean_epoch: int | None
+    clean_stop: CleanStop | None
     killed_epochs: Container[int] = ()
 
-    def log_condition(self, last_epoch: int) -> LogCondition:
+    def log_condition(self, last_epoch: int, last_run: str) -> LogCondition:
         """Returns what is left of the logs. `last_epoch` is the last broker epoch that the store
-        knows: if it is not the epoch of the previous run, another run came in between."""
-        if self.clean_epoch == last_epoch:
+        knows, and `last_run` the run that wrote it: if it was not the previous run, another one
+        came in between."""
+        if self.clean_stop is not None and self.clean_stop.covers(last_epoch, last_run):
             return LogCondition.COMPLETE
         if last_epoch != _NEVER_REGISTERED and last_epoch in self.killed_epochs:
             return LogCondition.PAGE_CACHE_KEPT
@@ -88,8 +94,6 @@ class Membership:
         self._logs = logs
         self.session_id = 0
         self.epoch = _NEVER_REGISTERED
-        # The broker epochs that this process has written to the store, or may have written.
-        self._own_epochs: set[int] = set()
 
     async def reach_store(self, patience_s: float) -> None:
         """Returns when the store answers; raises `StoreUnavailable` after `patience_s`.
@@ -115,8 +119,13 @@ class Membership:
         Waits at most `patience_s` for the registration of the previous run to expire, then raises
         `BrokerIdTaken`."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
-        last_epoch = await self._last_epoch()
-        condition = previous.log_condition(last_epoch)
+        node = await self._epoch_node()
+        last_epoch = _version(node)
+        condition = previous.log_condition(last_epoch, self._decode(node).run)
+        # If the logs may lack something, a stop before this broker has given it up is not a clean
+        # one for any registration.
+        clean_stop = previous.clean_stop if condition is LogCondition.COMPLETE else None
+        self._logs.clean_stop = clean_stop or NO_CLEAN_STOP
         # If this start is interrupted, the next one must see all epochs since the previous run, to
         # know that the page cache survived. If the tail may be lost, nothing is noted before this
         # broker has left the ISRs.
@@ -131,7 +140,12 @@ class Membership:
                     # its epoch ended, and the store may be late to tell: read it all again.
                     await self._cache.catch_up(EVERYTHING)
                 await self._give_up_leadership(condition)
-                self.epoch = await self._register(since) if ours is None else ours
+                self.epoch = await self._register(since, condition) if ours is None else ours
+            except _Overtaken:
+                logger.warning("another process had registered as broker %d meanwhile", self._id)
+                condition, since = LogCondition.TAIL_MAY_BE_LOST, None
+                self._logs.clean_stop = NO_CLEAN_STOP
+                continue
             except (BadVersion, NodeExists, OutcomeUnknown):
                 # Another broker has the same id, or a reply was lost: look who is registered.
                 await asyncio.sleep(_LOOK_AGAIN_S)
@@ -158,17 +172,14 @@ class Membership:
             on_loss()
             try:
                 await self._cache.catch_up(EVERYTHING)
-                await self.join(await self._same_run(), patience_s)
+                # This process has all its logs, whichever of its registrations the store has: the
+                # reply to the last one may have been lost.
+                self._logs.begin_registration()
+                await self.join(PreviousRun(self._logs.clean_stop), patience_s)
                 on_return()
             except StoreUnavailable as error:
                 logger.warning("cannot register again yet: %s", error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
-
-    async def _same_run(self) -> PreviousRun:
-        """Returns what a broker that did not stop knows of itself: it has all its logs, whichever
-        of its registrations the store has. The reply to the last one may have been lost."""
-        last_epoch = await self._last_epoch()
-        return PreviousRun(last_epoch if last_epoch in self._own_epochs else self.epoch)
 
     async def _wait_for_previous_registration(self, deadline_s: float) -> int | None:
         """Waits until no broker is registered under this id, at most until the deadline. Returns
@@ -205,8 +216,7 @@ class Membership:
         return await self._store.read(broker_epoch_path(self._id))
 
     async def _last_epoch(self) -> int:
-        node = await self._epoch_node()
-        return _NEVER_REGISTERED if node is None else node.version
+        return _version(await self._epoch_node())
 
     async def _bump_epoch(self, since: int | None) -> None:
         """Bumps the broker epoch: a leader that still wants to add the previous run to an in-sync
@@ -215,7 +225,6 @@ class Membership:
         if last != _NEVER_REGISTERED:
             if since is not None:
                 self._logs.note_run(since, last + 1)
-            self._own_epochs.add(last + 1)
             path, node = broker_epoch_path(self._id), await self._epoch_node()
             value = b"" if node is None else node.value
             await attempt(self._cache, Set(path, value, last))
@@ -265,27 +274,37 @@ class Membership:
         await change_states(self._cache, held, decide, reason, max_operations=max_operations)
 
     async def _replaced_disks(self) -> ReplacedDisks:
-        node = await self._epoch_node()
-        path = broker_epoch_path(self._id)
+        return ReplacedDisks(self._logs, self._decode(await self._epoch_node()).log_directories)
+
+    def _decode(self, node: Node | None) -> LastRegistration:
         try:
-            known = () if node is None else LogDirectories.decode(path, node.value).ids
+            path = broker_epoch_path(self._id)
+            return LastRegistration() if node is None else LastRegistration.decode(path, node.value)
         except MalformedNode as error:
             logger.error("%s; whether a log directory was replaced is not known", error)
-            known = ()
-        return ReplacedDisks(self._logs, known)
+            return LastRegistration()
 
-    async def _register(self, since: int | None) -> int:
+    async def _register(self, since: int | None, condition: LogCondition) -> int:
         path = broker_epoch_path(self._id)
-        last = await self._last_epoch()
+        node = await self._epoch_node()
+        last = _version(node)
+        is_covered = self._logs.clean_stop.covers(last, self._decode(node).run)
+        if condition is LogCondition.COMPLETE and not is_covered:
+            raise _Overtaken
         epoch = last + 1
-        value = LogDirectories((await self._replaced_disks()).registered).encode()
+        disks = await self._replaced_disks()
+        value = LastRegistration(disks.registered, self._logs.run_id).encode()
         next_epoch: Operation = (
             Create(path, value) if last == _NEVER_REGISTERED else Set(path, value, last)
         )
         self._logs.note_run(epoch if since is None else since, epoch)
-        self._own_epochs.add(epoch)
+        self._logs.begin_registration()
         registration = self._describe(epoch).encode()
         await attempt(
             self._cache, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
         )
         return epoch
+
+
+def _version(node: Node | None) -> int:
+    return _NEVER_REGISTERED if node is None else node.version

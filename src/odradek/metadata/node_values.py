@@ -85,19 +85,29 @@ class BrokerRegistration(NamedTuple):
         )
 
 
-class LogDirectories(NamedTuple):
-    """The ids of the log directories that a broker had at its last registration, as in their
-    `meta.properties`. A directory that is missing at the next start was replaced. Earlier versions
-    stored no ids."""
+class LastRegistration(NamedTuple):
+    """What outlives a broker's registration. Earlier versions stored nothing, or no `run`.
 
-    ids: tuple[str, ...]
+    `log_directories` are the ids in the `meta.properties` of its log directories. A directory that
+    is missing at the next start was replaced. `run` is the id of the run that registered: a broker
+    whose reply was lost finds out from it whether the registration is its own.
+    """
+
+    log_directories: tuple[str, ...] = ()
+    run: str = ""
 
     def encode(self) -> bytes:
-        return encode_fields({"version": 1, "log_dirs": list(self.ids)})
+        fields: dict[str, Json] = {"version": 1, "log_dirs": list(self.log_directories)}
+        if self.run:
+            fields["run"] = self.run
+        return encode_fields(fields)
 
     @classmethod
-    def decode(cls, path: str, value: bytes) -> "LogDirectories":
-        return cls(JsonFields(path, value).texts("log_dirs")) if value else cls(())
+    def decode(cls, path: str, value: bytes) -> "LastRegistration":
+        if not value:
+            return cls()
+        fields = JsonFields(path, value)
+        return cls(fields.texts("log_dirs"), fields.optional_text("run") or "")
 
 
 class TopicAssignment(NamedTuple):

@@ -36,7 +36,7 @@ def broker_path(broker_id: int | str) -> str:
 def broker_epoch_path(broker_id: int | str) -> str:
     """A node that outlives the broker. Its version is the broker epoch, because every registration
     sets it: a `Check` of the version fails if the broker has restarted since. It holds
-    `LogDirectories`."""
+    `LastRegistration`."""
     return f"{BROKER_EPOCHS}/{broker_id}"
 
 

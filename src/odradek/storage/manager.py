@@ -37,10 +37,7 @@ from odradek.storage.ownership import DirectoryOwnership
 from odradek.storage.recovery import LogLoader, create_log
 from odradek.storage.segment_indexes import SegmentStores
 from odradek.storage.subscribers import Subscribers
-from odradek.storage.text_files import (
-    decode_clean_shutdown,
-    encode_clean_shutdown,
-)
+from odradek.storage.text_files import NO_CLEAN_STOP, CleanStop, common_stop
 from odradek.storage.validation import MAX_LONG, AppendRules
 from odradek.world import World
 
@@ -63,16 +60,20 @@ class LogManager:
         cluster_id: str,
         node_id: BrokerId,
         store_id: str = "",
+        run_id: str = "",
         max_open_files: int | None = None,
     ) -> None:
+        """`run_id` is unique to this run of the broker. Without it, the registrations that this run
+        did not hear of are not known as its own."""
         self.settings = settings
+        self.run_id = run_id
         self.logs: dict[TopicPartition, Log] = {}
         # The logs of topics that set `flush.ms`.
         self.flushed_by_age: dict[Log, None] = {}
-        self.broker_epoch = -1
-        # The broker epoch in the clean-shutdown markers: -1 unless every directory had a marker.
-        self.last_clean_broker_epoch = -1
-        self.had_clean_shutdown = False
+        # What the clean-shutdown markers will say if the logs are closed now.
+        self.clean_stop = NO_CLEAN_STOP
+        # What the markers said when the logs were loaded; None unless every directory had a marker.
+        self.last_clean_stop: CleanStop | None = None
         # The previous run, if it was killed and the operating system was not booted since, and if
         # the run files of all directories agree.
         self.killed_run: BrokerRun | None = None
@@ -118,13 +119,13 @@ class LogManager:
     async def load(self, topic_settings: Callable[[str], TopicSettings] | None = None) -> None:
         """Locks the directories and loads every log in them."""
         settings_of = topic_settings or (lambda topic: self.settings.topic_defaults)
-        epochs, runs = [], []
+        stops, runs = [], []
         try:
             for directory in self.directories:
                 try:
                     run = read_run(self._world, directory.path)
                     runs.append(run)
-                    epochs.append(
+                    stops.append(
                         await self._load_directory(
                             directory, settings_of, pages_survived=run is not None
                         )
@@ -145,16 +146,26 @@ class LogManager:
         except BaseException:
             self._ownership.release_all()
             raise
-        known_epochs = [epoch for epoch in epochs if epoch is not None]
-        self.had_clean_shutdown = len(known_epochs) == len(self.directories)
-        self.last_clean_broker_epoch = min(known_epochs) if self.had_clean_shutdown else -1
-        if len(epochs) == len(self.directories) and len(set(runs)) == 1:
+        clean_stops = [stop for stop in stops if stop is not None]
+        if len(clean_stops) == len(self.directories):
+            self.last_clean_stop = common_stop(clean_stops)
+        if len(stops) == len(self.directories) and len(set(runs)) == 1:
             self.killed_run = runs[0]
+
+    @property
+    def had_clean_shutdown(self) -> bool:
+        return self.last_clean_stop is not None
 
     def begin_run(self, broker_epoch: int) -> None:
         """The broker is registered under this epoch from now on."""
-        self.broker_epoch = broker_epoch
+        self.clean_stop = CleanStop(broker_epoch)
         self.note_run(broker_epoch, broker_epoch)
+
+    def begin_registration(self) -> None:
+        """This run sends a registration now, and may stop before it hears of it."""
+        if self.run_id and self.run_id not in self.clean_stop.runs:
+            runs = (*self.clean_stop.runs, self.run_id)
+            self.clean_stop = self.clean_stop._replace(runs=runs)
 
     def note_run(self, first_epoch: int, last_epoch: int) -> None:
         """Notes in every directory that this run has one of these broker epochs."""
@@ -171,8 +182,8 @@ class LogManager:
         settings_of: Callable[[str], TopicSettings],
         *,
         pages_survived: bool,
-    ) -> int | None:
-        """Returns the broker epoch of the clean-shutdown marker; None if there was no marker.
+    ) -> CleanStop | None:
+        """Returns what the clean-shutdown marker says; None if there was no marker.
 
         `pages_survived` says that the operating system was not booted since the previous run: if
         there is no marker the broker was killed, and the page cache still has everything that it
@@ -186,7 +197,7 @@ class LogManager:
         names = disk.list_directory(path)
         has_logs = any(parse_partition_directory(name) is not None for name in names)
         self._ownership.claim(directory, has_logs=has_logs)
-        clean_epoch = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
+        clean_stop = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
         offsets = self.checkpoints.of_directory(directory).read()
         loaded, begun_s = 0, self._world.clock.monotonic_s()
         for name in names:
@@ -201,7 +212,7 @@ class LogManager:
                 log = LogLoader(topic_partition, directory, settings, self._world).load(
                     recovery_point=offsets.recovery_points.get(topic_partition, FIRST_OFFSET),
                     log_start_offset=offsets.log_starts.get(topic_partition, FIRST_OFFSET),
-                    is_clean=clean_epoch is not None,
+                    is_clean=clean_stop is not None,
                     pages_survived=pages_survived,
                 )
             except NotADirectoryError:
@@ -218,21 +229,22 @@ class LogManager:
             await _make_durable(log)
             loaded += 1
             # A log that is recovered is read. The session with the store must be kept meanwhile.
-            if clean_epoch is None or loaded % _LOGS_A_TURN == 0:
+            if clean_stop is None or loaded % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
-        if clean_epoch is None:
+        if clean_stop is None:
             # A log may have been made just before the crash: its directory is durable from now on.
             disk.sync_directory(path)
             self.checkpoints.recovered(directory)
         took_ms = 1000 * (self._world.clock.monotonic_s() - begun_s)
-        how = _describe_loading(is_clean=clean_epoch is not None, has_logs=has_logs)
+        how = _describe_loading(is_clean=clean_stop is not None, has_logs=has_logs)
         logger.info("%s: %s; logs: %d, %d ms", path, how, loaded, took_ms)
-        return clean_epoch
+        return clean_stop
 
-    def _take_clean_marker(self, path: str) -> int:
-        """Reads the marker of a clean shutdown and removes it; returns its broker epoch."""
+    def _take_clean_marker(self, path: str) -> CleanStop:
+        """Reads the marker of a clean shutdown and removes it."""
         disk = self._world.disk
-        clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
+        clean_stop = CleanStop.decode(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
+        clean_epoch = clean_stop.broker_epoch
         # A broker that stopped before it was registered has -1 in its marker.
         run = read_run(self._world, path)
         if clean_epoch >= 0 and (run is None or clean_epoch not in run):
@@ -240,7 +252,7 @@ class LogManager:
         # From here on a crash must be recognized as one, even if nothing was written yet.
         disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
         disk.sync_directory(path)
-        return clean_epoch
+        return clean_stop
 
     def trust_store(self) -> None:
         """From now on the metadata store knows every log of this broker: a log that the store lacks
@@ -450,7 +462,7 @@ class LogManager:
         await self.checkpoints.write_compacted(directory)
         is_whole = not directory.moved_starts and not directory.must_recover
         if directory.is_online and is_whole:
-            marker = encode_clean_shutdown(self.broker_epoch)
+            marker = self.clean_stop.encode()
             path = f"{directory.path}/{CLEAN_SHUTDOWN}"
             try:
                 await self._world.workers.run_blocking(

@@ -11,7 +11,7 @@ or the new content.
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -146,15 +146,53 @@ def read_directory_properties(disk: Disk, directory: str) -> dict[str, str]:
 # .kafka_cleanshutdown
 
 
-def encode_clean_shutdown(broker_epoch: int) -> bytes:
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+class CleanStop(NamedTuple):
+    """Tells for which registration of the broker its logs are complete, if they are closed now.
+
+    `broker_epoch` is the epoch of the last registration that was confirmed, -1 if there was none.
+    `runs` are the ids of the runs that have sent another registration since, and did not hear
+    whether it was written.
+    """
+
+    broker_epoch: int
+    runs: tuple[str, ...] = ()
+
+    def covers(self, broker_epoch: int, run: str) -> bool:
+        """Returns whether the logs are complete if the store holds this broker epoch, written by
+        this run. The epoch after `broker_epoch` is not enough: if the registration was not written,
+        another run may have taken that epoch, and have written to other log directories."""
+        return broker_epoch == self.broker_epoch or run in self.runs
+
+    def encode(self) -> bytes:
+        """Kafka's marker, unless a registration is in doubt. Earlier versions ignore `runs`."""
+        fields: dict[str, object] = {"version": 0, "brokerEpoch": self.broker_epoch}
+        if self.runs:
+            fields["runs"] = self.runs
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> "CleanStop":
+        """The epoch is -1 if the marker holds none, as older Kafkas wrote it."""
+        try:
+            fields = json.loads(content)
+        except ValueError:
+            return NO_CLEAN_STOP
+        if not isinstance(fields, dict):
+            return NO_CLEAN_STOP
+        epoch, runs = fields.get("brokerEpoch"), fields.get("runs")
+        return cls(
+            epoch if isinstance(epoch, int) else -1,
+            tuple(run for run in runs if isinstance(run, str)) if isinstance(runs, list) else (),
+        )
 
 
-def decode_clean_shutdown(content: bytes) -> int:
-    """The broker epoch in the marker; -1 from a marker that holds none, as older Kafkas wrote."""
-    try:
-        fields = json.loads(content)
-    except ValueError:
-        return -1
-    epoch = fields.get("brokerEpoch") if isinstance(fields, dict) else None
-    return epoch if isinstance(epoch, int) else -1
+# Covers no registration.
+NO_CLEAN_STOP = CleanStop(-1)
+
+
+def common_stop(stops: Sequence[CleanStop]) -> CleanStop:
+    """What the markers of all log directories tell of the broker. A directory that was offline at
+    the last stop has an older marker, which covers less."""
+    epoch = min(stop.broker_epoch for stop in stops)
+    runs = tuple(run for run in stops[0].runs if all(run in stop.runs for stop in stops))
+    return CleanStop(epoch, runs)

@@ -1,6 +1,7 @@
 """How a broker joins again: after it may have lost its tail, and in the same run."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +19,7 @@ from odradek.metadata import (
     paths,
     store_setup,
 )
-from odradek.metadata.memory import MemoryMetadata, StoreFaults
+from odradek.metadata.memory import MemoryMetadata, MemorySession, StoreFaults
 from odradek.metadata.topic_operations import create_topic
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 from odradek.storage import LogManager
@@ -43,7 +44,7 @@ async def _membership(store: MetadataStore) -> Membership:
     settings = BrokerSettings.from_properties({"node.id": "2", "log.dirs": "/data"})
     disk = MemoryDisk()
     disk.make_directories("/data")
-    logs = LogManager(settings, World(disk=disk), cluster_id="c", node_id=BrokerId(2))
+    logs = LogManager(settings, World(disk=disk), cluster_id="c", node_id=BrokerId(2), run_id="r")
     return Membership(BrokerId(2), store, images, _registration, logs)
 
 
@@ -71,7 +72,7 @@ async def test_it_leaves_a_set_that_it_entered_before_its_epoch_ended() -> None:
     membership = await _membership(starting)
 
     await leader.multi(Set(STATE, _state(BrokerId(1), BrokerId(2)).encode(), 0))
-    await membership.join(PreviousRun(clean_epoch=None), patience_s=1.0)
+    await membership.join(PreviousRun(clean_stop=None), patience_s=1.0)
 
     assert await _in_sync(leader) == (1,)
 
@@ -92,7 +93,7 @@ async def test_a_lost_reply_to_its_registration_does_not_cost_it_the_last_place_
         BrokerId(2), LeaderEpoch(0), (BrokerId(2),), 0, eligible=(BrokerId(1),)
     )
     membership = await _membership(store)
-    await membership.join(PreviousRun(clean_epoch=None), patience_s=1.0)
+    await membership.join(PreviousRun(clean_stop=None), patience_s=1.0)
     await other.multi(*create_topic("t", assignment, [alone], {}, None))
     registered, lost = asyncio.Event(), asyncio.Event()
     multi = store.multi
@@ -120,3 +121,86 @@ async def test_a_lost_reply_to_its_registration_does_not_cost_it_the_last_place_
         await registered.wait()
     running.cancel()
     assert await _in_sync(other) == (2,)
+
+
+async def _in_sync_with_another(metadata: MemoryMetadata) -> tuple[MemorySession, Membership]:
+    """Broker 2 is registered, and in sync with the leader, broker 1."""
+    other, store = metadata.connect(), metadata.connect()
+    await store_setup.prepare_store(other, "cluster")
+    assignment = node_values.TopicAssignment(
+        TopicId(bytes(15) + b"1"), ((BrokerId(1), BrokerId(2)),), {}, {}
+    )
+    membership = await _membership(store)
+    await membership.join(PreviousRun(None), patience_s=1.0)
+    await other.multi(
+        Create(paths.broker_path(1), _registration(0).encode(), True),
+        *create_topic("t", assignment, [_state(BrokerId(1), BrokerId(2))], {}, None),
+    )
+    return store, membership
+
+
+async def _take_epoch(other: MetadataStore) -> None:
+    """Another process registers as broker 2, and is gone again."""
+    path = paths.broker_epoch_path(2)
+    node = await other.read(path)
+    assert node is not None
+    await other.multi(Set(path, b"", node.version))
+
+
+async def _register_again(membership: Membership, interrupt: Callable[[], object]) -> None:
+    registered = asyncio.Event()
+    running = asyncio.create_task(
+        membership.run(1.0, on_loss=registered.clear, on_return=registered.set)
+    )
+    async with asyncio.timeout(5):
+        interrupt()
+        await registered.wait()
+    running.cancel()
+
+
+async def test_it_leaves_the_set_even_if_the_store_goes_away_after_it_ended_its_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another process had the id meanwhile, so the broker ends the epoch of that process. When it
+    found its own epoch in the store then, it took its logs for complete."""
+    metadata = MemoryMetadata()
+    other = metadata.connect()
+    store, membership = await _in_sync_with_another(metadata)
+    multi, interrupted = store.multi, asyncio.Event()
+
+    async def go_away(*operations: Operation) -> list[int]:
+        versions = await multi(*operations)
+        ends_epoch = [one.path for one in operations] == [paths.broker_epoch_path(2)]
+        if ends_epoch and not interrupted.is_set():
+            interrupted.set()
+            store.cut()
+            asyncio.get_running_loop().call_later(0.1, store.expire)
+            asyncio.get_running_loop().call_later(0.1, store.reconnect)
+        return versions
+
+    monkeypatch.setattr(store, "multi", go_away)
+    await _take_epoch(other)
+    await _register_again(membership, store.expire)
+    assert interrupted.is_set()
+    assert await _in_sync(other) == (1,)
+
+
+async def test_it_leaves_the_set_if_another_process_registers_just_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metadata = MemoryMetadata()
+    other = metadata.connect()
+    store, membership = await _in_sync_with_another(metadata)
+    multi, overtaken = store.multi, asyncio.Event()
+
+    async def come_late(*operations: Operation) -> list[int]:
+        is_registration = any(one.path == paths.broker_path(2) for one in operations)
+        if is_registration and not overtaken.is_set():
+            overtaken.set()
+            await _take_epoch(other)
+        return await multi(*operations)
+
+    monkeypatch.setattr(store, "multi", come_late)
+    await _register_again(membership, store.expire)
+    assert overtaken.is_set()
+    assert await _in_sync(other) == (1,)

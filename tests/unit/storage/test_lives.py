@@ -6,6 +6,7 @@ import pytest
 
 from odradek.storage import LogManager
 from odradek.storage.broker_run import RUN_FILE, BrokerRun
+from odradek.storage.text_files import CleanStop
 from odradek.world import World
 from tests.unit.storage.storage_world import make_manager, make_world
 
@@ -79,7 +80,7 @@ async def test_a_clean_life_is_known_even_if_the_next_one_is_killed_while_it_sta
     await manager.close()
     later = replace(world, boot_id="b")
     manager = await started(later)
-    assert manager.last_clean_broker_epoch == 3
+    assert manager.last_clean_stop == CleanStop(3)
     manager.abandon()
     assert await read_run(later) == BrokerRun(3, 3)
 

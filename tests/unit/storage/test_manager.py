@@ -8,6 +8,7 @@ from odradek.protocol.types import NO_TOPIC_ID, LeaderEpoch, Offset, TopicId, To
 from odradek.storage import LogClosed, LogManager, StorageError
 from odradek.storage.descriptors import Descriptors, SegmentFile
 from odradek.storage.housekeeping import Housekeeping
+from odradek.storage.text_files import CleanStop
 from odradek.world import MemoryDisk, World
 from simulation import run
 from simulation.world import Simulation
@@ -177,7 +178,7 @@ async def test_a_partition_in_two_directories_is_refused() -> None:
 async def test_high_watermarks_and_the_broker_epoch_are_kept() -> None:
     world = make_world()
     manager = await started(world)
-    manager.broker_epoch = 12
+    manager.begin_run(12)
     log = manager.create(PARTITION, TOPIC_ID, topic())
     for _ in range(5):
         log.append(make_batch(), leader_epoch=LeaderEpoch(0))
@@ -185,7 +186,7 @@ async def test_high_watermarks_and_the_broker_epoch_are_kept() -> None:
     await manager.close()
     assert world.disk.read("/data/replication-offset-checkpoint") == b"0\n1\norders 0 3\n"
     manager = await started(world)
-    assert manager.last_clean_broker_epoch == 12
+    assert manager.last_clean_stop == CleanStop(12)
     assert manager.logs[PARTITION].high_watermark == 3
 
 

@@ -149,8 +149,24 @@ def test_meta_properties_and_the_marker() -> None:
     assert found["node.id"] == "3"
     assert found["version"] == "1"
     assert text_files.decode_uuid(found["directory.id"]) == made.directory_id.bytes
-    assert text_files.decode_clean_shutdown(text_files.encode_clean_shutdown(8)) == 8
-    assert text_files.decode_clean_shutdown(b"") == -1
+
+
+def test_the_marker_of_a_clean_stop() -> None:
+    stop, in_doubt = text_files.CleanStop(8), text_files.CleanStop(8, ("a", "b"))
+    # What Kafka and earlier versions write, and all that earlier versions read.
+    assert stop.encode() == b'{"version":0,"brokerEpoch":8}'
+    assert in_doubt.encode() == b'{"version":0,"brokerEpoch":8,"runs":["a","b"]}'
+    for one in (stop, in_doubt):
+        assert text_files.CleanStop.decode(one.encode()) == one
+    for content in (b"", b"[]", b"{}", b'{"brokerEpoch":"8","runs":8}'):
+        assert text_files.CleanStop.decode(content) == text_files.NO_CLEAN_STOP
+    assert [stop.covers(epoch, "") for epoch in (7, 8, 9)] == [False, True, False]
+    assert [in_doubt.covers(9, run) for run in ("", "a", "b", "c")] == [False, True, True, False]
+
+
+def test_the_oldest_marker_of_several_directories_decides() -> None:
+    stops = [text_files.CleanStop(9, ("a", "b")), text_files.CleanStop(8, ("b", "c"))]
+    assert text_files.common_stop(stops) == text_files.CleanStop(8, ("b",))
 
 
 def test_names() -> None:
