@@ -4,10 +4,13 @@ The session with the metadata store under which the broker registered last is th
 session may have expired by this broker's own clock, others may lead, and every answer from memory
 is refused (`Replicas.is_leased`). A new session does not renew the lease: the roles that the broker
 remembers belong to the session that expired. The lease is valid again when the broker has
-registered under the new session, with an image that was read after the session began. Requests
-that were accepted before and wait (for replicas, for a rebalance) would not notice: a client that
-produces with acks=all would wait for its request timeout, 30 seconds, at a broker from which no
-follower fetches any more. `watch_lease` answers them with an error.
+registered under the new session, with an image that was read after the session began. A new
+connection in the same session renews the lease once the broker has read what it missed meanwhile
+(`metadata.session_life`).
+
+Requests that were accepted before and wait (for replicas, for a rebalance) would not notice: a
+client that produces with acks=all would wait for its request timeout, 30 seconds, at a broker from
+which no follower fetches any more. `watch_lease` answers them with an error.
 """
 
 import asyncio
@@ -40,7 +43,7 @@ class SessionLease:
         """Returns False before the first registration too: a broker that is not registered leads
         nothing."""
         store = self._store
-        return store.session_id == self._membership.session_id and not store.may_have_expired()
+        return store.session_id == self._membership.session_id and not store.may_be_outdated()
 
     @property
     def max_s(self) -> float:

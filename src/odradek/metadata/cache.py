@@ -151,11 +151,13 @@ class MetadataCache:
                 await timeslice.next_turn()
             affected.add(path)
         if affected.everything:
+            resumption = self._store.resumptions
             nodes = await self._store.read_tree("/")
             number = self.image.number + 1
             after = await self._built(nodes, lambda: build_image(nodes, number, self.image))
             if self.image.number == 0 or after != self.image._replace(number=after.number):
                 await self._prepare_and_publish(difference(self.image, after))
+            self._store.note_all_read(resumption)
             return
         nodes = await self._read_nodes(affected)
         change = await self._built(nodes, lambda: build_change(self.image, affected, nodes))

@@ -50,8 +50,15 @@ class LocalSession:
     def session_timeout_s(self) -> float:
         return 0.0  # It ends with this process.
 
-    def may_have_expired(self) -> bool:
+    def may_be_outdated(self) -> bool:
         return self._session.closed
+
+    @property
+    def resumptions(self) -> int:
+        return 0  # There is no connection that could be lost.
+
+    def note_all_read(self, resumption: int) -> None:
+        """Nothing was missed."""
 
     async def read(self, path: str) -> Node | None:
         self._session.require_open()

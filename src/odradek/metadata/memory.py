@@ -125,6 +125,9 @@ class MemorySession(LocalSession):
         self._unseen: list[dict[str, Node | None]] = []
         self._delivery: asyncio.TimerHandle | None = None
         self._cut_at: float | None = None
+        # When the connection was cut for the first time since the broker has read everything.
+        self._missed_since: float | None = None
+        self._resumptions = 0
         self._expiry: asyncio.TimerHandle | None = None
         self._cuts = 0
 
@@ -134,12 +137,20 @@ class MemorySession(LocalSession):
     def session_timeout_s(self) -> float:
         return self._timeout_s
 
-    def may_have_expired(self) -> bool:
-        if self._cut_at is None or self._session.closed:
+    def may_be_outdated(self) -> bool:
+        if self._missed_since is None or self._session.closed:
             return self._session.closed
         # A real client gets an answer from its store every third of the timeout.
-        silent_s = asyncio.get_running_loop().time() - self._cut_at
+        silent_s = asyncio.get_running_loop().time() - self._missed_since
         return silent_s >= self._timeout_s * 2 / 3
+
+    @property
+    def resumptions(self) -> int:
+        return self._resumptions
+
+    def note_all_read(self, resumption: int) -> None:
+        if resumption == self._resumptions:
+            self._missed_since = self._cut_at
 
     async def read(self, path: str) -> Node | None:
         self._require_connection()
@@ -196,6 +207,8 @@ class MemorySession(LocalSession):
         self._stop_timers()
         self._cuts += 1
         self._cut_at = loop.time()
+        if self._missed_since is None:
+            self._missed_since = self._cut_at
         self._expiry = loop.call_later(self._timeout_s, self.expire)
 
     def reconnect(self) -> None:
@@ -206,9 +219,14 @@ class MemorySession(LocalSession):
         self._stop_timers()
         self._catch_up()
         if self._tree.is_alive(self.session_id):
+            self._resumptions += 1
             self._watches.add_changes([EVERYTHING])
         else:
             self.renew()
+
+    def renew(self) -> None:
+        self._missed_since = None
+        super().renew()
 
     def crash(self, *, is_noticed: bool = True) -> None:
         """The broker dies. An embedded store notices at once; with `is_noticed` false the session

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from odradek.metadata import wire
 from odradek.metadata.current_session import CurrentSession
+from odradek.metadata.session_life import SessionLife
 from odradek.metadata.store import (
     EVERYTHING,
     MetadataError,
@@ -36,7 +37,6 @@ _MIN_RETRY_S: Final = 0.01
 _MAX_RETRY_S: Final = 0.1
 _PINGS_PER_TIMEOUT: Final = 3
 _CLOSING_S: Final = 1.0
-_NEVER_S: Final = float("-inf")
 
 
 class SocketMetadata:
@@ -74,7 +74,7 @@ class SocketStore:
         self._was_open = asyncio.Event()
         self._failure = f"the metadata service at {path} is away"
         self._secret = ""
-        self._alive_until_s = _NEVER_S
+        self._life = SessionLife()
         self._connecting = asyncio.get_running_loop().create_task(self._stay_connected())
 
     # Sessions
@@ -93,8 +93,15 @@ class SocketStore:
     def session_timeout_s(self) -> float:
         return self._timeout_s
 
-    def may_have_expired(self) -> bool:
-        return self._session.closed or self._clock.monotonic_s() >= self._alive_until_s
+    def may_be_outdated(self) -> bool:
+        return self._session.closed or self._clock.monotonic_s() >= self._life.informed_until_s
+
+    @property
+    def resumptions(self) -> int:
+        return self._life.resumptions
+
+    def note_all_read(self, resumption: int) -> None:
+        self._life.note_all_read(resumption)
 
     # Requests
 
@@ -181,7 +188,8 @@ class SocketStore:
         session_id, self._secret = await connection.ask(
             "hello", wire.PROTOCOL, self._timeout_ms, self.session_id, self._secret
         )
-        self._alive_until_s = greeted_s + self._timeout_s
+        self._life.connect(is_resumed=session_id == self.session_id)
+        self._life.prolong(greeted_s + self._timeout_s)
         self._connection = connection
         self._session.begin(session_id)
         self._watches.add_changes([EVERYTHING])
@@ -208,19 +216,19 @@ class SocketStore:
                 connection.note_silence(_PINGS_PER_TIMEOUT)
         self._session.lose()
         if connection.is_expired:
-            self._alive_until_s = _NEVER_S
+            self._life.end()
         self._failure = f"the metadata service at {self._path} is away"
         logger.warning("lost the connection to the metadata service at %s", self._path)
 
     def _prolong(self, since_s: float) -> None:
         """Extends the session's known life to its timeout after `since_s`, if the session was
         certainly alive then. Otherwise only an answer shows that it is."""
-        if since_s < self._alive_until_s:
-            self._alive_until_s = since_s + self._timeout_s
+        if since_s < self._life.alive_until_s:
+            self._life.prolong(since_s + self._timeout_s)
 
     def _answered(self, sent_s: float, ping: asyncio.Future[Any]) -> None:
         if not ping.cancelled() and ping.exception() is None:
-            self._alive_until_s = max(self._alive_until_s, sent_s + self._timeout_s)
+            self._life.prolong(sent_s + self._timeout_s)
 
 
 class _Connection(asyncio.Protocol):

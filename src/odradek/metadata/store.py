@@ -182,9 +182,22 @@ class MetadataStore(Protocol):
         """How long a session lives in the store after the last sign of life, at least."""
         ...
 
-    def may_have_expired(self) -> bool:
-        """Returns whether the session may have expired, by this machine's monotonic clock. If it
-        returns False the session is certainly alive. It is cheap enough for every request."""
+    def may_be_outdated(self) -> bool:
+        """Returns whether the session may have expired, by this machine's monotonic clock, or this
+        broker may have missed a change for as long as that. If it returns False the session is
+        certainly alive. It is cheap enough for every request."""
+        ...
+
+    @property
+    def resumptions(self) -> int:
+        """How often the connection was lost and opened again in the same session. What changed
+        meanwhile was not notified; the watches report `EVERYTHING`."""
+        ...
+
+    def note_all_read(self, resumption: int) -> None:
+        """The broker has read all nodes and acts on them. `resumption` is what `resumptions` was
+        before it read. Until then the new connection does not show that the broker is up to date
+        (`session_life`)."""
         ...
 
     async def read(self, path: str) -> Node | None: ...

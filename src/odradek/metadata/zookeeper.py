@@ -22,6 +22,7 @@ from kazoo import exceptions as kazoo
 from odradek.metadata.current_session import CurrentSession
 from odradek.metadata.kazoo_bridge import KazooBridge, end_session
 from odradek.metadata.remembered_session import RememberedSession
+from odradek.metadata.session_life import SessionLife
 from odradek.metadata.store import (
     ANY_VERSION,
     EVERYTHING,
@@ -50,7 +51,6 @@ logger = logging.getLogger("odradek.metadata")
 
 _HEARTBEATS_PER_TIMEOUT: Final = 6
 _CERTAIN: Final = 2 / 3
-_NEVER_S: Final = float("-inf")
 # ZooKeeper's jute.maxbuffer is 1 MiB by default; it closes the connection of a larger request.
 _MAX_BYTES: Final = 1_000_000
 _BYTES_PER_OPERATION: Final = 64
@@ -123,7 +123,7 @@ class ZookeeperStore:
         self._noted_session = 0
         self._session = CurrentSession()
         self._watches = Watches()
-        self._alive_until_s = _NEVER_S
+        self._life = SessionLife()
         self._is_available = False
         self._was_available = asyncio.Event()
         self._failure = f"no ZooKeeper answers at {hosts}; start one, or mend zookeeper.connect"
@@ -148,8 +148,17 @@ class ZookeeperStore:
     def session_timeout_s(self) -> float:
         return self._zookeeper.agreed_timeout_s or self._timeout_s
 
-    def may_have_expired(self) -> bool:
-        return self._session.closed or self._world.clock.monotonic_s() >= self._alive_until_s
+    def may_be_outdated(self) -> bool:
+        return (
+            self._session.closed or self._world.clock.monotonic_s() >= self._life.informed_until_s
+        )
+
+    @property
+    def resumptions(self) -> int:
+        return self._life.resumptions
+
+    def note_all_read(self, resumption: int) -> None:
+        self._life.note_all_read(resumption)
 
     async def end_session(self, session_id: int) -> bool:
         key = None if self._remembered is None else self._remembered.read()
@@ -341,7 +350,7 @@ class ZookeeperStore:
         self._failure = self._lost()
         self._session.lose()
         if state == "LOST":
-            self._alive_until_s = _NEVER_S
+            self._life.end()
 
     async def _prepare(self) -> None:
         """Sets the watch and catches up, before a new connection is used. If the connection is lost
@@ -364,6 +373,7 @@ class ZookeeperStore:
             self._failure = f"ZooKeeper at {self._hosts} cannot be used: {error!r}"
             logger.warning(self._failure)
             return
+        self._life.connect(is_resumed=zookeeper.session_id == self.session_id)
         self._note_answer(sent_s)
         self._is_available = True
         self._session.begin(zookeeper.session_id)
@@ -384,7 +394,7 @@ class ZookeeperStore:
                         self._note_answer(sent_s)
 
     def _note_answer(self, sent_s: float) -> None:
-        self._alive_until_s = max(self._alive_until_s, sent_s + self._certain_s())
+        self._life.prolong(sent_s + self._certain_s())
 
     def _certain_s(self) -> float:
         return self.session_timeout_s * _CERTAIN

@@ -309,7 +309,7 @@ def lose_lease(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Makes every broker believe that its session may have expired."""
 
     def lose() -> None:
-        monkeypatch.setattr(MemorySession, "may_have_expired", lambda _: True)
+        monkeypatch.setattr(MemorySession, "may_be_outdated", lambda _: True)
 
     return lose
 

@@ -279,14 +279,14 @@ def test_the_present_session_is_known(run: Run) -> None:
         store = metadata.connect()
         session_id = await store.next_session()
         assert session_id == store.session_id != 0
-        assert not store.may_have_expired()
+        assert not store.may_be_outdated()
         waiting = asyncio.ensure_future(store.next_session(session_id))
         await store.read("/")
         assert not waiting.done()
         await store.close()
         with pytest.raises(SessionExpired):
             await waiting
-        assert store.may_have_expired()
+        assert store.may_be_outdated()
 
     run(scenario)
 

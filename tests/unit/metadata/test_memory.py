@@ -16,6 +16,8 @@ from odradek.metadata import (
 from odradek.metadata.memory import LostReply, MemoryMetadata, StoreFaults
 from odradek.metadata.store import EVERYTHING
 from odradek.world import Randomness
+from simulation import Simulation
+from simulation import run as run_simulation
 
 
 def run(scenario: Coroutine[None, None, None]) -> None:
@@ -93,7 +95,7 @@ def test_a_short_cut_leaves_the_session_as_it_was() -> None:
         assert watch.pending() == [EVERYTHING]
         assert store.session_id == former
         assert await store.read("/a") is not None
-        assert not store.may_have_expired()
+        assert not store.may_be_outdated()
 
     run(scenario())
 
@@ -106,16 +108,37 @@ def test_a_long_cut_ends_the_session_and_the_broker_learns_it_afterwards() -> No
         await store.multi(Create("/a", b"", True))
         watch = witness.watch()
         store.cut()
-        assert not store.may_have_expired()
+        assert not store.may_be_outdated()
         assert await watch.next() == ["/a"]
         # It was in doubt before anybody else could know.
-        assert store.may_have_expired()
+        assert store.may_be_outdated()
         assert store.session_id == former
         store.reconnect()
         assert store.session_id != former
-        assert not store.may_have_expired()
+        assert not store.may_be_outdated()
 
     run(scenario())
+
+
+def test_a_connection_that_ends_before_anything_was_read_does_not_bring_it_up_to_date() -> None:
+    async def main(simulation: Simulation) -> None:
+        store = MemoryMetadata(session_timeout_ms=6_000).connect()
+        store.cut()
+        await asyncio.sleep(3)
+        store.reconnect()
+        resumption = store.resumptions
+        store.cut()
+        assert not store.may_be_outdated()
+        await asyncio.sleep(1)
+        assert store.may_be_outdated()
+        store.reconnect()
+        # What was read before the second cut is no longer enough.
+        store.note_all_read(resumption)
+        assert store.may_be_outdated()
+        store.note_all_read(store.resumptions)
+        assert not store.may_be_outdated()
+
+    run_simulation(main, seed=1)
 
 
 @pytest.mark.parametrize("seed", range(6))

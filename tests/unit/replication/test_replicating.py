@@ -181,6 +181,27 @@ async def test_nothing_is_acknowledged_without_a_deposed_leader_that_has_a_lease
     await cluster.until_read(1, [b"a", b"b"])
 
 
+@on_cluster(replica_lag_time_max_ms="1000", auto_leader_rebalance_enable="false")
+async def test_a_deposed_leader_that_reached_its_store_and_read_nothing_has_no_longer_lease(
+    cluster: Cluster,
+) -> None:
+    """The session lives on, but the broker was cut off again before it read that it was deposed.
+    The new leader does not wait for it longer than for a session timeout."""
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    cluster.brokers[1].cut_store()
+    await cluster.elect(2, [BrokerId(1), BrokerId(2), BrokerId(3)])
+    written = asyncio.ensure_future(cluster.produce(2, b"b", timeout_ms=60_000))
+    await asyncio.sleep(3)
+    assert (await cluster.fetch(1)).error_code == 0
+    cluster.brokers[1].reconnect_store()
+    cluster.brokers[1].cut_store()
+    assert (await written).error_code == 0
+    assert (await cluster.fetch(1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.brokers[1].reconnect_store()
+    await cluster.until_read(1, [b"a", b"b"])
+
+
 @on_cluster()
 async def test_an_uncommitted_tail_that_the_next_leader_has_is_committed_by_it(
     cluster: Cluster,
