@@ -45,6 +45,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 from odradek.wording import counted
 from odradek.world import Randomness
+from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.controller")
 
@@ -100,6 +101,7 @@ class Topics:
         if validate_only:
             return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
         topic_id = TopicId(self._randomness.uuid().bytes)
+        await Timeslice.of_running_loop().pause()
         states = [_new_partition_state(brokers, image) for brokers in replicas]
         with as_api_errors():
             await self._create(new.name, TopicAssignment(topic_id, replicas), states, overrides)
@@ -205,6 +207,7 @@ class Topics:
         while True:
             leftover = await self._store.read(config_path)
             operations = create_topic(name, assignment, states, overrides, leftover)
+            await Timeslice.of_running_loop().pause()
             try:
                 await attempt(self._cache, *operations)
                 return
@@ -238,8 +241,10 @@ class Topics:
         code = ErrorCode.UNKNOWN_TOPIC_ID if topic_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         may_be_done = False
         max_operations: int | None = None
+        timeslice = Timeslice.of_running_loop()
         while True:
             tree = await self._store.read_tree(topic_path(name))
+            await timeslice.pause()
             stored_id = self._topic_id(name, tree)
             if stored_id is None or topic_id not in (None, stored_id):
                 await self._cache.catch_up(topic_path(name))
@@ -251,7 +256,9 @@ class Topics:
                 )
             topic_id = stored_id
             config = await self._store.read(topic_config_path(name))
+            await timeslice.pause()
             operations = delete_topic(name, tree, config)
+            await timeslice.pause()
             try:
                 # If the multi is too big, the nodes of the partitions are deleted first, in
                 # several multis.

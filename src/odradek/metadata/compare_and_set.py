@@ -48,11 +48,14 @@ from odradek.metadata.store import (
     OutcomeUnknown,
     Set,
 )
+from odradek.world.timeslice import Timeslice
 
 # Each lost race means that another change was written.
 MAX_LOST_RACES: Final = 100
 # Each unknown outcome means that the connection to the store was lost.
 MAX_UNKNOWN_OUTCOMES: Final = 5
+# The check of so many operations takes about half a millisecond.
+_MAX_CHECKED_AT_ONCE: Final = 1000
 
 Change = Callable[[bytes | None], bytes | None]
 """Computes a node's new value from its present one, which is None if the node is missing. If it
@@ -118,6 +121,8 @@ async def attempt(cache: MetadataCache, *operations: Operation) -> list[int]:
     blind = _blind(operations)
     if blind is not None:
         raise InvariantViolation("metadata store", f"{blind} overwrites whatever is there")
+    if len(operations) > _MAX_CHECKED_AT_ONCE:
+        await Timeslice.of_running_loop().pause()
     return await cache.write(*operations)
 
 

@@ -61,15 +61,16 @@ class Tree:
         return sorted(child.rpartition("/")[2] for child in self._below.get(path, ()))
 
     def read_tree(self, prefix: str) -> dict[str, Node]:
+        """Returns the nodes at and below a path, each before its children."""
         nodes: dict[str, Node] = {}
-        if prefix in self.nodes:
-            self._collect(prefix, nodes)
+        unread = [prefix] if prefix in self.nodes else []
+        while unread:
+            path = unread.pop()
+            nodes[path] = self.nodes[path]
+            children = self._below.get(path)
+            if children:
+                unread.extend(reversed(children))
         return nodes
-
-    def _collect(self, path: str, nodes: dict[str, Node]) -> None:
-        nodes[path] = self.nodes[path]
-        for child in self._below.get(path, ()):
-            self._collect(child, nodes)
 
     # Changing
 

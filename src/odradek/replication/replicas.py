@@ -33,6 +33,7 @@ from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
 from odradek.wording import counted
 from odradek.world import Clock
+from odradek.world.garbage_collection import collect_recent
 from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.state_change")
@@ -41,6 +42,8 @@ logger = logging.getLogger("odradek.state_change")
 _MAX_LOGGED_ROLES: Final = 10
 # If more partitions are created or deleted at once, they are prepared: each takes about 0.2 ms.
 _MAX_AT_ONCE: Final = 20
+# After so many partitions have ended the garbage collector is called, for about a millisecond.
+_ENDS_PER_COLLECTION: Final = 500
 
 
 class Lease(Protocol):
@@ -224,10 +227,12 @@ class Replicas:
         timeslice = Timeslice.of_running_loop()
         for topic in removed:
             self._ending.add(topic.topic_id)
-            for state in topic.partitions:
+            for number, state in enumerate(topic.partitions, start=1):
                 if timeslice.is_over():
                     await timeslice.next_turn()
                 self._end(topic, state.partition)
+                if not number % _ENDS_PER_COLLECTION:
+                    collect_recent()
         for topic, state in new:
             if timeslice.is_over():
                 await timeslice.next_turn()

@@ -8,12 +8,12 @@ Invariant: a checkpoint on disk never claims more than is true, and never contai
 deleted topic once a new topic has the same name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import Offset, TopicPartition
 from odradek.storage.checkpoint_file import CheckpointFile, Offsets
 from odradek.storage.file_names import (
     CLEANER_CHECKPOINT,
@@ -62,19 +62,25 @@ class Checkpointer:
         if checkpoints is None:
             make = partial(self._make, directory)
             checkpoints = self._checkpoints[directory] = Checkpoints(
-                make(RECOVERY_POINT_CHECKPOINT, _recovery_points),
-                make(LOG_START_CHECKPOINT, _log_starts),
-                make(HIGH_WATERMARK_CHECKPOINT, _high_watermarks),
+                make(RECOVERY_POINT_CHECKPOINT, _recovery_point),
+                make(LOG_START_CHECKPOINT, _log_start),
+                make(HIGH_WATERMARK_CHECKPOINT, _high_watermark),
                 make(CLEANER_CHECKPOINT, _compacted),
             )
         return checkpoints
 
     def _make(
-        self, directory: LogDirectory, name: str, offsets: Callable[[list[Log]], Offsets]
+        self, directory: LogDirectory, name: str, offset_of: Callable[[Log], Offset | None]
     ) -> CheckpointFile:
-        return CheckpointFile(
-            directory, name, self._world, lambda: offsets(self._logs_in(directory))
-        )
+        """`offset_of` returns None for a log that has no entry in this file."""
+
+        def current() -> Iterator[tuple[TopicPartition, Offset | None]]:
+            for log in self._logs_in(directory):
+                name = log.topic_partition
+                # It may have been deleted, or replaced by another, since the list was made.
+                yield name, offset_of(log) if self._logs.get(name) is log else None
+
+        return CheckpointFile(directory, name, self._world, current)
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
         return [log for log in self._logs.values() if log.directory is directory]
@@ -157,26 +163,20 @@ class Checkpointer:
         await self.of_directory(directory).compacted.write()
 
 
-def _recovery_points(logs: list[Log]) -> Offsets:
-    return {log.topic_partition: log.recovery_point for log in logs if not log.has_failed}
+def _recovery_point(log: Log) -> Offset | None:
+    return None if log.has_failed else log.recovery_point
 
 
-def _log_starts(logs: list[Log]) -> Offsets:
+def _log_start(log: Log) -> Offset | None:
     """Only log start offsets that differ from the base offset of the first segment."""
-    return {
-        log.topic_partition: log.log_start_offset
-        for log in logs
-        if log.log_start_offset > log.segments[0].base_offset
-    }
+    start = log.log_start_offset
+    return start if start > log.segments[0].base_offset else None
 
 
-def _high_watermarks(logs: list[Log]) -> Offsets:
-    return {log.topic_partition: log.high_watermark for log in logs if not log.has_failed}
+def _high_watermark(log: Log) -> Offset | None:
+    return None if log.has_failed else log.high_watermark
 
 
-def _compacted(logs: list[Log]) -> Offsets:
-    return {
-        log.topic_partition: log.first_dirty_offset
-        for log in logs
-        if log.settings.is_compacted and log.first_dirty_offset > 0 and not log.has_failed
-    }
+def _compacted(log: Log) -> Offset | None:
+    offset = log.first_dirty_offset
+    return offset if log.settings.is_compacted and offset > 0 and not log.has_failed else None

@@ -29,7 +29,7 @@ class MalformedCheckpoint(StorageError):
 
 
 def encode_lines(entries: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in (str(_VERSION), str(len(entries)), *entries)).encode()
+    return "\n".join((str(_VERSION), str(len(entries)), *entries, "")).encode()
 
 
 def decode_lines(content: bytes) -> list[str]:
@@ -50,10 +50,13 @@ def decode_lines(content: bytes) -> list[str]:
     return entries
 
 
+def encode_offset(topic_partition: TopicPartition, offset: Offset) -> str:
+    topic, partition = topic_partition
+    return f"{topic} {partition} {offset}"
+
+
 def encode_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
-    return encode_lines(
-        [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    )
+    return encode_lines([encode_offset(*entry) for entry in offsets.items()])
 
 
 def decode_offsets(content: bytes) -> dict[TopicPartition, Offset]:

@@ -76,6 +76,11 @@ class Timeslice:
             if not self.is_over():
                 return
 
+    async def pause(self) -> None:
+        """Yields to other tasks if the slice is over; for work of several long steps."""
+        if self.is_over():
+            await self.next_turn()
+
     async def batches(self, items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
         """Yields the items `size` at a time. Before each batch but the first it lets other tasks
         run if the slice is over, so a short sequence is never interrupted."""

@@ -12,10 +12,14 @@ from odradek.broker.handlers import (
     alter_replica_log_dirs,
     metadata,
     offset_fetch,
+    produce,
 )
 from odradek.broker.network.connection import Connection
 from odradek.broker.services import RequestContext, Services
+from odradek.config import BrokerSettings
+from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.image import difference
 from odradek.protocol.apis import AnyApi
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
@@ -39,14 +43,25 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from odradek.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.replication.replicas import Replicas
+from odradek.storage import LogManager
+from odradek.world import MemoryDisk, World
 from odradek.world.timeslice import measured_by
+from tests.unit.broker.harness import batch
 
 T = TypeVar("T")
 
 MANY = 20_000
 INDEXES = list(range(MANY))
 TICKS = count()
+TOPIC_ID = TopicId(bytes([1] * 16))
 
 
 async def in_steps(handling: Awaitable[T], *, min_turns: int = 10) -> T:
@@ -69,6 +84,21 @@ def context(api: AnyApi, version: int, services: Services) -> RequestContext:
 
 def services(**parts: object) -> Services:
     return cast(Services, SimpleNamespace(**parts, authorizer=None))
+
+
+def wide_image(partitions: int) -> ClusterImage:
+    """Broker 1 leads all partitions of the topic `t`."""
+    broker = BrokerId(1)
+    states = tuple(
+        PartitionImage(
+            index, (broker,), broker, LeaderEpoch(0), (broker,), controller_epoch=0, version=0
+        )
+        for index in range(partitions)
+    )
+    topic = TopicImage("t", TOPIC_ID, states, overrides={}, version=0)
+    return ClusterImage(
+        topics=MappingProxyType({"t": topic}), topics_by_id=MappingProxyType({TOPIC_ID: topic})
+    )
 
 
 async def test_partitions_of_a_log_directory() -> None:
@@ -119,12 +149,11 @@ async def test_partitions_of_a_topic_that_a_group_does_not_know() -> None:
     async def ask(*_: object) -> list[object]:
         return []
 
-    topic_id = TopicId(bytes([1] * 16))
     request = OffsetFetchRequest(
         groups=[
             OffsetFetchRequestGroup(
                 group_id="g",
-                topics=[OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=INDEXES)],
+                topics=[OffsetFetchRequestTopics(topic_id=TOPIC_ID, partition_indexes=INDEXES)],
             )
         ]
     )
@@ -136,21 +165,7 @@ async def test_partitions_of_a_topic_that_a_group_does_not_know() -> None:
 
 
 async def test_partitions_of_a_topic_in_metadata() -> None:
-    topic_id = TopicId(bytes([1] * 16))
-    partitions = tuple(
-        PartitionImage(
-            index,
-            (BrokerId(1),),
-            BrokerId(1),
-            LeaderEpoch(0),
-            (BrokerId(1),),
-            controller_epoch=0,
-            version=0,
-        )
-        for index in INDEXES
-    )
-    topic = TopicImage("t", topic_id, partitions, overrides={}, version=0)
-    images = SimpleNamespace(image=ClusterImage(topics=MappingProxyType({"t": topic})))
+    images = SimpleNamespace(image=wide_image(MANY))
 
     async def wait_for_leader_election(*_: object) -> None: ...
 
@@ -176,3 +191,42 @@ async def test_elements_of_a_large_response_are_freed_in_steps_unless_they_are_s
     parts = await in_steps(_encode_in_steps(response, 12, 1), min_turns=30)
     assert parts
     assert response.topics == []
+
+
+async def test_first_records_of_many_partitions() -> None:
+    """Each creates a file. Fewer partitions than are appended in pieces, but slow ones."""
+    count_of_partitions = 100
+    settings = BrokerSettings.from_properties({"node.id": "1", "log.dirs": "/data"})
+    logs = LogManager(settings, World(disk=MemoryDisk()), cluster_id="c", node_id=BrokerId(1))
+    await logs.load()
+    replicas = Replicas(BrokerId(1), logs, LiveSettings(settings))
+    replicas.follow(difference(ClusterImage(), wide_image(count_of_partitions)))
+    request = ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="t",
+                partition_data=[
+                    PartitionProduceData(index=index, records=batch(b"%d" % index))
+                    for index in range(count_of_partitions)
+                ],
+            )
+        ],
+    )
+    broker = services(replicas=replicas)
+    asked = context(produce.HANDLER.api, 9, broker)
+
+    async def handle() -> object:
+        reply = produce.handle(broker, asked, request)
+        assert isinstance(reply, Awaitable)
+        return await reply
+
+    response = await in_steps(handle(), min_turns=count_of_partitions // 10)
+    assert isinstance(response, ProduceResponse)
+    [topic] = response.responses
+    assert [answer.index for answer in topic.partition_responses] == list(
+        range(count_of_partitions)
+    )
+    assert {(one.error_code, one.base_offset) for one in topic.partition_responses} == {(0, 0)}
+    assert {log.log_end_offset for log in logs.logs.values()} == {1}

@@ -1,16 +1,21 @@
 """Topics of many partitions come and go without holding up anybody else."""
 
 import asyncio
-from collections.abc import Iterator
-from itertools import count
+import time
+from collections.abc import Callable, Iterator
+from itertools import count, groupby
 from types import MappingProxyType
 
 import pytest
 
+from odradek.cluster import topics
+from odradek.cluster.topics import NewTopic
 from odradek.config import BrokerSettings
 from odradek.config.live import LiveSettings
-from odradek.metadata import ClusterImage
+from odradek.metadata import ClusterImage, compare_and_set
 from odradek.metadata.image import ImageChange, PartitionImage, TopicImage, difference
+from odradek.metadata.node_values import TopicAssignment
+from odradek.metadata.topic_operations import delete_topic
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import (
@@ -24,6 +29,7 @@ from odradek.storage import LogManager
 from odradek.world import MemoryDisk, World
 from odradek.world.timeslice import measured_by
 from tests.unit.cluster.crew import Crew, on_crew
+from tests.unit.cluster.racing import Pair
 
 WIDE = 300
 
@@ -172,6 +178,46 @@ async def test_an_image_of_another_store_takes_no_log_with_it() -> None:
     await watched.change_to(image(number=2)._replace(store_id="another"))
     assert len(watched.replicas) == 0
     assert len(watched.logs.logs) == WIDE
+
+
+async def test_a_wide_topic_is_deleted_from_the_store_by_turns() -> None:
+    """To read the topic, to find out its id, to compute the changes, to check and to write them
+    takes some milliseconds each: other tasks run in between."""
+    pair = Pair()
+    await pair.prepare()
+    broker = pair.second
+    await broker.topics.create(NewTopic("wide", 2_000, 1))
+    done: list[str] = []
+
+    async def others() -> None:
+        while True:
+            done.append("others")
+            await asyncio.sleep(0)
+
+    def noted(name: str, function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            done.append(name)
+            return function(*arguments)
+
+        return call
+
+    # Each look at the stopwatch takes 3 ms: whoever looks for the second time in a turn is late.
+    ticks = count(start=int(time.perf_counter() * 1000) + 1000, step=3)
+    with pytest.MonkeyPatch.context() as patch, measured_by(lambda: next(ticks) / 1000):
+        patch.setattr(TopicAssignment, "decode", noted("id", TopicAssignment.decode))
+        patch.setattr(topics, "delete_topic", noted("compute", delete_topic))
+        patch.setattr(compare_and_set, "_blind", noted("check", compare_and_set._blind))
+        patch.setattr(broker.store, "multi", noted("write", broker.store.multi))
+        waiting = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        await broker.topics.delete("wide")
+        waiting.cancel()
+    steps = [name for name, _ in groupby(done)]
+    first = steps.index("id")
+    assert steps[first - 1 : first + 7] == [
+        *("others", "id", "others", "compute", "others", "check", "others", "write")
+    ]
+    assert "wide" not in broker.images.image.topics
 
 
 @on_crew()

@@ -1,5 +1,8 @@
 """Leader epochs, indexes, checkpoints and names: the files around the log."""
 
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import count
 from uuid import UUID
 
 import pytest
@@ -26,6 +29,7 @@ from odradek.storage.file_names import (
 from odradek.storage.index import OffsetIndex, TimeIndex
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_directory import LogDirectory
+from odradek.world.timeslice import measured_by
 from tests.unit.storage.storage_world import make_world
 
 
@@ -130,6 +134,79 @@ def test_a_damaged_checkpoint_is_malformed_and_has_no_entries(content: bytes) ->
     assert file.read() == {}, "it is missing"
     world.disk.replace("/data/checkpoint", content)
     assert file.read() == {}
+
+
+MANY = 5_000
+# The others are collected before it, in many turns, and after it.
+MIDDLE = TopicPartition("t", MANY // 2)
+
+
+class CollectedFile:
+    """A checkpoint file of many logs, whose offsets are collected in many turns: each look at the
+    stopwatch takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.world = make_world()
+        self.world.disk.make_directories("/data")
+        self.offsets = {TopicPartition("t", index): Offset(9) for index in range(MANY)}
+        # What happens when the offset of the middle has just been collected.
+        self.next_events: list[Callable[[], None]] = []
+        directory = LogDirectory("/data", self.world.disk)
+        self.file = CheckpointFile(directory, "checkpoint", self.world, self.current)
+
+    def current(self) -> Iterator[tuple[TopicPartition, Offset | None]]:
+        for name in list(self.offsets):
+            yield name, self.offsets.get(name)
+            if name == MIDDLE and self.next_events:
+                self.next_events.pop()()
+
+    async def write(self) -> int:
+        """Returns how many turns others had meanwhile."""
+        ticks = count()
+        turns = 0
+        with measured_by(lambda: next(ticks) / 1000):
+            writing = asyncio.create_task(self.file.write())
+            while not writing.done():
+                await asyncio.sleep(0)
+                turns += 1
+        assert await writing
+        return turns
+
+    def on_disk(self) -> dict[TopicPartition, Offset]:
+        return text_files.decode_offsets(self.world.disk.read("/data/checkpoint"))
+
+
+async def test_a_checkpoint_of_many_logs_is_written_by_turns() -> None:
+    collected = CollectedFile()
+    # 25 steps to collect and 25 to encode, five a turn.
+    assert await collected.write() >= 8
+    assert collected.on_disk() == collected.offsets
+
+
+async def test_a_log_that_is_truncated_after_its_offset_was_collected() -> None:
+    collected = CollectedFile()
+
+    def truncate() -> None:
+        collected.offsets[MIDDLE] = Offset(3)
+        collected.file.limit(MIDDLE, Offset(3))
+
+    collected.next_events.append(truncate)
+    await collected.write()
+    assert collected.on_disk()[MIDDLE] == 3
+    assert collected.on_disk() == collected.offsets
+
+
+async def test_a_log_that_is_made_anew_after_its_offset_was_collected() -> None:
+    collected = CollectedFile()
+
+    def make_anew() -> None:
+        del collected.offsets[MIDDLE]
+        collected.file.forget(MIDDLE)
+
+    collected.next_events.append(make_anew)
+    await collected.write()
+    assert MIDDLE not in collected.on_disk()
+    assert len(collected.on_disk()) == MANY - 1
 
 
 def test_partition_metadata_is_kafkas_text() -> None:

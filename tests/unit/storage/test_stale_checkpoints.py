@@ -6,15 +6,19 @@ records, or to have come close.
 
 import asyncio
 import errno
+import time
 from dataclasses import replace
+from itertools import count
 from random import Random
 
 import pytest
 
-from odradek.protocol.types import LeaderEpoch, Offset, ProducerId, TopicId
+from odradek.protocol.types import LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition
 from odradek.storage import Log, LogManager
 from odradek.storage.file_names import CLEAN_SHUTDOWN
+from odradek.storage.text_files import decode_offsets
 from odradek.world import World
+from odradek.world.timeslice import measured_by
 from simulation.disk import SimulatedDisk
 from tests.unit.storage.storage_world import (
     PARTITION,
@@ -273,3 +277,29 @@ async def test_the_topic_id_is_durable_before_the_first_record_is() -> None:
         log = log_of(await without_power(world))
         assert log.topic_id == TOPIC_ID
         assert log.log_end_offset == 3
+
+
+async def test_a_log_that_is_replaced_before_its_offset_is_collected() -> None:
+    """The offsets of many logs are collected in several turns; the list of logs is older."""
+    world = fresh_world()
+    manager = await started(world)
+    names = [TopicPartition("wide", index) for index in range(2_000)]
+    for name in names:
+        manager.create(name, TOPIC_ID, topic())
+    last = manager.logs[names[-1]]
+    fill(last, 0, 5, epoch=LeaderEpoch(1))
+    last.high_watermark = Offset(5)
+    ticks = count(start=int(time.perf_counter() * 1000) + 1000)
+    with measured_by(lambda: next(ticks) / 1000):
+        writing = asyncio.create_task(
+            manager.checkpoints.write_high_watermarks(manager.directories[0])
+        )
+        for _ in range(2):
+            await asyncio.sleep(0)
+        assert not writing.done()
+        manager.delete(names[-1])
+        manager.create(names[-1], OTHER_ID, topic())
+        await writing
+    on_disk = decode_offsets(world.disk.read(HIGH_WATERMARKS))
+    assert len(on_disk) >= len(names) - 1
+    assert on_disk.get(names[-1], 0) == 0

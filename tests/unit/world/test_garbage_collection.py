@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.world.garbage_collection import GarbageCollection
+from odradek.world.garbage_collection import GarbageCollection, collect_recent
 
 
 class Node:
@@ -88,3 +88,58 @@ def test_a_process_that_is_never_idle_is_collected_when_it_must_be_suspected(
     kept = lists(3 * gc.get_freeze_count() + 3_000_000)
     assert collector.check(is_idle=False)
     assert kept
+
+
+def test_frozen_objects_are_counted_only_when_there_may_be_enough_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CPython walks over all of them to count them: the event loop would stand still."""
+    collector = GarbageCollection()
+    collector.start()
+    try:
+        kept = lists(500_000)
+        counts = 0
+        count_frozen = gc.get_freeze_count
+
+        def counted() -> int:
+            nonlocal counts
+            counts += 1
+            return count_frozen()
+
+        monkeypatch.setattr(gc, "get_freeze_count", counted)
+        for is_idle in (True, False) * 10:
+            assert not collector.check(is_idle=is_idle)
+        assert counts == 0
+        # So many were frozen, but they are freed: they are counted once, and none is collected.
+        for _ in range(3):
+            kept = lists(1_000_000)
+        assert not collector.check(is_idle=True)
+        assert counts == 1
+        assert not collector.check(is_idle=True)
+        assert counts == 1
+        assert len(kept) == 1_000_000
+    finally:
+        collector.stop()
+
+
+def test_objects_made_while_frozen_ones_are_freed_do_not_pile_up(
+    collector: GarbageCollection,
+) -> None:
+    """CPython subtracts the freed objects from the new ones, and never begins to collect."""
+    frozen = lists(200_000)
+    collect_recent()
+    made, most = [], 0
+    while frozen:
+        del frozen[-1_000:]
+        made += lists(500)
+        if len(made) % 2_500 == 0:
+            collect_recent()
+        most = max(most, len(gc.get_objects()))
+    assert len(made) == 100_000
+    assert most < 10_000
+
+
+def test_nothing_is_collected_where_the_collector_is_as_cpython_has_it() -> None:
+    before = gc.get_stats()
+    collect_recent()
+    assert [one["collections"] for one in gc.get_stats()] == [one["collections"] for one in before]

@@ -8,7 +8,8 @@ The first batch of a transaction in a partition waits for the transaction coordi
 12 on the leader adds the partition to the transaction, in older versions it only verifies that the
 client has added it. Other connections are served while a batch is appended that takes long to check
 (keys of a compacted topic, another codec) or to write (above 2 MiB), and between the partitions of
-a request that has many bytes or very many partitions. Until all batches of a request are appended,
+a request that has many bytes, takes long or has very many partitions. The first record of a
+partition takes long: it creates a file. Until all batches of a request are appended,
 its connection serves no other request, so no batch overtakes another.
 """
 
@@ -44,11 +45,15 @@ from odradek.statemachine.machine import ProducerIdentity
 from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
 from odradek.storage.validation import CannotAppendAtOnce, ValidatedBatch
 from odradek.transactions.verification import as_produce_error
-from odradek.world.timeslice import Timeslice
+from odradek.world.timeslice import Timeslice, read_stopwatch
 
 # A request for up to this number of partitions is served in one step, of about five milliseconds.
 _PARTITIONS_AT_ONCE: Final = 300
 _PARTITIONS_A_STEP: Final = 50
+# A request for more than these partitions is appended at once for so long; then others are served
+# in between, which costs half as much again.
+_MAX_UNMEASURED: Final = 4
+_MAX_AT_ONCE_S: Final = 0.01
 # The maximum number of bytes of a request that are appended in one step of some milliseconds.
 _BYTES_AT_ONCE: Final = 2 << 20
 _FIRST_VERSION_WITH_IDS: Final = TopicProduceData.first_version_with("topic_id")
@@ -82,8 +87,10 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
 
 
 def _produce(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
-    if _count(request) > _PARTITIONS_AT_ONCE:
+    count = _count(request)
+    if count > _PARTITIONS_AT_ONCE:
         return _produce_in_pieces(services, context, request)
+    end_s = read_stopwatch() + _MAX_AT_ONCE_S if count > _MAX_UNMEASURED else None
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     verification = None if request.transactional_id is None else UNVERIFIED
@@ -104,7 +111,9 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
                     if by_id
                     else services.replicas.leader(topic.name, data.index)
                 )
-                appended = _append(partition, data, acks, verification, must_wait=room <= 0)
+                is_late = end_s is not None and read_stopwatch() >= end_s
+                must_wait = room <= 0 or is_late
+                appended = _append(partition, data, acks, verification, must_wait=must_wait)
             except ApiError as error:
                 _set_error(answer, error)
                 is_refused = True
@@ -198,7 +207,8 @@ def _append(
     must_wait: bool = False,
 ) -> PendingAppend:
     """Appends a batch at once. Raises `CannotAppendAtOnce` if it is valid but `must_wait`: its
-    request has appended so many bytes that other connections must be served first."""
+    request has appended so many bytes, or has taken so long, that other connections must be served
+    first."""
     _check(data, acks)
     if must_wait:
         raise CannotAppendAtOnce
