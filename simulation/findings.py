@@ -47,6 +47,7 @@ FINDINGS: Final = {
         "leases", 1007, Anomaly, ("stale end", "stale offset", "self-named")
     ),
     "outrun-a-lease": Finding("leases", 40, Anomaly, ("stale end", "stale offset")),
+    "renew-unread": Finding("leases", 65, Anomaly, ("stale end", "stale offset")),
     "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     # An invariant of the leader itself catches it, before a record can be lost.

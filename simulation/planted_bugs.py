@@ -199,6 +199,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "ordinary-internal-topics": past_bugs.ordinary_internal_topics,
     "overwrite-settings": past_bugs.overwrite_settings,
     "outrun-a-lease": past_bugs.outrun_a_lease,
+    "renew-unread": past_bugs.renew_unread,
     "reuse-a-producer-id": _reuse_a_producer_id,
     "show-by-id": past_bugs.show_by_id,
     "skip-a-marker": _skip_a_marker,

@@ -10,6 +10,7 @@ Storage and replication:
     never-make-it-again       a log that could not be made is not tried again
     no-leader-lease           a broker whose session has expired still leads
     outrun-a-lease            a leader commits without the one before it, which still has its lease
+    renew-unread              a new connection renews a lease before the changes missed are read
     ignore-broker-epochs      a follower counts though its broker has started anew since (KIP-903)
     keep-the-broker-epoch     a broker that comes back registers under its last epoch
     ignore-the-proposal       the high watermark does not wait for a follower that is being let in
@@ -47,8 +48,10 @@ from odradek.cluster.membership import Membership
 from odradek.cluster.replaced_disks import ReplacedDisks
 from odradek.groups.offsets import Offsets
 from odradek.metadata.compare_and_set import attempt, change_node
+from odradek.metadata.memory import MemorySession
 from odradek.metadata.node_values import ConfigOverrides
 from odradek.metadata.paths import broker_path
+from odradek.metadata.session_life import SessionLife
 from odradek.metadata.store import ANY_VERSION, Check, Create
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -143,6 +146,22 @@ def no_leader_lease() -> list[Patch]:
 
 def outrun_a_lease() -> list[Patch]:
     return [(Replicas, "max_lease_s", 0.0)]
+
+
+def renew_unread() -> list[Patch]:
+    reconnect = MemorySession.reconnect
+
+    def reconnect_and_renew(self: MemorySession) -> None:
+        reconnect(self)
+        self.note_all_read(self.resumptions)
+
+    def never_resumed(self: SessionLife, *, is_resumed: bool) -> None:
+        """Every answer counts."""
+
+    return [
+        (MemorySession, "reconnect", reconnect_and_renew),
+        (SessionLife, "connect", never_resumed),
+    ]
 
 
 def forget_the_absent() -> list[Patch]:

@@ -9,7 +9,8 @@ In some runs the producer hears nothing from a leader that is deposed meanwhile.
 new leader, and goes on there, before the requests to the former one time out. In others a consumer
 connects to a leader over a slow link. When it is connected, that broker has lost the end of its log
 in a power cut, and follows another one. In others the preferred leader is elected while the present
-one is cut off from the store, and does not hear of it.
+one is cut off from the store, and does not hear of it. It may reach the store for a moment, too
+short to read anything.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from simulation.coordinator_faults import CoordinatorFaults
 from simulation.direct_observer import Committer, DirectObserver
 from simulation.group_checkers import GroupHistory, wrong_observations
 from simulation.on_demand_producer import OnDemandProducer
+from simulation.simulated_broker import SimulatedBroker
 from simulation.simulated_cluster import Brokers
 from simulation.transaction_workload import read_all
 from simulation.verdicts import require_no_violations
@@ -38,6 +40,9 @@ _UNHEARD_PROBABILITY: Final = 0.15
 _UNHEARD_TIMEOUT_MS: Final = 3000
 _LATE_PROBABILITY: Final = 0.2
 _DEPOSED_PROBABILITY: Final = 0.3
+_GLIMPSE_PROBABILITY: Final = 0.5
+# Before the session of a broker that was cut off ends.
+_GLIMPSE_AFTER_S: Final = (4.0, 5.5)
 
 
 class LeaseScenario:
@@ -51,6 +56,7 @@ class LeaseScenario:
         self._is_late = self._lateness.random() < _LATE_PROBABILITY
         self._deposition = simulation.random("deposition")
         self._is_deposed = self._deposition.random() < _DEPOSED_PROBABILITY
+        self._glimpses = simulation.random("glimpses")
         properties = _properties(random)
         if self._is_deposed:
             # Shorter than a lease, so that the new leader goes on before the former one knows.
@@ -192,6 +198,7 @@ class LeaseScenario:
             return
         self._simulation.trace.add("-", f"{leader.name} is to be deposed as leader of {partition}")
         leader.cut_store()
+        cut_s = self._simulation.loop.time()
 
         async def elect(world: World) -> None:
             async with self._brokers.admin(world) as admin:
@@ -201,7 +208,22 @@ class LeaseScenario:
         for _ in range(random.randint(5, 10)):
             self._producer.write(1, partition)
             await asyncio.sleep(random.uniform(0.2, 0.5))
+        if self._glimpses.random() < _GLIMPSE_PROBABILITY:
+            await self._glimpse(leader, partition, cut_s)
         leader.reconnect_store()
+
+    async def _glimpse(
+        self, deposed: SimulatedBroker, partition: TopicPartition, cut_s: float
+    ) -> None:
+        """Lets a deposed leader reach its store, which prolongs its session, and cuts it off again
+        before it has read who leads. By the end the new leader has committed without it."""
+        reached_s = cut_s + self._glimpses.uniform(*_GLIMPSE_AFTER_S)
+        await asyncio.sleep(max(0.0, reached_s - self._simulation.loop.time()))
+        deposed.reconnect_store()
+        deposed.cut_store()
+        for _ in range(self._glimpses.randint(10, 15)):
+            self._producer.write(1, partition)
+            await asyncio.sleep(self._glimpses.uniform(0.2, 0.4))
 
     async def _judge(self) -> None:
         options: Options = {"bootstrap_servers": self._brokers.bootstrap}
