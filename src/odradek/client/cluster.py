@@ -5,6 +5,7 @@ Producer, consumer and admin client have one `Cluster` each. The metadata itself
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from odradek.client.cluster_view import ClusterView, Topic
@@ -19,7 +20,8 @@ from odradek.client.errors import (
 )
 from odradek.client.retry import Failures, RetryPolicy, sleep_until
 from odradek.client.settings import ClientSettings
-from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.client.unreachable import UnreachableBrokers
+from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -30,9 +32,13 @@ from odradek.protocol.types import (
 )
 from odradek.world import Randomness
 
+_log = logging.getLogger("odradek.client")
+
 LONG_POLLS = "fetch"
 """The purpose of connections on which answers may take long."""
 _LONG_AGO_S = -1e9
+# A topic that is being created is unknown for a moment, so the first answers are no reason to warn.
+_ANSWERS_BEFORE_WARNING = 3
 # Errors of a topic that stay, however long the client waits.
 _FATAL = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
@@ -66,6 +72,7 @@ class Cluster:
         self._auto_create_topics = auto_create_topics
         self._loop = asyncio.get_running_loop()
         self._links: dict[tuple[str, int, str], _Link] = {}
+        self._unreachable = UnreachableBrokers(settings, self.view)
         self._tracked: dict[str, None] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
@@ -130,11 +137,13 @@ class Cluster:
                 send_buffer_bytes=settings.send_buffer_bytes,
                 receive_buffer_bytes=settings.receive_buffer_bytes,
             )
-        except (ClientError, KafkaError):
+        except (ClientError, KafkaError) as error:
             link.not_before_s = self._loop.time() + link.failures.add()
+            self._unreachable.note_failure(host, port, error, self._loop.time())
             raise
         else:
             link.failures.reset()
+            self._unreachable.note_success(host, port)
             return link.connection
         finally:
             link.opening = None
@@ -274,30 +283,39 @@ class Cluster:
                 connection.close()
 
     async def topic(self, name: str, timeout_ms: int) -> Topic:
-        """Returns a topic as soon as its metadata is known, else raises `MetadataTimedOut`.
+        """Returns a topic as soon as its metadata is known.
 
-        An invalid name or a missing permission is raised at once.
+        After `timeout_ms` it raises `UnknownTopic` if brokers say that there is no such topic,
+        `NoBrokerAvailable` if none could be reached, else `MetadataTimedOut`. An invalid name or a
+        missing permission is raised at once.
         """
         self.track(name)
         deadline_s = self._loop.time() + timeout_ms / 1000
         reason: BaseException | None = None
+        answers = 0
         while name not in self.view.topics:
             try:
                 async with asyncio.timeout_at(deadline_s):
                     await self.refresh()
             except TimeoutError as error:
                 last_error = reason or self.view.errors.get(name) or error
-                raise MetadataTimedOut(
-                    f"topic {name} is not there after {timeout_ms} ms: {last_error}"
-                ) from None
+                raise _missing_topic(name, timeout_ms, last_error) from None
             except (ClientError, KafkaError) as error:
                 if not is_retriable(error):
                     raise
                 reason = error
                 continue
+            reason = None
             fault = self.view.errors.get(name)
             if fault is not None and fault.code in _FATAL:
                 raise fault
+            answers += 1
+            if isinstance(fault, UnknownTopic) and answers == _ANSWERS_BEFORE_WARNING:
+                _log.warning(
+                    "there is no topic %s; waiting up to %d ms for somebody to create it",
+                    name,
+                    timeout_ms,
+                )
         return self.view.topics[name]
 
     async def close(self) -> None:
@@ -316,6 +334,21 @@ class Cluster:
             if link.connection is not None:
                 link.connection.close()
                 await link.connection.wait_closed()
+
+
+def _missing_topic(name: str, timeout_ms: int, last_error: BaseException) -> Exception:
+    if isinstance(last_error, UnknownTopic):
+        return UnknownTopic(
+            last_error.code,
+            f"There is no topic {name}, nor was it created within {timeout_ms} ms: check the name,"
+            f" or create it (odradek topics --create --topic {name}).",
+        )
+    if isinstance(last_error, BrokerUnreachable):
+        return NoBrokerAvailable(
+            f"no broker could be reached for {timeout_ms} ms, so nothing is known of topic {name}:"
+            f" {last_error}"
+        )
+    return MetadataTimedOut(f"topic {name} is not there after {timeout_ms} ms: {last_error}")
 
 
 def _look(task: "asyncio.Task[None] | asyncio.Task[Connection]") -> None:

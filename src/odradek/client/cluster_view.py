@@ -82,6 +82,13 @@ def _with_indexes(topic: Topic) -> Topic:
     )
 
 
+def _error_of(name: str, code: int) -> KafkaError:
+    """Returns the error of a topic, with the topic's name if the broker does not know it."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return error_for(code, f"There is no topic {name}.")
+    return error_for(code)
+
+
 class ClusterView:
     """Brokers, topics and leaders as the last answers described them; it does no I/O.
 
@@ -122,7 +129,7 @@ class ClusterView:
         if name is None:
             return
         if described.error_code:
-            self.errors[name] = error_for(described.error_code)
+            self.errors[name] = _error_of(name, described.error_code)
             # A topic without a leader still exists; one that is gone or forbidden does not.
             if described.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 self._drop(name)

@@ -128,7 +128,10 @@ async def _round(
     for partition in without_leader:
         fault = view.errors.get(partition.topic)
         if fault is None and partition.topic in view.topics and view.partition(partition) is None:
-            fault = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            fault = error_for(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"Topic {partition.topic} has no partition {partition.partition}.",
+            )
         if fault is None:
             continue
         error = fault

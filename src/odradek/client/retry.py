@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from odradek.client.errors import BrokerUnreachable, ClientError, RequestTimedOut, is_retriable
 from odradek.client.settings import ClientSettings
-from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError
+from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, UnknownTopic
 from odradek.world import Randomness
 
 T = TypeVar("T")
@@ -43,7 +43,9 @@ def needs_metadata(error: BaseException) -> bool:
     """
     if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_LEADER_EPOCH:
         return True
-    return isinstance(error, StaleMetadataError | BrokerUnreachable | RequestTimedOut)
+    return isinstance(
+        error, StaleMetadataError | UnknownTopic | BrokerUnreachable | RequestTimedOut
+    )
 
 
 def may_fetch_again(error: KafkaError) -> bool:

@@ -4,6 +4,7 @@
     KafkaError                         a broker answered with an error code
     ├── RetriableError                 the same request may succeed later
     │   ├── StaleMetadataError         ... once metadata is fresh: the leader has moved
+    │   ├── UnknownTopic               ... once somebody creates the topic, or its name is mended
     │   └── CoordinatorError           ... once the coordinator was looked up again
     ├── AuthenticationError            the client could not prove its identity
     ├── AuthorizationError             the client has no permission
@@ -201,6 +202,10 @@ class StaleMetadataError(RetriableError):
     """The leader has moved: fetch metadata, then try again."""
 
 
+class UnknownTopic(RetriableError):
+    """The broker asked has no such topic or partition: misspelt, deleted, or not created yet."""
+
+
 class CoordinatorError(RetriableError):
     """The coordinator has moved or is loading: look it up, then try again."""
 
@@ -224,8 +229,8 @@ class InvalidRequestError(KafkaError):
 _CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
     code: error_class
     for error_class, codes in {
+        UnknownTopic: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
         StaleMetadataError: (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.LEADER_NOT_AVAILABLE,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ErrorCode.REPLICA_NOT_AVAILABLE,
@@ -237,7 +242,6 @@ _CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
             ErrorCode.ELECTION_NOT_NEEDED,
-            ErrorCode.UNKNOWN_TOPIC_ID,
             ErrorCode.INCONSISTENT_TOPIC_ID,
         ),
         CoordinatorError: (

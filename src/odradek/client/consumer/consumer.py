@@ -274,6 +274,10 @@ class Consumer:
                     return self._intercepted(taken) if self._interceptors else taken
                 self._raise_faults()
                 remaining_s = deadline_s - self._now_s()
+                if not self._positions.assigned and (group is None or not group.is_subscribed):
+                    raise ValueError(
+                        "poll() has nothing to read: subscribe() to topics or assign() partitions"
+                    )
                 if remaining_s <= 0:
                     return {}
                 await fetcher.wait(remaining_s)

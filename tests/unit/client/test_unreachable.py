@@ -1,0 +1,145 @@
+"""A broker that cannot be reached is said at once, by every client and in one way."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client.admin.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.errors import NoBrokerAvailable
+from odradek.client.producer.producer import Producer
+from odradek.client.settings import AdminSettings, ClientSettings
+from odradek.protocol.errors import UnknownTopic
+from simulation.world import Simulation
+from tests.unit.client.mini_cluster import MiniCluster
+from tests.unit.client.simulated import in_simulation
+
+ADVICE = (
+    "cannot connect to 127.0.0.1:9093: connection refused; trying again. Is the broker running,"
+    " and is bootstrap_servers='127.0.0.1:9093' its address?"
+)
+
+
+class Lines(logging.Handler):
+    """What the client logs; in a simulation its messages go to no other handler."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    handler = Lines()
+    logger = logging.getLogger("odradek.client")
+    logger.addHandler(handler)
+    yield handler.lines
+    logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "group", "admin"])
+def test_every_client_warns_at_the_first_refused_connection(kind: str, said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        await brokers.stop()
+        servers = brokers.bootstrap
+        if kind == "producer":
+            async with Producer(bootstrap_servers=servers, max_block_ms=2_000) as producer:
+                with pytest.raises(NoBrokerAvailable, match="no broker could be reached"):
+                    await producer.send("t", b"v")
+        elif kind == "admin":
+            async with Admin(bootstrap_servers=servers, default_api_timeout_ms=2_000) as admin:
+                with pytest.raises(TimeoutError, match="connection refused"):
+                    await admin.list_topics()
+        elif kind == "consumer":
+            async with Consumer(bootstrap_servers=servers) as consumer:
+                consumer.assign([("t", 0)])
+                assert await consumer.poll(timeout_ms=500) == {}
+        else:
+            async with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
+                consumer.subscribe(["t"])
+                assert await consumer.poll(timeout_ms=500) == {}
+
+    test()
+    assert said[0] == ADVICE
+    assert said.count(ADVICE) == 1
+
+
+def test_it_is_said_again_every_minute_and_when_it_is_over(said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        await brokers.stop()
+        brokers.create("t")
+        cluster = Cluster(ClientSettings(bootstrap_servers=brokers.bootstrap))
+        found = asyncio.ensure_future(cluster.topic("t", 600_000))
+        await asyncio.sleep(130)
+        await brokers.start()
+        await found
+        await cluster.close()
+
+    test()
+    assert said == [
+        ADVICE,
+        f"still {ADVICE}",
+        f"still {ADVICE}",
+        "connected to 127.0.0.1:9093 again",
+    ]
+
+
+def test_a_client_that_gives_up_soon_raises_and_logs_nothing(
+    said: list[str],
+) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        await brokers.stop()
+        async with Admin(AdminSettings(bootstrap_servers=brokers.bootstrap, retries=1)) as admin:
+            with pytest.raises(NoBrokerAvailable, match="connection refused"):
+                await admin.list_topics()
+
+    test()
+    assert said == []
+
+
+def test_a_broker_of_the_metadata_is_told_by_its_id(said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        brokers.create("t")
+        cluster = Cluster(ClientSettings(bootstrap_servers=brokers.bootstrap))
+        await cluster.topic("t", 1_000)
+        await brokers.stop()
+        with pytest.raises(OSError, match="refused"):
+            await cluster.connection(1, "another")
+        await cluster.close()
+
+    test()
+    assert "Is broker 1 running? The address is what its advertised.listeners" in said[0]
+
+
+def test_an_unknown_topic_is_called_so_and_warned_of(said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+            consumer.assign([("nosuch", 0)])
+            with pytest.raises(UnknownTopic, match=r"There is no topic nosuch\."):
+                await consumer.poll(timeout_ms=60_000)
+        async with Producer(bootstrap_servers=brokers.bootstrap, max_block_ms=2_000) as producer:
+            with pytest.raises(UnknownTopic, match="There is no topic nosuch, nor was it created"):
+                await producer.send("nosuch", b"v")
+
+    test()
+    assert "there is no topic nosuch; waiting up to 2000 ms for somebody to create it" in said
+
+
+@in_simulation()
+async def test_a_poll_of_nothing_says_what_to_call(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+        with pytest.raises(ValueError, match=r"subscribe\(\) to topics or assign\(\) partitions"):
+            await consumer.poll(timeout_ms=1_000)
