@@ -22,7 +22,11 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "broker": Command("running", "run a broker from a server.properties file"),
         "local": Command("running", "start, stop and look at a cluster in the background"),
+        "server-stop": Command("running", "stop the brokers of this machine, or of a directory"),
         "zookeeper": Command("running", "run a ZooKeeper server in the foreground"),
+        "zookeeper-server-stop": Command(
+            "running", "stop the ZooKeeper servers that odradek started on this machine"
+        ),
     },
     "Topics and settings": {
         "topics": Command("topics", "create, list, describe, grow and delete topics"),
@@ -73,6 +77,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         "broker-api-versions": Command("cluster", "the API versions that each broker supports"),
         "log-dirs": Command("topics", "disk used by partitions on each broker"),
         "dump-log": Command("dump_log", "print and verify log segments and indexes on disk"),
+        "zookeeper-shell": Command(
+            "cluster", "look at the nodes of the metadata store, ZooKeeper or our own"
+        ),
     },
     "Measure and verify": {
         "producer-perf-test": Command("perf", "how fast records can be sent"),
@@ -83,6 +90,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "Shell": {
         "completion": Command("", "print the completion script for bash, zsh or fish"),
+        "shims": Command("", "write scripts with Kafka's names, such as kafka-topics.sh"),
     },
 }
 
@@ -91,45 +99,27 @@ COMMANDS: dict[str, Command] = {
 }
 SUMMARIES: dict[str, str] = {name: command.summary for name, command in COMMANDS.items()}
 
-# Names of Kafka's scripts that are not `kafka-` followed by our name.
-_OTHER_NAMES = {
-    "server-start": "broker",
-    "run-e2e-latency": "e2e-latency",
-    "zookeeper-server-start": "zookeeper",
-}
-
-# Older names, and the command and flags that replace them.
-OLDER_NAMES: dict[str, tuple[str, list[str]]] = {
-    "preferred-replica-election": (
-        "leader-election",
-        ["--election-type", "preferred", "--all-by-default"],
-    ),
-}
-
-# Tools of a Kafka distribution that make no sense here, and why.
-NEEDLESS = {
-    "metadata-quorum": "there is no quorum of controllers: metadata lives in a store of its own,"
-    " and `odradek cluster list-endpoints` shows which broker is the controller",
-    "storage": "directories need no formatting; `odradek up` and `odradek broker` make them",
-}
-
-# Tools of a Kafka distribution that a later version will have, so that the error can say so.
-NOT_YET = frozenset(
-    {
-        "client-metrics",
-        "console-share-consumer",
-        "delegation-tokens",
-        "features",
-        "share-groups",
-        "streams-application-reset",
+# Commands that a Kafka distribution has as well, by the same name.
+KAFKAS = tuple(
+    name
+    for name in COMMANDS
+    if name
+    not in {
+        "archive",
+        "broker",
+        "completion",
+        "doctor",
+        "get",
+        "local",
+        "pipeline",
+        "recipe",
+        "restore",
+        "shims",
+        "sizing",
+        "up",
+        "zookeeper",
     }
 )
-
-
-def resolve(typed: str) -> str:
-    """Returns the command for a name; Kafka's names such as `kafka-topics.sh` work too."""
-    name = typed.removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
-    return _OTHER_NAMES.get(name, name)
 
 
 def module_name(command: str) -> str:

@@ -9,17 +9,17 @@ import os
 import sys
 from typing import Final
 
-from odradek.cli.commands import (
-    GROUPS,
+from odradek.cli.commands import GROUPS, SUMMARIES, module_name
+from odradek.cli.kafka_names import (
     NEEDLESS,
     NOT_YET,
     OLDER_NAMES,
-    SUMMARIES,
-    module_name,
+    RUN_CLASS,
+    command_of_class,
     resolve,
+    unknown_class,
 )
-from odradek.config.spelling import did_you_mean
-from odradek.tools.failures import UsageError, explain
+from odradek.tools.failures import MissingFlag, UsageError, explain
 
 # So many objects are made before CPython looks for garbage among them; by default 700. Imports make
 # many objects and no garbage: with 700 the collector takes 20 ms of the 180 ms in which a broker
@@ -37,14 +37,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if not typed or typed[0] in {"--help", "-h", "help"}:
             return _help(typed[1:])
-        if typed[0] in {"--version", "version"}:
+        if typed[0] in {"--version", "-V", "version"}:
             from odradek import __version__
 
             print("odradek", __version__)
             return 0
-        command, flags = _replacement(typed[0])
+        command, arguments = _replacement(typed)
         name = f"odradek {command}"
-        return _run(command, [*flags, *typed[1:]])
+        return _run(command, arguments)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError as failure:
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _help(arguments: list[str]) -> int:
     if arguments:
-        return _run(_command(arguments[0]), ["--help"])
+        return _run(_command(arguments[0], []), ["--help"])
     print("Odradek speaks the Kafka protocol: a broker and its tools.\n")
     print("usage: odradek COMMAND [flags]        odradek COMMAND --help says more")
     width = max(map(len, SUMMARIES)) + 2
@@ -63,31 +63,61 @@ def _help(arguments: list[str]) -> int:
         print(f"\n{group}")
         for name, command in commands.items():
             print(f"  {name:<{width}}{command.summary}")
-    print("\nKafka's names work too: odradek kafka-topics.sh --list")
+    print("\nKafka's names work too: odradek kafka-topics.sh --list; odradek shims DIR writes them")
     return 0
 
 
-def _replacement(typed: str) -> tuple[str, list[str]]:
-    """Returns the command for an older name, and the flags that the older name implies."""
-    older = OLDER_NAMES.get(resolve(typed))
+def _replacement(typed: list[str]) -> tuple[str, list[str]]:
+    """Returns the command that the words mean, and its arguments: for an older name, flags that it
+    implies come first."""
+    name, *arguments = typed
+    if resolve(name) == RUN_CLASS:
+        return _replacement(_tool_of_class(arguments))
+    older = OLDER_NAMES.get(resolve(name))
     if older is None:
-        return _command(typed), []
+        return _command(name, arguments), arguments
     from odradek.tools.hints import hint
 
-    hint(f"{typed} is an older name; use odradek {older[0]}")
-    return older
+    command, flags = older
+    hint(f"{name} is an older name; use odradek {command}")
+    return command, [*flags, *arguments]
 
 
-def _command(typed: str) -> str:
+def _tool_of_class(arguments: list[str]) -> list[str]:
+    """Returns the command for `kafka-run-class CLASS ...`. Options of the JVM before the class mean
+    nothing here."""
+    while arguments and arguments[0].startswith("-"):
+        del arguments[0]
+    if not arguments:
+        raise UsageError("name a tool's class, as in: kafka-run-class kafka.tools.GetOffsetShell")
+    name, *rest = arguments
+    command = command_of_class(name)
+    if command is None:
+        raise UsageError(unknown_class(name))
+    return [command, *rest]
+
+
+def _command(typed: str, arguments: list[str]) -> str:
     command = resolve(typed)
     if command in SUMMARIES:
         return command
     if command in NOT_YET:
-        raise UsageError(f"{typed} is not part of this version yet; odradek --help lists what is")
+        why = NOT_YET[command]
+        raise UsageError(
+            f"{typed}: {why}"
+            if why
+            else f"{typed} is not part of this version yet; odradek --help lists what is"
+        )
     if command in NEEDLESS:
         raise UsageError(NEEDLESS[command])
+    if command in {"kafkacat", "kcat"}:
+        from odradek.cli.kcat import line_to_type
+
+        raise UsageError(f"{typed} is a program of its own; here type: {line_to_type(arguments)}")
     if typed.startswith("-"):
         raise UsageError(f"a command comes first, then {typed}; odradek --help lists the commands")
+    from odradek.config.spelling import did_you_mean
+
     near = did_you_mean(command, list(SUMMARIES))
     raise UsageError(f"no command {typed!r}{near or '; odradek --help lists the commands'}")
 
@@ -96,7 +126,17 @@ def _run(command: str, arguments: list[str]) -> int:
     from odradek.cli.parser import load_tool
 
     tool, parser = load_tool(command, module_name(command))
-    code = tool.run(parser.parse_args(arguments))
+    try:
+        code = tool.run(parser.parse_args(arguments))
+    except UsageError as failure:
+        if not arguments:
+            # As Kafka's tools do: a bare tool shows its help, and after it what is missing.
+            parser.print_help(sys.stderr)
+            print(file=sys.stderr)
+            raise
+        if isinstance(failure, MissingFlag):
+            raise UsageError(f"{failure}; {parser.prog} --help shows the flags") from None
+        raise
     sys.stdout.flush()
     return code
 

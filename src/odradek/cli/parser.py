@@ -1,6 +1,8 @@
 """The parser for a tool's flags: argparse with short error messages.
 
 A wrong flag raises `UsageError` with one line and the nearest known flag, without the usage text.
+Flags are understood as Kafka's own parser (jopt-simple) does: one dash is enough (`-describe`), and
+a flag that takes a value takes the next word, also if it begins with a dash.
 `OlderSpelling` keeps older flags that books and scripts use: the result is the same, and a hint on
 stderr names the new flag.
 """
@@ -14,7 +16,7 @@ from typing import Final, Protocol, cast
 
 from odradek.cli.commands import SUMMARIES
 from odradek.config.spelling import did_you_mean
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.hints import hint
 
 # The width of help texts if standard output is not a terminal.
@@ -30,10 +32,13 @@ class Tool(Protocol):
 
 
 class FlagParser(argparse.ArgumentParser):
+    takes_rest = False
+    """Whether words after the first positional argument belong to that, as they stand."""
+
     def parse_args(  # type: ignore[override] # the inherited overloads allow other namespaces
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
-        parsed, unknown = self.parse_known_args(args, namespace)
+        parsed, unknown = self.parse_known_args(self._as_argparse_reads(args or ()), namespace)
         for word in unknown:
             raise UsageError(self._unknown(word))
         return parsed
@@ -41,7 +46,45 @@ class FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> "None":  # type: ignore[override] # it raises, as asked
         message = message.removeprefix("argument ")
         required = message.partition("the following arguments are required: ")[2]
-        raise UsageError(f"{required} is needed" if required else message)
+        if required or "one of the arguments" in message:
+            raise MissingFlag(f"{required} is needed" if required else message)
+        raise UsageError(message)
+
+    def _as_argparse_reads(self, words: Sequence[str]) -> list[str]:
+        """Returns the words in the only spelling that `argparse` takes: two dashes, and `=` before
+        a value that begins with a dash. A word that is a flag itself is not taken for a value."""
+        if self.takes_rest:
+            return list(words)
+        found: list[str] = []
+        waiting: argparse.Action | None = None
+        for position, word in enumerate(words):
+            if word == "--":
+                return [*found, *words[position:]]
+            flag = self._two_dashes(word)
+            if flag is not None:
+                name, equals, _ = flag.partition("=")
+                waiting = None if equals else self._option_string_actions[name]
+                found.append(flag)
+            elif _is_dashed_value(word) and waiting is not None and waiting.nargs is None:
+                found[-1] += f"={word}"
+                waiting = None
+            else:
+                waiting = None
+                found.append(word)
+        return found
+
+    def _two_dashes(self, word: str) -> str | None:
+        """Returns a flag with two dashes if the word is one, in full or unambiguously shortened."""
+        name, equals, value = word.partition("=")
+        if not _begins_as_flag(word):
+            return None
+        if name in self._option_string_actions:
+            return word
+        full = "--" + name.lstrip("-")
+        if full in self._option_string_actions:
+            return full + equals + value
+        near = [flag for flag in self._option_string_actions if flag.startswith(full)]
+        return near[0] + equals + value if len(near) == 1 and name.startswith("--") else None
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
@@ -49,6 +92,16 @@ class FlagParser(argparse.ArgumentParser):
         flag = word.partition("=")[0]
         near = did_you_mean(flag, visible_flags(self))
         return f"unknown flag {flag}{near or f'; {self.prog} --help shows the flags'}"
+
+
+def _begins_as_flag(word: str) -> bool:
+    """Returns whether the word begins like a flag: `-1` and `-` do not."""
+    return word.startswith("-") and word.lstrip("-")[:1].isalpha()
+
+
+def _is_dashed_value(word: str) -> bool:
+    """With two dashes it is rather a flag that is misspelt."""
+    return _begins_as_flag(word) and not word.startswith("--")
 
 
 class OlderSpelling(argparse.Action):
@@ -170,5 +223,6 @@ def exactly_one_of(arguments: argparse.Namespace, names: Sequence[str], verb: st
     """Returns which one of these arguments the user has given; raises unless it is exactly one."""
     given = given_of(arguments, names)
     if len(given) != 1:
-        raise UsageError(f"{verb} exactly one of {', '.join(map(flag_of, names))}")
+        error = UsageError if given else MissingFlag
+        raise error(f"{verb} exactly one of {', '.join(map(flag_of, names))}")
     return given[0]

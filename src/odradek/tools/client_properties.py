@@ -25,7 +25,7 @@ def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[st
         properties["bootstrap.servers"] = arguments.bootstrap_server
     elif not properties.get("bootstrap.servers"):
         properties["bootstrap.servers"] = os.environ.get("ODRADEK_BOOTSTRAP") or DEFAULT_BOOTSTRAP
-    if arguments.zookeeper is not None:
+    if isinstance(arguments.zookeeper, str):
         hint(
             "--zookeeper is an older spelling; asking the broker at"
             f" {properties['bootstrap.servers']} (choose one with --bootstrap-server HOST:PORT)"

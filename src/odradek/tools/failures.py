@@ -2,6 +2,7 @@
 
     CommandFailed          a tool cannot do what was asked                      exit code 1
     └── UsageError         the command line itself is wrong                     exit code 2
+        └── MissingFlag    something is missing: `main` adds how to see the flags
 
 `explain` turns every other expected exception into such a line; for an unexpected one it says how
 to see the traceback.
@@ -14,6 +15,10 @@ class CommandFailed(Exception):
 
 class UsageError(CommandFailed):
     exit_code = 2
+
+
+class MissingFlag(UsageError):
+    pass
 
 
 def explain(failure: BaseException) -> str:

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from odradek.cli.commands import NOT_YET, SUMMARIES, module_name, resolve
+from odradek.cli.commands import SUMMARIES, module_name
+from odradek.cli.kafka_names import NOT_YET, resolve
 from odradek.cli.main import main
 from odradek.cli.parser import load_tool
 from odradek.tools.failures import CommandFailed, explain
@@ -49,7 +50,13 @@ def test_every_command_has_help(command: str, capsys: Captured) -> None:
         ("kafka-topics", "topics"),
         ("kafka-topics.sh", "topics"),
         ("kafka-topics.bat", "topics"),
+        ("bin/kafka-topics.sh", "topics"),
+        ("./kafka-topics.sh", "topics"),
         ("kafka-server-start.sh", "broker"),
+        ("kafka-server-stop.sh", "server-stop"),
+        ("zookeeper-server-start.sh", "zookeeper"),
+        ("zookeeper-server-stop", "zookeeper-server-stop"),
+        ("zookeeper-shell.sh", "zookeeper-shell"),
         ("kafka-producer-perf-test", "producer-perf-test"),
     ],
 )
@@ -85,9 +92,31 @@ def test_a_flag_like_no_other_points_to_help(capsys: Captured) -> None:
     assert "odradek topics --help" in one_line(capsys)
 
 
-def test_a_missing_flag_is_named(capsys: Captured) -> None:
-    assert main(["console-producer"]) == 2
-    assert one_line(capsys) == "odradek console-producer: --topic is needed\n"
+def test_a_missing_flag_is_named_and_where_the_others_are(capsys: Captured) -> None:
+    assert main(["console-producer", "--sync"]) == 2
+    assert one_line(capsys) == (
+        "odradek console-producer: --topic is needed; odradek console-producer --help shows the"
+        " flags\n"
+    )
+    assert main(["topics", "--create"]) == 2
+    assert "--create needs --topic NAME; odradek topics --help shows the flags" in one_line(capsys)
+
+
+@pytest.mark.parametrize("tool", ["kafka-topics.sh", "console-producer", "acls", "broker"])
+def test_a_bare_tool_shows_its_help_and_what_is_missing(tool: str, capsys: Captured) -> None:
+    assert main([tool]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    command = resolve(tool)
+    assert said.err.startswith(f"usage: odradek {command}")
+    assert said.err.splitlines()[-1].startswith(f"odradek {command}: ")
+
+
+def test_the_version_has_a_short_flag(capsys: Captured) -> None:
+    assert main(["-V"]) == 0
+    short = capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == short
 
 
 def test_a_bad_value_is_named(capsys: Captured) -> None:
@@ -146,6 +175,7 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.cli",
         "odradek.cli.main",
         "odradek.cli.commands",
+        "odradek.cli.kafka_names",
         "odradek.tools.failures",
         "odradek.cli.parser",
         "odradek.cli.connection_options",

@@ -5,7 +5,7 @@ import argparse
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import OlderSpelling
 from odradek.config.spelling import did_you_mean
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 
 _EXAMPLES = """\
 examples:
@@ -56,6 +56,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="bootstrap_server",
         action=OlderSpelling,
         instead="--bootstrap-server",
+    )
+    # Kafka's tool wrote to ZooKeeper by itself; ours asks a broker.
+    parser.add_argument(
+        "--authorizer-properties",
+        dest="zookeeper",
+        metavar="KEY=VALUE",
+        nargs="+",
+        action=OlderSpelling,
+        instead="--bootstrap-server HOST:PORT",
+    )
+    parser.add_argument(
+        "--authorizer",
+        dest="older_authorizer",
+        action=OlderSpelling,
+        instead="authorizer.class.name in the settings of the brokers",
     )
 
 
@@ -126,11 +141,11 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.idempotent and not arguments.producer:
         raise UsageError("--idempotent goes with --producer")
     if arguments.producer and not arguments.topic:
-        raise UsageError("--producer needs a --topic")
+        raise MissingFlag("--producer needs a --topic")
     if arguments.consumer and not (arguments.topic and arguments.group):
-        raise UsageError("--consumer needs a --topic and a --group")
+        raise MissingFlag("--consumer needs a --topic and a --group")
     if arguments.add and not (arguments.allow_principal or arguments.deny_principal):
-        raise UsageError("--add needs --allow-principal or --deny-principal")
+        raise MissingFlag("--add needs --allow-principal or --deny-principal")
     if arguments.add and arguments.resource_pattern_type not in ("literal", "prefixed"):
         raise UsageError("rules are added with --resource-pattern-type literal or prefixed")
     if not arguments.list and not _names_resource(arguments):

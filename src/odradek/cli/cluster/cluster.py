@@ -5,7 +5,7 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import OlderSpelling, positive_number, whole_number
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag
 
 _ACTIONS = ("cluster-id", "list-endpoints", "decommission", "unregister")
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action in {"decommission", "unregister"} and arguments.id is None:
-        raise UsageError(f"{arguments.action} needs --id ID")
+        raise MissingFlag(f"{arguments.action} needs --id ID")
     import asyncio
 
     if arguments.action == "decommission":

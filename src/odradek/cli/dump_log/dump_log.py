@@ -15,6 +15,7 @@ from odradek.tools.failures import CommandFailed, UsageError
 
 if TYPE_CHECKING:
     from odradek.cli.dump_log.segment_dump import RecordDecoder
+    from odradek.world.disk import OsDisk
 
 _EXAMPLES = """\
 examples:
@@ -132,13 +133,27 @@ def run(arguments: argparse.Namespace) -> int:
     for path in filter(None, arguments.files.split(",")):
         try:
             dump.dump(path)
+        except BrokenPipeError:
+            raise  # It is standard output that was closed, as in `odradek dump-log ... | head`.
         except OSError as error:
             name = error.filename or path
-            raise CommandFailed(f"cannot read {name}: {error.strerror or error}") from None
+            why = f"cannot read {name}: {error.strerror or error}"
+            raise CommandFailed(why + _without_index(OsDisk(), path)) from None
     sys.stdout.flush()
     for line in dump.faults.lines():
         print(line, file=sys.stderr)
     return 1 if dump.faults.is_serious() else 0
+
+
+def _without_index(disk: "OsDisk", path: str) -> str:
+    """Returns why an index is missing if its segment is there."""
+    stem, _, kind = path.rpartition(".")
+    if kind not in {"index", "timeindex"} or disk.exists(path) or not disk.exists(f"{stem}.log"):
+        return ""
+    return (
+        f"; {stem}.log is the active segment, whose indexes are in the broker's memory until it"
+        " rolls the segment or stops"
+    )
 
 
 def _record_decoder(arguments: argparse.Namespace) -> "RecordDecoder | None":

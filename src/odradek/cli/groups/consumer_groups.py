@@ -11,7 +11,7 @@ from odradek.cli.parser import (
     positive_number,
     whole_number,
 )
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _VIEWS = ("members", "offsets", "state")
@@ -177,14 +177,14 @@ def chosen_action(arguments: argparse.Namespace) -> str:
         parse_types(arguments.type)
     elif not (arguments.group or (arguments.all_groups and action != "delete_offsets")):
         also = "" if action == "delete_offsets" else " or --all-groups"
-        raise UsageError(f"{flag_of(action)} needs --group ID{also}")
+        raise MissingFlag(f"{flag_of(action)} needs --group ID{also}")
     if action in {"list", "describe", "delete"} and arguments.topic:
         raise UsageError(
             f"--topic does not go with {flag_of(action)}; --delete-offsets forgets one topic"
         )
     _check_views(action, arguments)
     if action == "delete_offsets" and not (arguments.topic and len(arguments.group) == 1):
-        raise UsageError("--delete-offsets needs one --group ID and --topic NAME")
+        raise MissingFlag("--delete-offsets needs one --group ID and --topic NAME")
     _check_reset(action, arguments)
     return action
 
@@ -216,7 +216,7 @@ def _check_reset(action: str, arguments: argparse.Namespace) -> None:
     if arguments.topic and arguments.all_topics:
         raise UsageError("--topic and --all-topics cannot go together")
     if targets[0] != "from_file" and not (arguments.topic or arguments.all_topics):
-        raise UsageError("--reset-offsets needs --topic NAME or --all-topics")
+        raise MissingFlag("--reset-offsets needs --topic NAME or --all-topics")
     if targets[0] == "from_file" and (arguments.topic or arguments.all_topics):
         raise UsageError("--from-file names the topics itself; leave --topic and --all-topics out")
 

@@ -9,7 +9,7 @@ from odradek.cli.connection_options import add_connection_arguments, add_json_ar
 from odradek.cli.parser import OlderSpelling, positive_number
 from odradek.cli.perf.producer_perf_test import add_engine_argument, chosen_engine
 from odradek.tools.client_properties import client_properties
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.hints import hint
 
 
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.topic is None) == (arguments.include is None):
         raise UsageError("give --topic NAME, or --include PATTERN for several")
     if arguments.num_records is None:
-        raise UsageError("--num-records is needed")
+        raise MissingFlag("--num-records is needed")
     if arguments.group is not None:
         hint("--group changes nothing: all partitions are read, and no position is kept")
     if arguments.print_metrics:

@@ -5,7 +5,7 @@ import argparse
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import positive_number, whole_number
 from odradek.tools.client_properties import client_properties
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.hints import hint
 
 _EXAMPLES = """\
@@ -69,7 +69,7 @@ def take_positions(arguments: argparse.Namespace) -> None:
             arguments.command_config = given[5]
     for name in _POSITIONS[1:]:
         if getattr(arguments, name) is None:
-            raise UsageError(f"--{name.replace('_', '-')} is needed")
+            raise MissingFlag(f"--{name.replace('_', '-')} is needed")
     if arguments.producer_acks not in {"1", "all"}:
         raise UsageError("latency needs acknowledged records: --producer-acks 1 or all")
 

@@ -13,7 +13,7 @@ from odradek.cli.records.output_options import (
     refuse_with_json,
 )
 from odradek.tools.client_properties import client_properties
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 
 _EXAMPLES = """\
 examples:
@@ -100,7 +100,7 @@ def starting_offset(arguments: argparse.Namespace) -> int:
     if arguments.offset is None:
         return -2 if arguments.from_beginning else -1
     if arguments.partition is None:
-        raise UsageError("--offset needs --partition N")
+        raise MissingFlag("--offset needs --partition N")
     if arguments.from_beginning:
         raise UsageError("give --offset or --from-beginning, not both")
     if arguments.offset in {"earliest", "latest"}:
@@ -139,7 +139,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if (arguments.topic is None) == (arguments.include is None):
         raise UsageError("give --topic NAME, or --include PATTERN for several")
     if arguments.partition is not None and arguments.topic is None:
-        raise UsageError("--partition needs --topic NAME")
+        raise MissingFlag("--partition needs --topic NAME")
     formatter = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2]
     if formatter != "DefaultMessageFormatter":
         raise UsageError(

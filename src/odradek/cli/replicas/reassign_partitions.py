@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import exactly_one_of, positive_number, whole_number
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 
@@ -115,12 +115,12 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
     action = exactly_one_of(arguments, ACTIONS)
     if action in {"execute", "verify", "cancel"} and not arguments.reassignment_json_file:
-        raise UsageError(f"--{action} needs --reassignment-json-file FILE")
+        raise MissingFlag(f"--{action} needs --reassignment-json-file FILE")
     if action == "generate":
         if not arguments.topics_to_move_json_file and not arguments.topic:
-            raise UsageError("--generate needs --topics-to-move-json-file FILE or --topic NAME")
+            raise MissingFlag("--generate needs --topics-to-move-json-file FILE or --topic NAME")
         if not arguments.broker_list:
-            raise UsageError("--generate needs --broker-list IDS")
+            raise MissingFlag("--generate needs --broker-list IDS")
     if 0 <= arguments.throttle < 1000:
         raise UsageError("--throttle below 1000 bytes a second would never get done")
     return action

@@ -1,10 +1,13 @@
 """`odradek broker`: a broker in the foreground, from a server.properties file."""
 
 import argparse
+import os
+from typing import Final
 
 from odradek.cli.running.options import add_input_argument, add_serving_arguments
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 
 _EXAMPLES = """\
 examples:
@@ -12,6 +15,15 @@ examples:
   odradek broker config/server.properties --override log.dirs=/var/lib/odradek
   odradek broker config/server.properties --log-directory /var/log/odradek
 """
+
+# Variables of Kafka's start script, and where to find what they were for.
+_JVM_VARIABLES: Final = {
+    "JMX_PORT": "a broker has no JMX; odradek doctor and its log files say how it is",
+    "KAFKA_HEAP_OPTS": "a broker takes the memory that it needs; odradek sizing says how much",
+    "KAFKA_JMX_OPTS": "a broker has no JMX; odradek doctor and its log files say how it is",
+    "KAFKA_LOG4J_OPTS": "see odradek.logs.level and --log-directory",
+    "KAFKA_OPTS": "a broker has no JVM; its settings file says everything",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
     from odradek.local.serving import serve, settings_from
 
+    for name in filter(os.environ.get, _JVM_VARIABLES):
+        hint(f"{name} has no effect: {_JVM_VARIABLES[name]}")
     if arguments.log_directory is not None:
         properties["odradek.logs.directory"] = arguments.log_directory
     return serve(

@@ -135,7 +135,10 @@ def server_command(config: str, class_path: str | None = None) -> list[str]:
             "ZooKeeper needs Java: apt-get install default-jre-headless, or brew install openjdk"
         )
     own = [word for name in _JVM_VARIABLES for word in shlex.split(os.environ.get(name, ""))]
-    return [java, *_JVM_FLAGS, *own, "-cp", class_path or find_class_path(), _MAIN, config]
+    from odradek.local.stopping import ZOOKEEPER_MARK
+
+    flags = [*_JVM_FLAGS, ZOOKEEPER_MARK, *own]
+    return [java, *flags, "-cp", class_path or find_class_path(), _MAIN, config]
 
 
 def find_class_path() -> str:

@@ -5,7 +5,7 @@ import argparse
 from odradek.cli.connection_options import add_json_argument
 from odradek.cli.parser import whole_number
 from odradek.cli.spark.options import add_spark_arguments
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 
 _ACTIONS = ("run", "list", "status", "stop")
 _EXAMPLES = """\
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         return actions.show_all(arguments)
     if not arguments.subject:
         action = "a FILE.py or FILE.toml" if arguments.action == "run" else "the pipeline's name"
-        raise UsageError(f"{arguments.action} needs {action}")
+        raise MissingFlag(f"{arguments.action} needs {action}")
     if arguments.action == "run":
         from odradek.cli.spark.pipeline_running import run_pipeline
 

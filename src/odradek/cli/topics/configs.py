@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.hints import hint
 
 ENTITY_TYPES = (
@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--entity-type",
         metavar="TYPE",
         action="append",
+        type=entity_type,
         choices=ENTITY_TYPES,
         help="the long form: topics, brokers, broker-loggers or groups ...",
     )
@@ -101,6 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser)
 
 
+def entity_type(text: str) -> str:
+    """Returns Kafka's word for a kind of entity: `topic` and `Topics` mean `topics`."""
+    word = text.lower().replace("_", "-")
+    return f"{word}s" if f"{word}s" in ENTITY_TYPES else word
+
+
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 
 
@@ -132,10 +139,13 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
         default = "" if arguments.entity_default else None
         found.append(Entity(kind, names[position] if position < len(names) else default))
     if not found:
-        raise UsageError("whose settings? give --topic NAME, --broker ID or --broker-defaults")
+        raise MissingFlag("whose settings? give --topic NAME, --broker ID or --broker-defaults")
     for entity in found:
         if entity.type in _NOT_YET:
-            raise UsageError(f"settings of {entity.type} are not part of this version yet")
+            raise UsageError(
+                f"settings of {entity.type} are not part of this version yet"
+                + ("" if entity.type == "client-metrics" else ": brokers keep no quotas")
+            )
     if len(found) > 1:
         raise UsageError("give one topic or one broker at a time")
     entity = found[0]
@@ -161,7 +171,7 @@ def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[
         name.strip() for text in arguments.delete_config or [] for name in text.split(",") if name
     ]
     if arguments.alter and not (added or deleted):
-        raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
+        raise MissingFlag("--alter needs --add-config, --add-config-file or --delete-config")
     if arguments.describe and (added or deleted):
         raise UsageError("--describe only shows; use --alter to change settings")
     both = sorted(set(added) & set(deleted))
@@ -172,11 +182,11 @@ def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.describe == arguments.alter:
-        raise UsageError("give exactly one of --describe, --alter")
+        raise MissingFlag("give exactly one of --describe, --alter")
     entity = chosen_entity(arguments)
     added, deleted = chosen_changes(arguments)
     if arguments.alter and entity.name is None:
-        raise UsageError("--alter needs the name: --topic NAME, --broker ID or --broker-defaults")
+        raise MissingFlag("--alter needs the name: --topic NAME, --broker ID or --broker-defaults")
     if arguments.all and arguments.alter:
         hint("--all only matters with --describe")
     import asyncio

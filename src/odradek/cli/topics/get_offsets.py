@@ -17,13 +17,20 @@ SPECIAL_TIMES = {
     "latest-tiered": -5,
     "earliest-pending-upload": -6,
 }
+_EXAMPLES = """\
+prints topic:partition:offset, one line a partition
+
+examples:
+  odradek get-offsets --topic orders --time earliest
+  odradek get-offsets --topic orders --replicas      # each copy: its end, and how far behind it is
+"""
 _PATTERN = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 
 Filter = Callable[[str, int], bool]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "prints topic:partition:offset, one line a partition"
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         "--topic", metavar="NAME", help="the topic, or a regular expression (default: all)"
     )
@@ -49,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exclude-internal-topics",
         action="store_true",
         help="leave out the platform's own topics",
+    )
+    parser.add_argument(
+        "--replicas",
+        action="store_true",
+        help="the end of every replica's log, in sync or not: which copy has most data",
     )
     add_json_argument(parser)
     add_connection_arguments(parser)
@@ -105,6 +117,12 @@ def run(arguments: argparse.Namespace) -> int:
     is_selected = chosen_filter(arguments)
     import asyncio
 
+    if arguments.replicas:
+        if arguments.time != SPECIAL_TIMES["latest"]:
+            raise UsageError("--replicas shows the ends of logs; leave --time out")
+        from odradek.cli.topics.replica_offsets import print_replica_offsets
+
+        return asyncio.run(print_replica_offsets(arguments, is_selected))
     from odradek.cli.topics.partition_actions import print_offsets
 
     return asyncio.run(print_offsets(arguments, is_selected))

@@ -2,9 +2,11 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 
 from odradek.cli.topics.get_offsets import Filter
 from odradek.client.admin.types import LogDirectory
+from odradek.client.cluster_view import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin, require_brokers
@@ -13,20 +15,28 @@ from odradek.tools.terminal import print_json
 from odradek.tools.topic_names import is_internal, no_such_topic
 
 
+def selected_partitions(
+    arguments: argparse.Namespace, known: Mapping[str, Topic], is_selected: Filter
+) -> list[TopicPartition]:
+    """Returns the partitions that the flags of `get-offsets` ask for; raises if there are none."""
+    partitions = [
+        TopicPartition(name, index)
+        for name, topic in known.items()
+        if not (arguments.exclude_internal_topics and is_internal(name))
+        for index in topic.partitions
+        if is_selected(name, index)
+    ]
+    if not partitions:
+        if arguments.topic is not None and arguments.topic not in known:
+            raise no_such_topic(arguments.topic, list(known))
+        raise CommandFailed("no partition matches; odradek topics --describe shows what is")
+    return partitions
+
+
 async def print_offsets(arguments: argparse.Namespace, is_selected: Filter) -> int:
     async with open_admin(arguments) as admin:
         known = await admin.list_topics(include_internal=True)
-        partitions = [
-            TopicPartition(name, index)
-            for name, topic in known.items()
-            if not (arguments.exclude_internal_topics and is_internal(name))
-            for index in topic.partitions
-            if is_selected(name, index)
-        ]
-        if not partitions:
-            if arguments.topic is not None and arguments.topic not in known:
-                raise no_such_topic(arguments.topic, list(known))
-            raise CommandFailed("no partition matches; odradek topics --describe shows what is")
+        partitions = selected_partitions(arguments, known, is_selected)
         answers = await admin.list_offsets(dict.fromkeys(partitions, arguments.time))
     offsets = []
     for partition in partitions:

@@ -1,6 +1,7 @@
 """The actions of `odradek topics`, after its flags are parsed."""
 
 import argparse
+import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -89,6 +90,11 @@ async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
 
 async def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
     names = await _matching(admin, arguments)
+    print(
+        "warning: records with a key go to other partitions from now on than before, so the order"
+        " of a key's records, and consumers that rely on its partition, are affected",
+        file=sys.stderr,
+    )
     known = await admin.describe_topics(names)
     count = {}
     for name in names:

@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import OlderSpelling, exactly_one_of, key_and_value, positive_number
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 from odradek.wording import counted
 
 _ACTIONS = ("create", "list", "describe", "alter", "delete")
@@ -134,7 +134,7 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
     action = exactly_one_of(arguments, _ACTIONS)
     if action in {"create", "delete", "alter"} and not arguments.topic:
-        raise UsageError(f"--{action} needs --topic NAME")
+        raise MissingFlag(f"--{action} needs --topic NAME")
     if arguments.config and action != "create":
         raise UsageError(
             "--config goes with --create; change a topic's settings with:"
@@ -149,7 +149,7 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     ):
         raise UsageError("--replica-assignment already says how many partitions and replicas")
     if action == "alter" and not (arguments.partitions or arguments.replica_assignment):
-        raise UsageError("--alter needs --partitions N")
+        raise MissingFlag("--alter needs --partitions N")
     if arguments.replication_factor and action != "create":
         raise UsageError("--replication-factor goes with --create")
     return action

@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import flag_of, positive_number, whole_number
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import MissingFlag, UsageError
 
 _ACTIONS = (
     "list",
@@ -121,15 +121,15 @@ def check(arguments: argparse.Namespace) -> None:
     needed = _NEEDED.get(action, ())
     for name in needed:
         if getattr(arguments, name) is None:
-            raise UsageError(f"{action} needs {' and '.join(map(flag_of, needed))}")
+            raise MissingFlag(f"{action} needs {' and '.join(map(flag_of, needed))}")
     for name in sorted(_FLAGS - {*needed, *_ALLOWED[action]}):
         if getattr(arguments, name) is not None:
             raise UsageError(f"{flag_of(name)} does not go with {action}")
     if action == "find-hanging":
         if arguments.topic is None and arguments.broker_id is None:
-            raise UsageError("find-hanging needs --topic NAME or --broker-id ID, to know where")
+            raise MissingFlag("find-hanging needs --topic NAME or --broker-id ID, to know where")
         if arguments.partition is not None and arguments.topic is None:
-            raise UsageError("--partition needs --topic NAME")
+            raise MissingFlag("--partition needs --topic NAME")
     if action == "abort":
         _check_abort(arguments)
 

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -284,7 +286,7 @@ def test_numbers_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        ((), "--files is needed"),
+        (("--print-data-log",), "--files is needed"),
         (("--files", "nowhere/00000000000000000000.log"), "cannot read nowhere/"),
         (("--files", "nowhere/orders.log"), "begins with its first offset"),
         (
@@ -307,6 +309,30 @@ def test_mistakes_get_one_clear_line(
     assert code != 0
     assert len(errors) == 1
     assert answer in errors[0]
+
+
+def test_the_index_of_the_active_segment_is_in_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / f"{0:020}.log").write_bytes(b"")
+    code, _, errors = dump(capsys, "--files", str(tmp_path / f"{0:020}.index"))
+    assert code == 1
+    assert "is the active segment, whose indexes are in the broker's memory" in errors[0]
+
+
+def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join(batch(offset, "value") for offset in range(5000)))
+    command = f'"{sys.executable}" -m odradek.cli dump-log --print-data-log --files "{path}"'
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    assert done.returncode in {0, 141}
 
 
 def test_other_files_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

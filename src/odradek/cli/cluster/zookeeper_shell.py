@@ -1,0 +1,46 @@
+"""`odradek zookeeper-shell`: looks at the nodes of the metadata store, as zookeeper-shell does.
+
+It works with a ZooKeeper ensemble, and with the store of `odradek up`, which has the same nodes.
+"""
+
+import argparse
+
+from odradek.cli.parser import FlagParser
+
+_EXAMPLES = """\
+examples:
+  odradek zookeeper-shell localhost:2181 ls /brokers/topics
+  odradek zookeeper-shell localhost:2181/chroot            # asks for commands
+  odradek zookeeper-shell odradek-data get /controller     # the store of `odradek up`
+  odradek zookeeper-shell odradek-data ls -R /config
+
+commands: ls [-s] [-R] PATH, get [-s] PATH, stat PATH, delete /controller, help, quit. Deleting
+/controller starts the election of a new controller; the other nodes are changed by the tools for
+topics, settings and ACLs only, because brokers rely on their versions.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek zookeeper-shell HOST:PORT[/CHROOT]|DIR [COMMAND ...]"
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "store",
+        metavar="HOST:PORT|DIR",
+        help="a ZooKeeper ensemble, or the data directory of `odradek up` or of a broker",
+    )
+    parser.add_argument(
+        "command",
+        metavar="COMMAND",
+        nargs=argparse.REMAINDER,
+        help="one command; without it, commands are read from standard input",
+    )
+    if isinstance(parser, FlagParser):
+        parser.takes_rest = True
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from odradek.cli.cluster.zookeeper_shell_actions import perform
+
+    return asyncio.run(perform(arguments.store, arguments.command))

@@ -1,0 +1,161 @@
+"""Names that users bring from Kafka's distribution and its documents, and what they mean here.
+
+A name is one of these:
+
+    a command of ours              `bin/kafka-topics.sh` is `topics`
+    an older name                  `kafka-preferred-replica-election.sh` is `leader-election`, with
+                                   flags that the older name implies
+    a class for `kafka-run-class`  `kafka.tools.DumpLogSegments` is `dump-log`
+    a tool that is not here        one line says why, and what to type instead
+"""
+
+from typing import Final
+
+# Names of Kafka's scripts that are not `kafka-` followed by our name.
+_OTHER_NAMES: Final = {
+    "run-e2e-latency": "e2e-latency",
+    "server-start": "broker",
+    "zookeeper-server-start": "zookeeper",
+}
+
+# Older names, and the command and flags that replace them.
+OLDER_NAMES: Final[dict[str, tuple[str, list[str]]]] = {
+    "preferred-replica-election": (
+        "leader-election",
+        ["--election-type", "preferred", "--all-by-default"],
+    ),
+}
+
+RUN_CLASS: Final = "run-class"
+
+# The main classes of Kafka's tools, without their packages, which have changed over time.
+_CLASSES: Final = {
+    "AclCommand": "acls",
+    "BrokerApiVersionsCommand": "broker-api-versions",
+    "ClusterTool": "cluster",
+    "ConfigCommand": "configs",
+    "ConsoleConsumer": "console-consumer",
+    "ConsoleProducer": "console-producer",
+    "ConsumerGroupCommand": "consumer-groups",
+    "ConsumerPerformance": "consumer-perf-test",
+    "DeleteRecordsCommand": "delete-records",
+    "DumpLogSegments": "dump-log",
+    "EndToEndLatency": "e2e-latency",
+    "GetOffsetShell": "get-offsets",
+    "GroupsCommand": "groups",
+    "Kafka": "broker",
+    "LeaderElectionCommand": "leader-election",
+    "LogDirsCommand": "log-dirs",
+    "PreferredReplicaLeaderElectionCommand": "preferred-replica-election",
+    "ProducerPerformance": "producer-perf-test",
+    "QuorumPeerMain": "zookeeper",
+    "ReassignPartitionsCommand": "reassign-partitions",
+    "ReplicaVerificationTool": "replica-verification",
+    "TopicCommand": "topics",
+    "TransactionsCommand": "transactions",
+    "VerifiableConsumer": "verifiable-consumer",
+    "VerifiableProducer": "verifiable-producer",
+    "ZooKeeperMainWithTlsSupportForKafka": "zookeeper-shell",
+    "ZooKeeperMain": "zookeeper-shell",
+}
+
+# Classes that are not here, and the line to type instead.
+_OTHER_CLASSES: Final = {
+    "ConsumerOffsetChecker": "odradek consumer-groups --describe --group GROUP",
+    "ExportZkOffsets": "odradek consumer-groups --describe --group GROUP --json",
+    "ImportZkOffsets": "odradek consumer-groups --reset-offsets --group GROUP --from-file FILE",
+    "JmxTool": "odradek doctor, or the log files of a broker: brokers have no JVM and no JMX",
+    "MirrorMaker": "odradek archive and odradek restore, which copy topics once",
+    "StateChangeLogMerger": "sort -m broker-*/state-change.log",
+    "UpdateOffsetsInZK": "odradek consumer-groups --reset-offsets --group GROUP --to-earliest",
+    "VerifyConsumerRebalance": "odradek consumer-groups --describe --group GROUP --members",
+}
+
+# Tools of a Kafka distribution that make no sense here, and why.
+NEEDLESS: Final = {
+    "metadata-quorum": "there is no quorum of controllers: metadata lives in a store of its own,"
+    " and `odradek cluster list-endpoints` shows which broker is the controller",
+    "storage": "directories need no formatting; `odradek up` and `odradek broker` make them",
+}
+
+_CONNECT: Final = (
+    "connectors are not part of this version yet; until then `odradek archive` and `odradek"
+    " restore` copy topics to files and back, and `odradek pipeline run` reads and writes"
+    " everything that Spark has a source or a sink for"
+)
+_MIRROR: Final = (
+    "mirroring to another cluster is not part of this version yet; until then `odradek archive` and"
+    " `odradek restore` copy topics, and `odradek pipeline run` copies them continuously"
+)
+_REST: Final = (
+    "the REST proxy is not part of this version yet; until then `odradek console-producer` and"
+    " `odradek console-consumer` serve scripts, and `odradek topics --list --json` lists topics"
+)
+_REGISTRY: Final = (
+    "the schema registry is not part of this version yet; producers and consumers may use any"
+    " registry that speaks its protocol, and Spark queries name it in their options"
+)
+_SQL: Final = (
+    "SQL on streams is not part of this version yet; until then `odradek pipeline run` runs"
+    " Spark SQL on topics, and `odradek recipe --help` lists complete examples"
+)
+_AVRO: Final = (
+    "Avro on the command line is not part of this version yet; `odradek console-producer` and"
+    " `odradek console-consumer` move bytes as they are"
+)
+
+# Tools that a later version will have, and what to use until then ("" if there is nothing).
+NOT_YET: Final = {
+    "avro-console-consumer": _AVRO,
+    "avro-console-producer": _AVRO,
+    "client-metrics": "",
+    "connect": _CONNECT,
+    "connect-distributed": _CONNECT,
+    "connect-mirror-maker": _MIRROR,
+    "connect-plugin-path": _CONNECT,
+    "connect-standalone": _CONNECT,
+    "console-share-consumer": "",
+    "delegation-tokens": "",
+    "features": "",
+    "ksql": _SQL,
+    "ksql-cli": _SQL,
+    "ksql-datagen": _SQL,
+    "ksql-server-start": _SQL,
+    "ksql-server-stop": _SQL,
+    "mirror-maker": _MIRROR,
+    "rest-start": _REST,
+    "rest-stop": _REST,
+    "schema-registry-start": _REGISTRY,
+    "schema-registry-stop": _REGISTRY,
+    "share-groups": "",
+    "streams-application-reset": "",
+}
+
+
+def resolve(typed: str) -> str:
+    """Returns the command for a name; Kafka's names such as `bin/kafka-topics.sh` work too."""
+    name = typed.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat")
+    name = name.removeprefix("kafka-") or name
+    return _OTHER_NAMES.get(name, name)
+
+
+def command_of_class(name: str) -> str | None:
+    """Returns the command, perhaps by an older name, for a class of `kafka-run-class`."""
+    return _CLASSES.get(_without_package(name))
+
+
+def unknown_class(name: str) -> str:
+    """Returns the error for a class that is none of our commands."""
+    simple = _without_package(name)
+    if simple in _OTHER_CLASSES:
+        return f"{name} is not here; use: {_OTHER_CLASSES[simple]}"
+    from odradek.config.spelling import did_you_mean
+
+    near = did_you_mean(simple, list(_CLASSES))
+    return f"there are no Java classes here, and no tool for {name}" + (
+        near or "; odradek --help lists the tools"
+    )
+
+
+def _without_package(name: str) -> str:
+    return name.rpartition(".")[2]
