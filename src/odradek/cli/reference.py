@@ -16,12 +16,12 @@ _OPENING = """\
 Made from the tools' own declarations by `python -m odradek.cli.reference docs/reference/cli.md`.
 
 Every tool answers to Kafka's name as well: `odradek kafka-topics.sh --list` is
-`odradek topics --list`, and `odradek shims DIR` writes scripts with Kafka's names. One dash before a
-flag is enough (`-describe`), as in Kafka. Flags may be shortened as long as they stay unambiguous. Older spellings
-(`--zookeeper`, `--broker-list`, `--property`, `--producer.config` and the like) give the same
-result and a hint. A tool that fails says why in one line and ends with 1, or with 2 when the
-command line itself was wrong; `ODRADEK_DEBUG=1` shows the whole traceback. Tools look for a
-broker at `--bootstrap-server`, else at `$ODRADEK_BOOTSTRAP`, else at 127.0.0.1:9092.
+`odradek topics --list`, and `odradek shims DIR` writes scripts with Kafka's names. One dash before
+a flag is enough (`-describe`), as in Kafka. Flags may be shortened as long as they stay
+unambiguous. Older spellings (`--zookeeper`, `--broker-list`, `--property`, `--producer.config` and
+the like) give the same result and a hint. A tool that fails says why in one line and ends with 1,
+or with 2 when the command line itself was wrong; `ODRADEK_DEBUG=1` shows the whole traceback. Tools
+look for a broker at `--bootstrap-server`, else at `$ODRADEK_BOOTSTRAP`, else at 127.0.0.1:9092.
 
 Completion: `odradek completion bash|zsh|fish` prints the script for your shell;
 `odradek completion --help` says where it goes.
