@@ -95,7 +95,7 @@ class DirectObserver:
             "bootstrap_servers": self._broker.address,
             "request_timeout_ms": _PATIENCE_MS,
         }
-        async with Admin(world=world, **settings) as admin, asyncio.TaskGroup() as group:
+        async with Admin(settings, world=world) as admin, asyncio.TaskGroup() as group:
             for ask in (
                 self._ask_for_ends,
                 self._ask_for_positions,
@@ -256,7 +256,7 @@ class Committer:
             commit = Commit(self.name, self._partition, offset, world.clock.monotonic_s())
             self._groups.commits.append(commit)
             with suppress(ClientError, KafkaError):
-                async with Admin(world=world, **self._options) as admin:
+                async with Admin(self._options, world=world) as admin:
                     asked = {self._partition: offset}
                     (told,) = (await admin.alter_group_offsets(self._group, asked)).values()
                 if not isinstance(told, KafkaError):

@@ -78,7 +78,7 @@ class GroupAdministrator:
             self._weights = list(steps.values())
 
     async def run(self, world: World) -> None:
-        async with Admin(world=world, **self._options) as admin:
+        async with Admin(self._options, world=world) as admin:
             while True:
                 (step,) = self._random.choices(self._steps, self._weights)
                 with suppress(*Refusal):

@@ -89,7 +89,7 @@ class _BlockingAdmin:
         world = _process.world
 
         async def ask(*arguments: Any, **options: Any) -> Any:
-            async with Admin(world=world, **self._settings) as admin:
+            async with Admin(self._settings, world=world) as admin:
                 return await getattr(admin, name)(*arguments, **options)
 
         return lambda *arguments, **options: wait(ask(*arguments, **options))

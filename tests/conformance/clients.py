@@ -269,9 +269,8 @@ class OdradekClient:
         return asyncio.run(self._consume(bootstrap, topic, count))
 
     async def _produce(self, bootstrap: str, topic: str, codec: str, rows: Sequence[Row]) -> None:
-        async with OwnProducer(
-            bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5
-        ) as producer:
+        config = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5}
+        async with OwnProducer(config) as producer:
             sent = [
                 await producer.send(
                     topic,

@@ -23,14 +23,25 @@ if TYPE_CHECKING:
     from odradek.client.connection import Connection
     from odradek.client.consumer.consumer import Consumer
     from odradek.client.consumer.fetched_batches import ConsumerRecord
-    from odradek.client.errors import ClientError
+    from odradek.client.consumer.interceptors import ConsumerInterceptor
+    from odradek.client.errors import (
+        ClientError,
+        NoBrokerAvailable,
+        SettingsError,
+        TimedOut,
+        Wakeup,
+        is_retriable,
+    )
     from odradek.client.group.assignment import RebalanceListener
     from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
     from odradek.client.producer.accumulator import RecordMetadata
+    from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
+    from odradek.client.producer.partitioners import UnplacedRecord
     from odradek.client.producer.producer import Producer
+    from odradek.client.serialization import SerializationContext
     from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
     from odradek.config.operation import ConfigOperation
-    from odradek.protocol.errors import ErrorCode, KafkaError
+    from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic
     from odradek.protocol.types import TopicPartition
 
 _HOMES = {
@@ -43,6 +54,7 @@ _HOMES = {
     "ConfigType": "odradek.client.admin.types",
     "Connection": "odradek.client.connection",
     "Consumer": "odradek.client.consumer.consumer",
+    "ConsumerInterceptor": "odradek.client.consumer.interceptors",
     "ConsumerRecord": "odradek.client.consumer.fetched_batches",
     "ConsumerSettings": "odradek.client.settings",
     "ErrorCode": "odradek.protocol.errors",
@@ -50,12 +62,22 @@ _HOMES = {
     "KafkaError": "odradek.protocol.errors",
     "NewPartitions": "odradek.client.admin.types",
     "NewTopic": "odradek.client.admin.types",
+    "NoBrokerAvailable": "odradek.client.errors",
     "OffsetAndMetadata": "odradek.client.group.offsets",
     "Producer": "odradek.client.producer.producer",
+    "ProducerInterceptor": "odradek.client.producer.interceptors",
+    "ProducerRecord": "odradek.client.producer.interceptors",
     "ProducerSettings": "odradek.client.settings",
     "RebalanceListener": "odradek.client.group.assignment",
     "RecordMetadata": "odradek.client.producer.accumulator",
+    "SerializationContext": "odradek.client.serialization",
+    "SettingsError": "odradek.client.errors",
+    "TimedOut": "odradek.client.errors",
     "TopicPartition": "odradek.protocol.types",
+    "UnknownTopic": "odradek.protocol.errors",
+    "UnplacedRecord": "odradek.client.producer.partitioners",
+    "Wakeup": "odradek.client.errors",
+    "is_retriable": "odradek.client.errors",
 }
 
 __all__ = [
@@ -68,6 +90,7 @@ __all__ = [
     "ConfigType",
     "Connection",
     "Consumer",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "ConsumerSettings",
     "ErrorCode",
@@ -75,12 +98,22 @@ __all__ = [
     "KafkaError",
     "NewPartitions",
     "NewTopic",
+    "NoBrokerAvailable",
     "OffsetAndMetadata",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "ProducerSettings",
     "RebalanceListener",
     "RecordMetadata",
+    "SerializationContext",
+    "SettingsError",
+    "TimedOut",
     "TopicPartition",
+    "UnknownTopic",
+    "UnplacedRecord",
+    "Wakeup",
+    "is_retriable",
 ]
 
 

@@ -26,6 +26,7 @@
     │   ├── TransactionAborted          records were dropped, for their transaction was aborted
     │   ├── MustAbort                   it can only be aborted; then another may begin
     │   └── ProducerFenced              another producer has our transactional id: close this one
+    ├── Wakeup                          wakeup() ended a poll()
     ├── CorruptRecords                  fetched records fail their checksum
     └── DeserializationFailed           a deserializer raised for a record
 
@@ -143,6 +144,10 @@ class MustAbort(TransactionError):
 
 class ProducerFenced(TransactionError):
     """Another producer has taken over the transactional id: this one must be closed."""
+
+
+class Wakeup(ClientError):
+    """`Consumer.wakeup` was called, usually to stop."""
 
 
 class CorruptRecords(ClientError):

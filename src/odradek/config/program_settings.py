@@ -14,20 +14,22 @@ Invariant: an instance holds only values that passed their checks.
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self
 
 from odradek.config.setting import Setting
+from odradek.config.spelling import did_you_mean
 from odradek.config.values import InvalidValue
-
-T = TypeVar("T")
 
 _SETTING = "setting"
 
 
-def option(setting: Setting[T]) -> T:
-    """Makes a declared setting a field of a `ProgramSettings` class."""
-    option_field: T = field(default=setting.default, metadata={_SETTING: setting})
-    return option_field
+def option(setting: Setting[Any]) -> Any:
+    """Makes a declared setting a field of a `ProgramSettings` class.
+
+    The field's annotation is what programs may give, which is narrower than what is read from
+    text: choices are literals. So the type of the default is not compared with it.
+    """
+    return field(default=setting.default, metadata={_SETTING: setting})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +57,40 @@ class ProgramSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> Self:
-        """From keyword arguments; an unknown name is a mistake in a program, so it raises."""
+        """From keyword arguments; an unknown name is a mistake in a program, so it raises.
+
+        Kafka's names with dots are taken too: `Producer(**{"linger.ms": 5})`.
+        """
         field_names = {item.name for item in fields(cls)}
-        if unknown := sorted(name for name in options if name not in field_names):
-            hint = cls.hint(unknown[0].replace("_", ".")).replace(".", "_")
+        named = {name.replace(".", "_"): value for name, value in options.items()}
+        if unknown := sorted(name for name in named if name not in field_names):
+            hint = cls.hint(unknown[0]).replace(".", "_")
             raise cls.error_class(
                 f"unknown setting {', '.join(unknown)}: see {cls.__name__} for the names{hint}"
             )
-        return cls(**options)
+        return cls(**named)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        """From a dict of a program, with Kafka's names and values of any type.
+
+        Text is read as in a properties file, so `"linger.ms": "5"` and `"linger.ms": 5` are equal.
+        """
+        declared = cls._declared()
+        options: dict[str, object] = {}
+        for given_name, value in config.items():
+            item = declared.get(given_name.replace("_", "."))
+            if item is None:
+                cls.undeclared_in_program(given_name, value, config)
+                continue
+            setting: Setting[object] = item.metadata[_SETTING]
+            if isinstance(value, str):
+                try:
+                    value = setting.read(value.strip())  # noqa: PLW2901 - the same value, read
+                except ValueError as error:
+                    cls._refuse(setting, value, error)
+            options[item.name] = value
+        return cls.from_options(options)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], **overrides: object) -> Self:
@@ -98,11 +126,14 @@ class ProgramSettings:
         raise cls.error_class(f"there is no setting {name}{cls.hint(name)}")
 
     @classmethod
+    def undeclared_in_program(cls, name: str, value: object, config: Mapping[str, object]) -> None:
+        """Called for a name in a program's dict that is not declared; refuses it."""
+        raise cls.error_class(f"there is no setting {name}{cls.hint(name)}")
+
+    @classmethod
     def hint(cls, name: str) -> str:
         """Returns the end of a sentence about an unknown name: the one that was probably meant."""
-        from odradek.config.spelling import Speller  # noqa: PLC0415 - only for mistakes
-
-        return Speller(cls._declared()).hint(name)
+        return did_you_mean(name, cls._declared())
 
     @classmethod
     def describe(cls) -> list[tuple[str, object, str]]:
@@ -111,6 +142,11 @@ class ProgramSettings:
             (name, item.default, item.metadata[_SETTING].doc)
             for name, item in cls._declared().items()
         ]
+
+    @classmethod
+    def declared(cls) -> dict[str, Setting[Any]]:
+        """Returns the settings by Kafka's name."""
+        return {name: item.metadata[_SETTING] for name, item in cls._declared().items()}
 
     @classmethod
     def _declared(cls) -> dict[str, Field[Any]]:

@@ -250,7 +250,7 @@ class Copy(OwnWorker):
             OwnConsumer(
                 bootstrap_servers=bootstrap,
                 group_id=self.name,
-                group_protocol=self._protocol,
+                group_protocol="classic" if self._protocol == "classic" else "consumer",
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
                 isolation_level="read_committed",
@@ -338,7 +338,7 @@ class OwnReader(OwnWorker):
         async with OwnConsumer(
             bootstrap_servers=self.load.bootstrap,
             group_id=self._group,
-            group_protocol=self._protocol,
+            group_protocol="classic" if self._protocol == "classic" else "consumer",
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
         ) as consumer:

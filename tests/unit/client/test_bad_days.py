@@ -91,7 +91,7 @@ class BadDay:
             bootstrap_servers=BOOTSTRAP,
             world=world,
             group_id="g",
-            group_protocol=protocol,
+            group_protocol="classic" if protocol == "classic" else "consumer",
             auto_offset_reset="earliest",
             fetch_max_wait_ms=100,
             max_poll_interval_ms=8_000,

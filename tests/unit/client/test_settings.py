@@ -43,8 +43,7 @@ def test_properties_have_kafkas_dotted_names_and_text_values() -> None:
     assert settings.required_acks == 1
     assert settings.linger_ms == 20
     assert settings.codec is Codec.ZSTD
-    assert callable(settings.key_serializer)
-    assert settings.key_serializer("é") == "é".encode()
+    assert settings.key_serializer is str.encode
 
 
 def test_keyword_arguments_win_over_properties() -> None:
@@ -56,7 +55,7 @@ def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING, logger="odradek.client"):
         ProducerSettings.from_properties({"linger.millis": "5", "lingr.ms": "5"})
     assert [record.getMessage() for record in caplog.records] == [
-        "linger.millis is not a setting of this client and is ignored",
+        "linger.millis is not a setting of this client and is ignored; did you mean linger.ms?",
         "lingr.ms is not a setting of this client and is ignored; did you mean linger.ms?",
     ]
 
@@ -65,7 +64,7 @@ def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("interceptor.classes", "com.example.Audit", "interceptors are Java classes"),
+        ("interceptor.classes", "com.example.Audit", "interceptor"),
         ("metric.reporters", "com.example.Reporter", "reporters are Java classes"),
         ("security.providers", "com.example.Provider", "providers are Java classes"),
         ("config.providers", "file", "this client has no config providers"),
@@ -126,7 +125,7 @@ def test_a_longer_name_is_unknown_unless_the_setting_is_a_prefix(
     ("settings", "name", "said"),
     [
         (ProducerSettings, "value.serializer", "must be a function, or one of bytes, string"),
-        (ProducerSettings, "partitioner.class", "must be default, round_robin, or a function"),
+        (ProducerSettings, "partitioner.class", "must be default, round_robin, a function"),
         (ConsumerSettings, "key.deserializer", "must be a function, or one of bytes, string"),
         (ConsumerSettings, "partition.assignment.strategy", "known are range"),
     ],
@@ -144,9 +143,56 @@ def test_the_uniform_partitioner_names_what_replaces_it() -> None:
         ProducerSettings.from_properties({"partitioner.class": uniform})
 
 
-def test_an_unknown_keyword_is_an_error() -> None:
-    with pytest.raises(SettingsError, match="unknown setting lingerms: see ProducerSettings"):
-        ProducerSettings.from_options({"lingerms": 5})
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("lingerms", "did you mean linger_ms"),
+        ("bootstrap_server", "did you mean bootstrap_servers"),
+        ("compresion", "did you mean compression_type"),
+        ("batchsize", "did you mean batch_size"),
+        ("max_batch_size", "write batch_size"),
+        ("partitioner", "write partitioner_class"),
+        ("loop", "leave it out"),
+    ],
+)
+def test_an_unknown_keyword_is_an_error_with_a_suggestion(wrong: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=f"unknown setting {wrong}: see .*{meant}"):
+        ProducerSettings.from_options({wrong: 5})
+
+
+def test_a_dict_has_kafkas_names_and_values_of_any_type() -> None:
+    settings = ProducerSettings.from_config(
+        {
+            "bootstrap.servers": "one:1",
+            "linger.ms": "20",
+            "batch.size": 5,
+            "enable_idempotence": True,
+        }
+    )
+    assert (settings.linger_ms, settings.batch_size) == (20, 5)
+    assert ProducerSettings.from_options({"linger.ms": 7}).linger_ms == 7
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"lingr.ms": 5}, "there is no setting lingr.ms; did you mean linger.ms?"),
+        (
+            {"metadata.broker.list": "a:1"},
+            "no setting metadata.broker.list; write bootstrap.servers",
+        ),
+        ({"queue.buffering.max.ms": 5}, "write linger.ms"),
+        ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT is supported"),
+        ({"ssl.ca.location": "/a"}, "this client speaks PLAINTEXT only"),
+        ({"linger.ms": "soon"}, "linger.ms='soon': must be a whole number"),
+    ],
+)
+def test_a_dict_of_another_client_is_answered_with_what_to_write(
+    config: dict[str, object], said: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        ProducerSettings.from_config(config)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +212,7 @@ def test_an_unknown_keyword_is_an_error() -> None:
         ("retries", "0", "idempotence needs retries"),
         ("delivery.timeout.ms", "1000", "must be at least linger.ms + request.timeout.ms"),
         ("key.serializer", "com.example.Mine", "must be a function, or one of bytes"),
-        ("partitioner.class", "Random", "must be default, round_robin, or a function"),
+        ("partitioner.class", "Random", "must be default, round_robin, a function"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:

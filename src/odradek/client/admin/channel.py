@@ -3,13 +3,15 @@
 Every class of admin calls builds on `AdminChannel`; `admin` puts the classes together.
 """
 
-from typing import Self, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientClosed
 from odradek.client.settings import AdminSettings
+from odradek.client.settings.shared import settings_from
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -20,6 +22,9 @@ from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId
 from odradek.world import World
 
+if TYPE_CHECKING:
+    from odradek.client.settings.options import AdminOptions
+
 R = TypeVar("R", bound=Response)
 
 
@@ -28,18 +33,18 @@ class AdminChannel:
 
     def __init__(
         self,
-        settings: AdminSettings | None = None,
+        settings: AdminSettings | Mapping[str, object] | None = None,
         /,
         *,
         world: World | None = None,
-        **options: object,
+        **options: "Unpack[AdminOptions]",
     ) -> None:
-        """`options` are the settings by name (see `AdminSettings`), if none were given."""
-        if settings is None:
-            settings = AdminSettings.from_options(options)
-        elif options:
-            raise TypeError("give either settings or options, not both")
-        self.settings = settings
+        """No broker is contacted before the first call.
+
+        Settings are keyword arguments, an `AdminSettings`, or a dict with Kafka's names. All are
+        described in docs/reference/client-settings.md.
+        """
+        self.settings = settings_from(AdminSettings, settings, options, "Admin")
         self._world = world or World()
         self._known: Cluster | None = None
         self._closed = False
@@ -50,7 +55,12 @@ class AdminChannel:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    async def start(self) -> Self:
+        """Does nothing yet: the first call connects. aiokafka's admin client has it."""
+        return self
+
     async def close(self) -> None:
+        """Closes the connections."""
         self._closed = True
         if self._known is not None:
             await self._known.close()

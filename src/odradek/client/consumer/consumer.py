@@ -11,14 +11,14 @@ This module is the public face; `parts` is what does the work, in the background
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.fetcher import Fetcher
-from odradek.client.consumer.interceptors import ConsumerInterceptor
-from odradek.client.consumer.key_lookup import get_records
+from odradek.client.consumer.interceptors import ConsumerInterceptor, Interceptors
 from odradek.client.consumer.parts import ConsumerParts
 from odradek.client.consumer.positions import PartitionState, Positions
+from odradek.client.consumer.queries import ConsumerQueries
 from odradek.client.consumer.undelivered import Polled, Undelivered, in_reverse, move_back
 from odradek.client.errors import (
     ClientClosed,
@@ -26,12 +26,14 @@ from odradek.client.errors import (
     NoGroup,
     OffsetOutOfRange,
     RequestTimedOut,
+    Wakeup,
 )
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, with_metadata
-from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
+from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.client.settings import ConsumerSettings
+from odradek.client.settings.shared import settings_from
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
 from odradek.world import World
@@ -40,29 +42,46 @@ from odradek.world import World
 _ITERATION_WAIT_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
 
+if TYPE_CHECKING:
+    from odradek.client.settings.options import ConsumerOptions
 
-class Consumer:
+
+class Consumer(ConsumerQueries):
     """Reads records. Use it with `async with`, or `start` and `close` it yourself."""
 
     def __init__(
         self,
-        settings: ConsumerSettings | None = None,
-        /,
-        *,
+        *topics_or_settings: str | ConsumerSettings | Mapping[str, object],
         interceptors: Sequence[ConsumerInterceptor] = (),
         world: World | None = None,
-        **options: object,
+        **options: "Unpack[ConsumerOptions]",
     ) -> None:
-        """`options` are the settings by name (see `ConsumerSettings`), if none were given."""
-        if settings is None:
-            settings = ConsumerSettings.from_options(options)
-        elif options:
-            raise TypeError("give either settings or options, not both")
-        self.settings = settings
+        """No broker is contacted before the first call.
+
+        `Consumer("clicks", group_id="g")` subscribes at the first call; otherwise call `subscribe`
+        or `assign`. Settings are keyword arguments, a `ConsumerSettings`, or a dict with Kafka's
+        names: `Consumer({"group.id": "g"})`. All are described in
+        docs/reference/client-settings.md.
+        """
+        topics = [given for given in topics_or_settings if isinstance(given, str)]
+        others = [given for given in topics_or_settings if not isinstance(given, str)]
+        if len(others) > 1:
+            raise TypeError("give one ConsumerSettings or dict, and topics as text")
+        given_settings = others[0] if others else None
+        settings = settings_from(ConsumerSettings, given_settings, options, "Consumer")
+        if topics and settings.group_id is None:
+            raise NoGroup(_needs_group(topics))
+        self._topics = topics
         self._world = world or World()
         self._started: ConsumerParts | None = None
-        self._interceptors = tuple(interceptors)
+        all_settings = settings.for_classes()
+        self._interceptors = Interceptors(
+            (*settings.interceptor_classes, *interceptors), all_settings
+        )
+        super().__init__(settings)
         self._undelivered = Undelivered()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_woken = False
         self._closed = False
 
     async def start(self) -> Self:
@@ -79,8 +98,12 @@ class Consumer:
                 self.settings,
                 self._world,
                 offsets_to_commit=self._offsets_to_commit,
-                on_committed=self._committed,
+                on_committed=self._interceptors.committed,
+                deserialize=self._deserializers.deserialize,
             )
+            self._loop = asyncio.get_running_loop()
+            if self._topics:
+                self.subscribe(self._topics)
         return self._started
 
     @property
@@ -109,6 +132,34 @@ class Consumer:
             self._closed = True
             if self._started is not None:
                 await self._started.close()
+            self._interceptors.close()
+            self._deserializers.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, by aiokafka's name."""
+        await self.close()
+
+    def wakeup(self) -> None:
+        """Ends a `poll` that waits, or the next one, with `Wakeup`; an iteration just ends.
+
+        It may be called from any thread and from a signal handler:
+        `loop.add_signal_handler(signal.SIGTERM, consumer.wakeup)`. Records that the program has
+        not seen stay unread and are not committed.
+        """
+        self._is_woken = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if self._started is not None and not self._closed:
+            # The iterator polls again before it returns another record, and poll() sees the flag.
+            self._give_back_undelivered()
+            self._started.positions_changed()
+
+    def _take_wakeup(self) -> None:
+        if self._is_woken:
+            self._is_woken = False
+            raise Wakeup("wakeup() was called")
 
     # Which partitions, and from where
 
@@ -169,9 +220,11 @@ class Consumer:
         return group
 
     def unassign(self) -> None:
+        """Gives up the partitions that were assigned by hand."""
         self.assign(())
 
     def assignment(self) -> list[TopicPartition]:
+        """Returns the partitions that are read now, assigned by hand or by the group."""
         return list(self._positions.assigned)
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
@@ -217,6 +270,7 @@ class Consumer:
         self._parts().positions_changed()
 
     def paused(self) -> list[TopicPartition]:
+        """Returns the partitions of which `pause` holds back records."""
         return [
             partition for partition, state in self._positions.assigned.items() if state.is_paused
         ]
@@ -253,7 +307,15 @@ class Consumer:
     async def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Returns records by partition as soon as there are any, or {} after `timeout_ms`."""
+        """Returns records by partition as soon as there are any, or {} after `timeout_ms`.
+
+        Raises `Wakeup` if `wakeup` was called.
+        """
+        if timeout_ms.__class__ is float:
+            raise TypeError(
+                f"poll() counts milliseconds: write poll({int(timeout_ms * 1000)}) for"
+                f" {timeout_ms} s; it returns a dict of lists of records, by partition"
+            )
         limit = max_records or self.settings.max_poll_records
         deadline_s = self._now_s() + timeout_ms / 1000
         self._give_back_undelivered()
@@ -264,6 +326,8 @@ class Consumer:
         try:
             # A loop of polls that never waits must not keep the fetcher from running.
             await asyncio.sleep(0)
+            if self._is_woken:
+                self._take_wakeup()
             while True:
                 if group is not None:
                     await group.serve()
@@ -272,6 +336,8 @@ class Consumer:
                 taken = fetcher.poll_buffered(limit)
                 if taken:
                     return self._intercepted(taken) if self._interceptors else taken
+                if self._is_woken:
+                    self._take_wakeup()
                 self._raise_faults()
                 remaining_s = deadline_s - self._now_s()
                 if not self._positions.assigned and (group is None or not group.is_subscribed):
@@ -292,20 +358,17 @@ class Consumer:
         return parts.fetcher
 
     def _intercepted(self, taken: Polled) -> Polled:
-        shown = taken
         try:
-            for interceptor in self._interceptors:
-                shown = interceptor.on_consume(shown)
+            return self._interceptors.consumed(taken)
         except BaseException:
             self._move_back(in_reverse(taken))
             raise
-        return shown
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Returns the next record, however long that takes."""
+        """Returns the next record, however long that takes; `wakeup` ends the iteration."""
         # In place of `_group`: a call for each record would show.
         group = None if self._started is None else self._started.group
         records = self._undelivered.latest_first
@@ -313,7 +376,10 @@ class Consumer:
             group.gate.note_iteration()
             group.commit_if_due()
         while not records or (group is not None and group.gate.has_work):
-            polled = await self.poll(_ITERATION_WAIT_MS)
+            try:
+                polled = await self.poll(_ITERATION_WAIT_MS)
+            except Wakeup:
+                raise StopAsyncIteration from None
             self._undelivered.fill(polled)
         return records.pop()
 
@@ -374,94 +440,6 @@ class Consumer:
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._undelivered.offsets_to_commit(self._positions)
 
-    def _committed(self, offsets: Offsets) -> None:
-        for interceptor in self._interceptors:
-            interceptor.on_commit(offsets)
-
-    # Asking about offsets
-
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Offset]:
-        """Returns the log start offset of each partition."""
-        found = await self._offsets(dict.fromkeys(partitions, EARLIEST))
-        return {partition: listed.offset for partition, listed in found.items()}
-
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Offset]:
-        """Returns the high watermarks, or with read_committed the last stable offsets."""
-        found = await self._offsets(dict.fromkeys(partitions, LATEST))
-        return {partition: listed.offset for partition, listed in found.items()}
-
-    async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, ListedOffset | None]:
-        """Returns the first offset of each partition whose record is not older than a time.
-
-        It is None if there is no such record.
-        """
-        for partition, timestamp_ms in timestamps_ms.items():
-            if timestamp_ms < 0:
-                raise ValueError(f"{partition}: {timestamp_ms}: a time cannot be before 1970")
-        found = await self._offsets(timestamps_ms)
-        return {
-            partition: listed if listed.offset >= 0 else None for partition, listed in found.items()
-        }
-
-    async def partitions_for(self, topic: str) -> list[int]:
-        """Returns the partitions of a topic."""
-        cluster = self._parts().cluster
-        described = await cluster.topic(topic, self.settings.default_api_timeout_ms)
-        return list(described.all_partitions)
-
-    async def _offsets(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, ListedOffset]:
-        answers = await list_offsets(
-            self._parts().cluster,
-            timestamps,
-            read_committed=self.settings.isolation_level == "read_committed",
-            timeout_ms=self.settings.default_api_timeout_ms,
-        )
-        found: dict[TopicPartition, ListedOffset] = {}
-        for partition in timestamps:
-            answer = answers[partition]
-            if isinstance(answer, KafkaError):
-                raise answer
-            found[partition] = answer
-        return found
-
-    # Asking for keys
-
-    async def get(
-        self,
-        topic: str,
-        key: bytes | str,
-        *,
-        partition: int | None = None,
-        all_partitions: bool = False,
-    ) -> ConsumerRecord | None:
-        """Returns the newest record of a key, without reading the topic; see `look_up`.
-
-        Without a value it is a tombstone: the key was deleted. None if there is no record.
-        """
-        (found,) = await get_records(
-            self._parts().cluster,
-            self.settings,
-            topic,
-            [key],
-            partition=partition,
-            all_partitions=all_partitions,
-        )
-        return found
-
-    async def get_many(
-        self, topic: str, keys: Iterable[bytes | str]
-    ) -> list[ConsumerRecord | None]:
-        """Returns the newest record of each key, with one request to each leader."""
-        return await get_records(self._parts().cluster, self.settings, topic, list(keys))
-
     # Errors
 
     def _state(self, partition: TopicPartition) -> PartitionState:
@@ -489,6 +467,14 @@ class Consumer:
                 self._positions.start(state)
             self._parts().fetcher.wake()
         raise fault
+
+
+def _needs_group(topics: list[str]) -> str:
+    names = ", ".join(map(repr, topics))
+    return (
+        f'topics are shared in a group: write Consumer({names}, group_id="my-group"), or without a'
+        f" group assign([({topics[0]!r}, 0), ...])"
+    )
 
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from odradek.client.errors import ClientError, CorruptRecords, DeserializationFailed
+from odradek.client.errors import ClientError, CorruptRecords
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.control_records import ControlType, decode_control_type
 from odradek.protocol.messages.fetch import AbortedTransaction
@@ -49,40 +49,6 @@ class ConsumerRecord(NamedTuple):
 
 
 Deserialize = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], ClientError | None]]
-
-
-def deserializer_of(
-    key_of: Callable[[bytes], Any] | None, value_of: Callable[[bytes], Any] | None
-) -> Deserialize | None:
-    """Returns a function that deserializes records, or None if there are no deserializers.
-
-    The function returns the records before the first one that fails, and its error.
-    """
-    if key_of is None and value_of is None:
-        return None
-
-    def deserialize(
-        records: list[ConsumerRecord],
-    ) -> tuple[list[ConsumerRecord], ClientError | None]:
-        done: list[ConsumerRecord] = []
-        for record in records:
-            key, value = record.key, record.value
-            try:
-                if key_of is not None and key is not None:
-                    key = key_of(key)
-                if value_of is not None and value is not None:
-                    value = value_of(value)
-            except Exception as error:  # noqa: BLE001 - it is the user's function
-                partition = TopicPartition(record.topic, record.partition)
-                fault = DeserializationFailed(
-                    f"{partition} at offset {record.offset}: {error!r}", partition, record.offset
-                )
-                fault.__cause__ = error
-                return done, fault
-            done.append(record._replace(key=key, value=value))
-        return done, None
-
-    return deserialize
 
 
 def end_of_batches(buffer: Buffer) -> tuple[Offset, int]:

@@ -20,8 +20,8 @@ from odradek.client.cluster_view import NO_BROKER, Broker
 from odradek.client.consumer.fetch_session import FetchPosition, FetchSession
 from odradek.client.consumer.fetched_batches import (
     ConsumerRecord,
+    Deserialize,
     FetchedBatches,
-    deserializer_of,
     end_of_batches,
 )
 from odradek.client.consumer.positions import PartitionState, Positions
@@ -65,7 +65,13 @@ class _RequestedPartition(NamedTuple):
 
 
 class Fetcher:
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings, positions: Positions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        positions: Positions,
+        deserialize: Deserialize | None = None,
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._positions = positions
@@ -77,10 +83,7 @@ class Fetcher:
         self._buffered: deque[tuple[PartitionState, int, FetchedBatches]] = deque()
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._read_committed = settings.isolation_level == "read_committed"
-        self._deserialize = deserializer_of(
-            settings.key_deserializer if callable(settings.key_deserializer) else None,
-            settings.value_deserializer if callable(settings.value_deserializer) else None,
-        )
+        self._deserialize = deserialize
         self.failure: BaseException | None = None
         cluster.on_change(self.wake)
 

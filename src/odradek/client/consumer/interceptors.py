@@ -1,14 +1,20 @@
 """What a program may put between a consumer and its own code."""
 
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.group.offsets import Offsets
+from odradek.client.named_classes import close_all, instance_of
 from odradek.protocol.types import TopicPartition
 
 
 class ConsumerInterceptor(Protocol):
-    """Sees all records before the program does, and every commit that succeeded."""
+    """Sees all records before the program does, and every commit that succeeded.
+
+    It may also have `on_commit(offsets)`; `configure(settings)`, called once with all settings by
+    Kafka's names; and `close()`. In properties it is named `interceptor.classes=module:Class`.
+    """
 
     def on_consume(
         self, records: dict[TopicPartition, list[ConsumerRecord]]
@@ -16,4 +22,30 @@ class ConsumerInterceptor(Protocol):
         """Returns the records that poll() returns instead, or the same."""
         ...
 
-    def on_commit(self, offsets: Offsets) -> None: ...
+
+class Interceptors:
+    """The interceptors of one consumer, in their order."""
+
+    def __init__(self, given: Iterable[Any], settings: Mapping[str, Any]) -> None:
+        self._objects = [instance_of(item, settings) for item in given]
+
+    def __bool__(self) -> bool:
+        return bool(self._objects)
+
+    def consumed(
+        self, records: dict[TopicPartition, list[ConsumerRecord]]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Returns the records that poll() returns."""
+        for item in self._objects:
+            if hasattr(item, "on_consume"):
+                records = item.on_consume(records)
+        return records
+
+    def committed(self, offsets: Offsets) -> None:
+        """Tells of a commit that succeeded."""
+        for item in self._objects:
+            if hasattr(item, "on_commit"):
+                item.on_commit(offsets)
+
+    def close(self) -> None:
+        close_all(*self._objects)

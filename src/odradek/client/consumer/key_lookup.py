@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
-from odradek.client.consumer.fetched_batches import ConsumerRecord, deserializer_of
+from odradek.client.consumer.fetched_batches import ConsumerRecord, Deserialize
 from odradek.client.errors import BadResponse, UnsupportedVersion
 from odradek.client.leader_requests import Answers, ask_leaders
 from odradek.client.producer.partitioners import hash_of_key
@@ -170,6 +170,7 @@ async def get_records(
     *,
     partition: int | None = None,
     all_partitions: bool = False,
+    deserialize: Deserialize | None = None,
 ) -> list[ConsumerRecord | None]:
     """Returns the newest record of each key, for `Consumer.get` and `get_many`."""
     if partition is not None and all_partitions:
@@ -194,16 +195,12 @@ async def get_records(
     for topic_partition, answer in answers.items():
         for key, record in zip(keys_by_partition[topic_partition], answer.records, strict=True):
             found.setdefault(key, []).append(record)
-    return _deserialized(settings, [newest(found[key]) for key in encoded])
+    return _deserialized(deserialize, [newest(found[key]) for key in encoded])
 
 
 def _deserialized(
-    settings: ConsumerSettings, records: list[ConsumerRecord | None]
+    deserialize: Deserialize | None, records: list[ConsumerRecord | None]
 ) -> list[ConsumerRecord | None]:
-    deserialize = deserializer_of(
-        settings.key_deserializer if callable(settings.key_deserializer) else None,
-        settings.value_deserializer if callable(settings.value_deserializer) else None,
-    )
     if deserialize is None:
         return records
     done, fault = deserialize([record for record in records if record is not None])

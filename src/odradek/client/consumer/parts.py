@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from odradek.client.cluster import Cluster
+from odradek.client.consumer.fetched_batches import Deserialize
 from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.positions import Positions
 from odradek.client.errors import ClientClosed
@@ -27,6 +28,7 @@ class ConsumerParts:
         *,
         offsets_to_commit: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
         on_committed: Callable[[Offsets], None],
+        deserialize: Deserialize | None = None,
     ) -> None:
         """`offsets_to_commit` returns what a commit without offsets commits."""
         self.cluster = Cluster(
@@ -39,7 +41,7 @@ class ConsumerParts:
             on_change=self.positions_changed,
             on_failure=self._failed,
         )
-        self.fetcher = Fetcher(self.cluster, settings, self.positions)
+        self.fetcher = Fetcher(self.cluster, settings, self.positions, deserialize)
         self.group: Group | None = None
         if settings.group_id is not None:
             self.group = Group(

@@ -5,17 +5,77 @@ The default partitioner sends a record with a key to partition murmur2(key) modu
 records without a key to one partition that has a leader (to any partition if none has a leader),
 and changes to another after `batch.size` bytes: this makes fewer and fuller batches.
 
-Users can give a function `(key, all_partitions, available_partitions)` that returns one of the
-partitions; aiokafka and kafka-python use the same signature.
+Users can give a function of an `UnplacedRecord`, which has the topic, the headers, and key and
+value both as objects and as bytes, or a class with such a method `partition`. A function
+`(key, all_partitions, available_partitions)` works too: aiokafka and kafka-python have that one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol
 
+from odradek.client.calling import positional_parameters
+from odradek.client.errors import SettingsError
+from odradek.client.named_classes import instance_of
 from odradek.client.producer.murmur2 import murmur2
+from odradek.protocol.records import Headers
 from odradek.world import Randomness
 
+
+@dataclass(frozen=True, slots=True)
+class UnplacedRecord:
+    """A record whose partition is to be chosen."""
+
+    topic: str
+    key: Any
+    value: Any
+    headers: Headers
+    key_bytes: bytes | None
+    value_bytes: bytes | None
+    all_partitions: Sequence[int]
+    available_partitions: Sequence[int]
+    choose_default: Callable[[], int]
+    """Returns the partition that the default partitioner chooses."""
+
+
+class PartitionerClass(Protocol):
+    """A class that chooses partitions; it may have `configure(settings)` and `close()` too."""
+
+    def partition(self, record: UnplacedRecord, /) -> int: ...
+
+
 PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+RecordFunction = Callable[[UnplacedRecord], int]
+PartitionChoice = (
+    str | PartitionFunction | RecordFunction | PartitionerClass | type[PartitionerClass]
+)
+
+
+def checked_partitioner(given: Any) -> PartitionChoice:
+    """Returns what was given if records can be placed with it; else raises `SettingsError`."""
+    function = getattr(given, "partition", given)
+    if not callable(function):
+        raise SettingsError(
+            "must be default, round_robin, a function, or a class with partition(record)"
+        )
+    if not isinstance(given, type):
+        _takes_record(function)
+    choice: PartitionChoice = given
+    return choice
+
+
+def _takes_record(function: Callable[..., Any]) -> bool:
+    """Returns whether a function takes an `UnplacedRecord`, or else the three older arguments."""
+    parameters = positional_parameters(function)
+    if parameters is not None and parameters.can_take(1) and parameters.required == 1:
+        return True
+    if parameters is None or parameters.can_take(3):
+        return False
+    raise SettingsError(
+        f"a partitioner takes one argument, an UnplacedRecord, or three: key, all_partitions,"
+        f" available_partitions; this one takes {len(parameters.names)}"
+    )
 
 
 @lru_cache(maxsize=16384)
@@ -99,6 +159,43 @@ class RoundRobinPartitioner:
         return partitions[turn % len(partitions)]
 
 
+class RecordPartitioner:
+    """Calls the user's function of the whole record; `Producer.send` has a slower path for it."""
+
+    __slots__ = ("_default", "_function", "owner")
+
+    def __init__(
+        self, function: RecordFunction, default: DefaultPartitioner, owner: object = None
+    ) -> None:
+        self._function = function
+        self._default = default
+        self.owner = owner
+
+    def choose(
+        self,
+        topic: str,
+        key: bytes | None,
+        size_bytes: int,
+        all_partitions: Sequence[int],
+        available_partitions: Sequence[int],
+    ) -> int:
+        """The default for a record of which only the key's bytes are known."""
+        return self._default.choose(topic, key, size_bytes, all_partitions, available_partitions)
+
+    def place(self, record: UnplacedRecord) -> int:
+        """Returns the partition of a record."""
+        return _check(self._function(record), record.topic, record.all_partitions)
+
+
+def _check(partition: int, topic: str, all_partitions: Sequence[int]) -> int:
+    if partition not in all_partitions:
+        raise ValueError(
+            f"the partitioner chose partition {partition} of topic {topic}, which has"
+            f" partitions {all_partitions[0]} to {all_partitions[-1]}"
+        )
+    return partition
+
+
 class FunctionPartitioner:
     """Calls the user's partition function and checks that it returns a partition of the topic."""
 
@@ -115,30 +212,35 @@ class FunctionPartitioner:
         all_partitions: Sequence[int],
         available_partitions: Sequence[int],
     ) -> int:
-        partition = self._function(key, all_partitions, available_partitions)
-        if partition not in all_partitions:
-            raise ValueError(
-                f"the partitioner chose partition {partition} of topic {topic}, which has"
-                f" partitions {all_partitions[0]} to {all_partitions[-1]}"
-            )
-        return partition
+        return _check(
+            self._function(key, all_partitions, available_partitions), topic, all_partitions
+        )
 
 
-Partitioner = DefaultPartitioner | RoundRobinPartitioner | FunctionPartitioner
+Partitioner = DefaultPartitioner | RoundRobinPartitioner | FunctionPartitioner | RecordPartitioner
 
 
 def partitioner_for(
-    choice: str | PartitionFunction,
+    choice: PartitionChoice,
     randomness: Randomness,
     *,
     batch_size_bytes: int,
     ignore_keys: bool,
+    settings: Mapping[str, Any] | None = None,
 ) -> Partitioner:
-    """Returns the partitioner that a setting names: "default", "round_robin", or a function."""
-    if callable(choice):
-        return FunctionPartitioner(choice)
-    if choice == "round_robin":
-        return RoundRobinPartitioner()
-    return DefaultPartitioner(
+    """Returns the partitioner that a setting names: "default", "round_robin", or the user's own.
+
+    `settings` are what `configure` of a class gets.
+    """
+    default = DefaultPartitioner(
         randomness, batch_size_bytes=batch_size_bytes, ignore_keys=ignore_keys
     )
+    if isinstance(choice, str):
+        return RoundRobinPartitioner() if choice == "round_robin" else default
+    if hasattr(choice, "partition"):
+        owner = instance_of(choice, settings or {})
+        return RecordPartitioner(owner.partition, default, owner)
+    function: Callable[..., int] = choice
+    if _takes_record(function):
+        return RecordPartitioner(function, default)
+    return FunctionPartitioner(function)

@@ -12,58 +12,52 @@ public face of both. Its `send` is called for every record, so it must be fast.
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import Topic
-from odradek.client.errors import ClientClosed, RecordTooLarge, TransactionError
+from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.named_classes import close_all
 from odradek.client.producer.accumulator import (
-    RECORD_OVERHEAD,
     OnDelivery,
     PartitionQueue,
     RecordMetadata,
 )
-from odradek.client.producer.partitioners import partitioner_for
+from odradek.client.producer.interceptors import (
+    Interceptors,
+    ProducerInterceptor,
+    ProducerRecord,
+)
+from odradek.client.producer.partitioners import (
+    RecordPartitioner,
+    UnplacedRecord,
+    partitioner_for,
+)
+from odradek.client.producer.record_bytes import (
+    EMPTY_RECORD_BYTES,
+    as_headers,
+    serialized,
+    size_of,
+)
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.producer.transactions import Transactions
+from odradek.client.serialization import bind_serializer
 from odradek.client.settings import ProducerSettings
-from odradek.protocol.records import HEADER_SIZE, Headers
+from odradek.client.settings.shared import settings_from
+from odradek.protocol.records import Headers
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 from odradek.world import World
 
-# The most bytes that the lengths of a header's name and value take.
-_HEADER_OVERHEAD = 10
-# The header of a batch: a record must fit a request even if it is alone in its batch.
-_EMPTY_RECORD_BYTES = RECORD_OVERHEAD + HEADER_SIZE
 _BATCHES_BETWEEN_PAUSES = 4
+_TOO_EARLY = "timestamp_ms={}: a record's time cannot be before 1970"
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerRecord:
-    """A record as an interceptor sees it, before it is serialized."""
-
-    topic: str
-    value: Any = None
-    key: Any = None
-    partition: int | None = None
-    headers: Headers = ()
-    timestamp_ms: int | None = None
-
-
-class ProducerInterceptor(Protocol):
-    """Sees every record before it is sent, and every outcome."""
-
-    def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Returns the record to send instead, or the same."""
-        ...
-
-    def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: BaseException | None
-    ) -> None: ...
+if TYPE_CHECKING:
+    from odradek.client.settings.options import ProducerOptions
 
 
 class _Target:
@@ -84,31 +78,46 @@ class Producer:
 
     def __init__(
         self,
-        settings: ProducerSettings | None = None,
+        settings: ProducerSettings | Mapping[str, object] | None = None,
         /,
         *,
         interceptors: Sequence[ProducerInterceptor] = (),
         world: World | None = None,
-        **options: object,
+        **options: "Unpack[ProducerOptions]",
     ) -> None:
-        """`options` are the settings by name (see `ProducerSettings`), if none were given."""
-        if settings is None:
-            settings = ProducerSettings.from_options(options)
-        elif options:
-            raise TypeError("give either settings or options, not both")
-        self.settings = settings
+        """Nothing is sent, and no broker is contacted, before the first call.
+
+        Settings are keyword arguments, a `ProducerSettings`, or a dict with Kafka's names:
+        `Producer(linger_ms=20)`, `Producer({"linger.ms": 20})`. All are described in
+        docs/reference/client-settings.md.
+        """
+        self.settings = settings = settings_from(ProducerSettings, settings, options, "Producer")
         self._world = world or World()
-        self._interceptors = tuple(interceptors)
-        self._key_serializer: Any = settings.key_serializer
-        self._value_serializer: Any = settings.value_serializer
+        all_settings = settings.for_classes()
+        self._interceptors = Interceptors(
+            (*settings.interceptor_classes, *interceptors), all_settings
+        )
+        self._key = bind_serializer(settings.key_serializer, all_settings, "key")
+        self._value = bind_serializer(settings.value_serializer, all_settings, "value")
+        self._key_serializer = None if self._key is None else self._key.function
+        self._value_serializer = None if self._value is None else self._value.function
         self._now_ms = self._world.clock.now_ms
         self._max_bytes = min(settings.max_request_size, settings.buffer_memory)
-        self._choose = partitioner_for(
+        self._partitioner = partitioner_for(
             settings.partitioner_class,
             self._world.randomness,
             batch_size_bytes=settings.batch_size,
             ignore_keys=settings.partitioner_ignore_keys,
-        ).choose
+            settings=all_settings,
+        )
+        self._choose = self._partitioner.choose
+        # Whether something of the user's wants to see whole records: the fast path of `send` has
+        # only bytes.
+        self._shows_records = (
+            bool(self._interceptors)
+            or isinstance(self._partitioner, RecordPartitioner)
+            or any(bound is not None and bound.takes_context for bound in (self._key, self._value))
+        )
         self._targets: dict[str, _Target] = {}
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
@@ -151,7 +160,7 @@ class Producer:
         key: Any = None,
         *,
         partition: int | None = None,
-        headers: Headers = (),
+        headers: Headers | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> "asyncio.Future[RecordMetadata]":
@@ -169,22 +178,19 @@ class Producer:
             await asyncio.sleep(0)
         if self._is_transactional:
             self._transactional("send()").check_open("send()")
-        if self._interceptors:
-            record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
-            for interceptor in self._interceptors:
-                record = interceptor.on_send(record)
-            topic, value, key = record.topic, record.value, record.key
-            partition, headers = record.partition, record.headers
-            timestamp_ms = record.timestamp_ms
-            on_delivery = self._intercepted(on_delivery)
+        if self._shows_records:
+            record = ProducerRecord(topic, value, key, partition, as_headers(headers), timestamp_ms)
+            return await self._send_whole(record, on_delivery)
         if self._key_serializer is not None and key is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None and value is not None:
             value = self._value_serializer(value)
         if value.__class__ is bytes and key is None and not headers:
-            size_bytes = _EMPTY_RECORD_BYTES + len(value)
+            size_bytes = EMPTY_RECORD_BYTES + len(value)
         else:
-            size_bytes = _size_of(key, value, headers)
+            if headers.__class__ is dict:
+                headers = as_headers(headers)
+            size_bytes = size_of(key, value, headers)  # type: ignore[arg-type]  # not a dict now
         sender, target = self._sender, self._targets.get(topic)
         if (
             sender is None
@@ -204,9 +210,15 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
         elif timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms={timestamp_ms}: a record's time cannot be before 1970")
+            raise ValueError(_TOO_EARLY.format(timestamp_ms))
         return sender.accumulator.append(
-            target.queues[partition], key, value, headers, timestamp_ms, size_bytes, on_delivery
+            target.queues[partition],
+            key,
+            value,
+            headers,  # type: ignore[arg-type]  # pairs by now, never a dict
+            timestamp_ms,
+            size_bytes,
+            on_delivery,
         )
 
     async def send_and_wait(
@@ -216,7 +228,7 @@ class Producer:
         key: Any = None,
         *,
         partition: int | None = None,
-        headers: Headers = (),
+        headers: Headers | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
         """Sends a record, waits for its delivery and returns its metadata."""
@@ -231,10 +243,24 @@ class Producer:
         cluster, _ = self._parts()
         return list((await cluster.topic(topic, self.settings.max_block_ms)).all_partitions)
 
-    async def flush(self) -> None:
-        """Returns when all that was sent so far is acknowledged or has failed."""
-        if self._sender is not None:
-            await self._sender.flush()
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Returns when all that was sent so far is acknowledged or has failed.
+
+        After `timeout_ms`, if that is given, it raises `TimedOut`; the records are sent on.
+        """
+        if self._sender is None:
+            return
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._sender.flush()
+        except TimeoutError:
+            raise TimedOut(
+                f"records were not acknowledged within {timeout_ms} ms: flush() counts milliseconds"
+            ) from None
+
+    async def stop(self) -> None:
+        """The same as `close`, by aiokafka's name."""
+        await self.close()
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
@@ -243,6 +269,7 @@ class Producer:
         self._closed = True
         sender, running = self._sender, self._running
         if sender is None or running is None or self._cluster is None:
+            self._close_classes()
             return
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -257,6 +284,12 @@ class Producer:
             await asyncio.gather(running, return_exceptions=True)
             await sender.stop()
             await self._cluster.close()
+            self._close_classes()
+
+    def _close_classes(self) -> None:
+        self._interceptors.close()
+        bound = [one.owner for one in (self._key, self._value) if one is not None]
+        close_all(*bound, getattr(self._partitioner, "owner", None))
 
     # Transactions
 
@@ -335,6 +368,57 @@ class Producer:
             raise TransactionError(f"{what} needs a transactional producer: set transactional.id")
         return sender.transactions
 
+    # When something of the user's sees whole records
+
+    async def _send_whole(
+        self, given: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Does what `send` does, with interceptors, context for serializers, and objects for the
+        partitioner."""
+        record = given
+        try:
+            record = self._interceptors.sent(given)
+            headers = list(record.headers)
+            key = serialized(self._key, record.key, record.topic, "key", headers)
+            value = serialized(self._value, record.value, record.topic, "value", headers)
+            size_bytes = size_of(key, value, headers)
+            partition, timestamp_ms = record.partition, record.timestamp_ms
+            if timestamp_ms is not None and timestamp_ms < 0:
+                raise ValueError(_TOO_EARLY.format(timestamp_ms))
+            sender, target = await self._ready(record.topic, partition, size_bytes)
+            target.is_used = True
+            if partition is None:
+                partition = self._place(record, key, value, headers, target)
+            return sender.accumulator.append(
+                target.queues[partition],
+                key,
+                value,
+                headers,
+                self._now_ms() if timestamp_ms is None else timestamp_ms,
+                size_bytes,
+                self._interceptors.on_delivery(record, on_delivery),
+            )
+        except BaseException as error:
+            self._interceptors.not_sent(record, error)
+            raise
+
+    def _place(
+        self,
+        record: ProducerRecord,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        target: _Target,
+    ) -> int:
+        known = target.all_partitions, target.available_partitions
+        choose = partial(self._choose, record.topic, key, size_of(key, value, headers), *known)
+        if not isinstance(self._partitioner, RecordPartitioner):
+            return choose()
+        unplaced = UnplacedRecord(
+            record.topic, record.key, record.value, headers, key, value, *known, choose
+        )
+        return self._partitioner.place(unplaced)
+
     # When `send` has to wait
 
     async def _ready(
@@ -401,35 +485,3 @@ class Producer:
                 remade = self._make_target(topic, sender)
                 remade.is_used = False
                 remade.last_used_s = target.last_used_s
-
-    def _intercepted(self, on_delivery: OnDelivery | None) -> OnDelivery:
-        def acknowledged(metadata: RecordMetadata | None, error: BaseException | None) -> None:
-            for interceptor in self._interceptors:
-                interceptor.on_acknowledgement(metadata, error)
-            if on_delivery is not None:
-                on_delivery(metadata, error)
-
-        return acknowledged
-
-
-def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Returns the most bytes that a record can take; raises unless key and value are bytes."""
-    size = _EMPTY_RECORD_BYTES
-    if value is not None:
-        if type(value) is not bytes:
-            raise TypeError(f"a value must be bytes, not {_kind(value)}: set value_serializer")
-        size += len(value)
-    if key is not None:
-        if type(key) is not bytes:
-            raise TypeError(f"a key must be bytes, not {_kind(key)}: set key_serializer")
-        size += len(key)
-    if headers:
-        for name, content in headers:
-            if type(name) is not str:
-                raise TypeError(f"the name of a header must be str, not {_kind(name)}")
-            size += _HEADER_OVERHEAD + 4 * len(name) + (0 if content is None else len(content))
-    return size
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__

@@ -3,15 +3,17 @@
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from odradek.client.errors import SettingsError
 from odradek.client.group.assignors import Assignor, assignor_named, known_names
-from odradek.client.serialization import Deserializer, deserializer_named
+from odradek.client.named_classes import is_named_class, load, load_all, made_of
+from odradek.client.serialization import Deserializer, checked_deserializer, deserializer_named
 from odradek.client.settings.shared import ClientSettings
 from odradek.config.kinds import boolean, custom, integer, string
 from odradek.config.program_settings import option
 from odradek.config.setting import Kind
+from odradek.config.spelling import did_you_mean
 from odradek.config.values import InvalidValue, parse_iso_duration_ms, parse_list
 
 BY_DURATION = "by_duration:"
@@ -44,31 +46,39 @@ def _check_assignors(value: object) -> tuple[Assignor, ...]:
         given = list(value)
     found: list[Assignor] = []
     for item in given:
+        if isinstance(item, str) and is_named_class(item):
+            item = load(item)  # noqa: PLW2901 - what the name means
+        if isinstance(item, type):
+            item = made_of(item)  # noqa: PLW2901 - an assignor of that class
         if isinstance(item, str):
             try:
                 found.append(assignor_named(item))
             except KeyError:
                 raise SettingsError(
                     f"there is no assignor {item!r}; known are"
-                    f" {', '.join(known_names())}, and those given to register()"
+                    f" {', '.join(known_names())}, those given to register(), and classes as"
+                    f" module:Class{did_you_mean(item, known_names())}"
                 ) from None
         elif isinstance(getattr(item, "name", None), str) and callable(
             getattr(item, "assign", None)
         ):
             found.append(item)
         else:
-            raise SettingsError("must be names of assignors, or objects with a name and assign()")
+            raise SettingsError(
+                "must be names of assignors, classes as module:Class, or objects with a name and"
+                " assign()"
+            )
     if not found or len({assignor.name for assignor in found}) < len(found):
         raise SettingsError("must name at least one assignor, and none twice")
     return tuple(found)
 
 
 def _check_deserializer(value: object) -> Deserializer | None:
-    if isinstance(value, str):
-        return deserializer_named(value)
-    if value is not None and not callable(value):
-        raise SettingsError("must be a function from bytes to a value, or the name of one")
-    return value
+    return deserializer_named(value) if isinstance(value, str) else checked_deserializer(value)
+
+
+def _check_interceptors(value: object) -> tuple[Any, ...]:
+    return load_all(value, "interceptors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +87,8 @@ class ConsumerSettings(ClientSettings):
         custom(
             "key.deserializer",
             None,
-            "Turns bytes into a key: a function, or string, integer, long, double, json, bytes.",
+            "Turns bytes into a key: a function, a class as module:Class, or string, integer,"
+            " long, short, float, double, json, bytes.",
             accept=_check_deserializer,
             expected="a function, or the name of a deserializer",
             kind=Kind.CLASS,
@@ -87,10 +98,21 @@ class ConsumerSettings(ClientSettings):
         custom(
             "value.deserializer",
             None,
-            "Turns bytes into a value: a function, or string, integer, long, double, json, bytes.",
+            "Turns bytes into a value: a function, a class as module:Class, or string, integer,"
+            " long, short, float, double, json, bytes.",
             accept=_check_deserializer,
             expected="a function, or the name of a deserializer",
             kind=Kind.CLASS,
+        )
+    )
+    interceptor_classes: str | tuple[Any, ...] | list[Any] = option(
+        custom(
+            "interceptor.classes",
+            (),
+            "Classes with on_consume and on_commit, as module:Class, several with commas.",
+            accept=_check_interceptors,
+            expected="a list of module:Class",
+            kind=Kind.LIST,
         )
     )
     fetch_min_bytes: int = option(
@@ -135,7 +157,7 @@ class ConsumerSettings(ClientSettings):
             expected="earliest, latest, none or by_duration:PnDTnHnMnS",
         )
     )
-    isolation_level: str = option(
+    isolation_level: Literal["read_uncommitted", "read_committed"] = option(
         string(
             "isolation.level",
             "read_uncommitted",
@@ -180,7 +202,7 @@ class ConsumerSettings(ClientSettings):
             may_be_empty=False,
         )
     )
-    group_protocol: str = option(
+    group_protocol: Literal["classic", "consumer"] = option(
         string(
             "group.protocol",
             "classic",
@@ -201,8 +223,8 @@ class ConsumerSettings(ClientSettings):
         custom(
             "partition.assignment.strategy",
             "range,cooperative-sticky",
-            "How partitions are shared: range, roundrobin, sticky, cooperative-sticky, or your"
-            " own.",
+            "How partitions are shared: range, roundrobin, sticky, cooperative-sticky, or your own"
+            " as an object or module:Class.",
             accept=_check_assignors,
             expected="names of assignors",
             kind=Kind.LIST,

@@ -1,16 +1,18 @@
 """The settings of a producer, with Kafka's names and defaults."""
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from odradek.client.errors import SettingsError
-from odradek.client.producer.partitioners import PartitionFunction
-from odradek.client.serialization import Serializer, serializer_named
+from odradek.client.named_classes import is_named_class, load, load_all
+from odradek.client.producer.partitioners import PartitionChoice, checked_partitioner
+from odradek.client.serialization import Serializer, checked_serializer, serializer_named
 from odradek.client.settings.shared import ClientSettings
 from odradek.config.kinds import boolean, custom, integer, long, string
 from odradek.config.program_settings import option
 from odradek.config.setting import Kind
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.compression import Codec
 
 _PARTITIONERS = {
@@ -25,22 +27,27 @@ MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
 _UNIFORM = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
 
 
-def _check_partitioner(value: object) -> str | PartitionFunction:
-    if callable(value):
-        return value
+def _check_partitioner(value: object) -> PartitionChoice:
     if value == _UNIFORM:
         raise SettingsError("is not supported: set partitioner.ignore.keys=true instead")
-    if not isinstance(value, str) or value not in _PARTITIONERS:
-        raise SettingsError("must be default, round_robin, or a function")
+    if isinstance(value, str) and is_named_class(value):
+        return checked_partitioner(load(value))
+    if not isinstance(value, str):
+        return checked_partitioner(value)
+    if value not in _PARTITIONERS:
+        raise SettingsError(
+            "must be default, round_robin, a function, or a class as module:Class"
+            f"{did_you_mean(value, _PARTITIONERS)}"
+        )
     return _PARTITIONERS[value]
 
 
 def _check_serializer(value: object) -> Serializer | None:
-    if isinstance(value, str):
-        return serializer_named(value)
-    if value is not None and not callable(value):
-        raise SettingsError("must be a function from a value to bytes, or the name of one")
-    return value
+    return serializer_named(value) if isinstance(value, str) else checked_serializer(value)
+
+
+def _check_interceptors(value: object) -> tuple[Any, ...]:
+    return load_all(value, "interceptors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +56,8 @@ class ProducerSettings(ClientSettings):
         custom(
             "key.serializer",
             None,
-            "Turns a key into bytes: a function, or string, integer, long, double, json, bytes.",
+            "Turns a key into bytes: a function, a class as module:Class, or string, integer, long,"
+            " short, float, double, json, bytes.",
             accept=_check_serializer,
             expected="a function, or the name of a serializer",
             kind=Kind.CLASS,
@@ -59,13 +67,14 @@ class ProducerSettings(ClientSettings):
         custom(
             "value.serializer",
             None,
-            "Turns a value into bytes: a function, or string, integer, long, double, json, bytes.",
+            "Turns a value into bytes: a function, a class as module:Class, or string, integer,"
+            " long, short, float, double, json, bytes.",
             accept=_check_serializer,
             expected="a function, or the name of a serializer",
             kind=Kind.CLASS,
         )
     )
-    acks: str | int = option(
+    acks: Literal["all", "-1", "0", "1", -1, 0, 1] = option(
         string(
             "acks",
             "all",
@@ -87,7 +96,7 @@ class ProducerSettings(ClientSettings):
             "linger.ms", 5, "How long a batch that is not full waits for more records.", at_least=0
         )
     )
-    compression_type: str = option(
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = option(
         string(
             "compression.type",
             "none",
@@ -168,18 +177,29 @@ class ProducerSettings(ClientSettings):
             at_least=1,
         )
     )
-    partitioner_class: str | PartitionFunction = option(
+    partitioner_class: PartitionChoice = option(
         custom(
             "partitioner.class",
             "default",
-            "Where records go: default (by key, else sticky), round_robin, or a function.",
+            "Where records go: default (by key, else sticky), round_robin, a function, or a class"
+            " as module:Class.",
             accept=_check_partitioner,
-            expected="default, round_robin, or a function",
+            expected="default, round_robin, a function, or module:Class",
             kind=Kind.CLASS,
         )
     )
     partitioner_ignore_keys: bool = option(
         boolean("partitioner.ignore.keys", False, "Choose the partition as if there were no key.")
+    )
+    interceptor_classes: str | tuple[Any, ...] | list[Any] = option(
+        custom(
+            "interceptor.classes",
+            (),
+            "Classes with on_send and on_acknowledgement, as module:Class, several with commas.",
+            accept=_check_interceptors,
+            expected="a list of module:Class",
+            kind=Kind.LIST,
+        )
     )
     metadata_max_idle_ms: int = option(
         long(
@@ -247,6 +267,3 @@ class ProducerSettings(ClientSettings):
             "zstd": self.compression_zstd_level,
         }
         return level.get(self.compression_type)
-
-
-OnDelivery = Callable[[object, BaseException | None], None]

@@ -7,10 +7,11 @@ TLS and SASL are not implemented yet: their settings belong here, beside
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from odradek.client.errors import SettingsError
-from odradek.client.settings.undeclared import check_undeclared
+from odradek.client.settings.foreign_names import instead_of
+from odradek.client.settings.undeclared import check_undeclared, check_undeclared_in_program
 from odradek.config.kinds import custom, integer, long, string
 from odradek.config.program_settings import ProgramSettings, option
 from odradek.config.setting import Kind
@@ -49,6 +50,32 @@ def _check_security_protocol(value: object) -> str:
     return "PLAINTEXT"
 
 
+Settings = TypeVar("Settings", bound="ClientSettings")
+
+
+def settings_from(
+    settings_class: type[Settings],
+    given: object,
+    options: Mapping[str, object],
+    client: str,
+) -> Settings:
+    """Returns the settings of a client, from what its constructor was given."""
+    if given is None:
+        return settings_class.from_options(options)
+    if isinstance(given, settings_class):
+        if options:
+            raise TypeError(
+                f"give either {settings_class.__name__} or options, not both; to change one, use"
+                " dataclasses.replace"
+            )
+        return given
+    if isinstance(given, Mapping):
+        return settings_class.from_config({**given, **options})
+    if isinstance(given, ClientSettings):
+        raise TypeError(f"{client}() needs {settings_class.__name__}, not {type(given).__name__}")
+    raise TypeError(f"write {client}(bootstrap_servers={given!r}): settings are keywords")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings(ProgramSettings):
     error_class: ClassVar[type[SettingsError]] = SettingsError
@@ -66,7 +93,7 @@ class ClientSettings(ProgramSettings):
     client_id: str = option(
         string("client.id", "odradek", "The name brokers write in their logs and use for quotas.")
     )
-    security_protocol: str = option(
+    security_protocol: Literal["PLAINTEXT"] = option(
         custom(
             "security.protocol",
             "PLAINTEXT",
@@ -158,7 +185,7 @@ class ClientSettings(ProgramSettings):
             at_least=0,
         )
     )
-    metadata_recovery_strategy: str = option(
+    metadata_recovery_strategy: Literal["rebootstrap", "none"] = option(
         string(
             "metadata.recovery.strategy",
             "rebootstrap",
@@ -179,6 +206,35 @@ class ClientSettings(ProgramSettings):
     @classmethod
     def undeclared(cls, name: str, text: str, properties: Mapping[str, str]) -> None:
         check_undeclared(name, text, properties, cls.hint)
+
+    @classmethod
+    def undeclared_in_program(cls, name: str, value: object, config: Mapping[str, object]) -> None:
+        check_undeclared_in_program(name, value, config, cls.hint)
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        return instead_of(name) or super().hint(name)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], **overrides: object) -> Self:
+        return super().from_properties(properties, **overrides)._remember(properties)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        return super().from_config(config)._remember(config)
+
+    def _remember(self, given: Mapping[str, object]) -> Self:
+        object.__setattr__(self, "_given", dict(given))
+        return self
+
+    def for_classes(self) -> dict[str, Any]:
+        """Returns what `configure` of a serializer, partitioner or interceptor gets.
+
+        These are all settings by Kafka's names, and the names that this client does not know, which
+        may be those of the class.
+        """
+        values = {name: getattr(self, item.name) for name, item in self._declared().items()}
+        return dict(getattr(self, "_given", {})) | values
 
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:

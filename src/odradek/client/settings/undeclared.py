@@ -14,8 +14,8 @@ _log = logging.getLogger("odradek.client")
 
 # Settings of Kafka's clients that this client does not implement, with the reason. The values
 # listed are harmless. Any other value is refused.
-_REFUSED = {
-    "interceptor.classes": ("interceptors are Java classes, which are not loaded", ()),
+REFUSED = {
+    "interceptor.classes": ("an admin client has no interceptors", ()),
     "metric.reporters": (
         "reporters are Java classes, which are not loaded",
         ("org.apache.kafka.common.metrics.JmxReporter",),
@@ -28,7 +28,7 @@ _REFUSED = {
 }
 # Settings of Kafka's clients that have no effect in this client. A warning says so, unless the
 # value is one of those listed, which need no warning (usually Kafka's default).
-_NO_EFFECT: dict[str, tuple[str, ...]] = {
+NO_EFFECT: dict[str, tuple[str, ...]] = {
     "auto.include.jmx.reporter": ("true", "false"),
     "client.dns.lookup": ("use_all_dns_ips",),
     "enable.metrics.push": ("false",),
@@ -40,25 +40,63 @@ _PREFIXES_WITHOUT_EFFECT = ("config.providers.", "metrics.context.")
 _SECURITY_PREFIXES = ("ssl.", "sasl.")
 
 
+# Settings that may name classes of the user, which may have settings of their own.
+_CLASS_SETTINGS = (
+    "interceptor.classes",
+    "key.deserializer",
+    "key.serializer",
+    "partition.assignment.strategy",
+    "partitioner.class",
+    "value.deserializer",
+    "value.serializer",
+)
+
+
+def has_own_classes(config: Mapping[str, object]) -> bool:
+    """Returns whether the settings name classes of the user: `configure` gets all settings."""
+    given = [config[name] for name in _CLASS_SETTINGS if name in config]
+    return any(not isinstance(value, str) or ":" in value for value in given)
+
+
 def check_undeclared(
     name: str, value: str, properties: Mapping[str, str], hint: Callable[[str], str]
 ) -> None:
     """Raises `SettingsError` for a property that must not be ignored; logs others as ignored.
 
     `hint` returns text with a similar name of a setting, or an empty string."""
+    if not _is_known(name, value, properties):
+        said = hint(name)
+        if said or not has_own_classes(properties):
+            _log.warning("%s is not a setting of this client and is ignored%s", name, said)
+
+
+def check_undeclared_in_program(
+    name: str, value: object, config: Mapping[str, object], hint: Callable[[str], str]
+) -> None:
+    """The same for the dict of a program, where an unknown name is a mistake and raises."""
+    properties = {given: str(text) for given, text in config.items()}
+    if not _is_known(name, str(value), properties):
+        said = hint(name)
+        if said or not has_own_classes(config):
+            raise SettingsError(f"there is no setting {name}{said}")
+
+
+def _is_known(name: str, value: str, properties: Mapping[str, str]) -> bool:
+    """Returns whether a setting is one of Kafka's, after it was refused or reported as idle."""
     if not value:
-        return
-    if name in _REFUSED:
-        reason, harmless = _REFUSED[name]
+        return True
+    if name in REFUSED:
+        reason, harmless = REFUSED[name]
         if value not in harmless:
             raise SettingsError(f"{name}={value}: {reason}; leave it out")
     elif name.startswith(_SECURITY_PREFIXES):
         _check_security(name, properties)
-    elif name in _NO_EFFECT or name.startswith(_PREFIXES_WITHOUT_EFFECT):
-        if value not in _NO_EFFECT.get(name, ()):
+    elif name in NO_EFFECT or name.startswith(_PREFIXES_WITHOUT_EFFECT):
+        if value not in NO_EFFECT.get(name, ()):
             _log.warning("%s has no effect in this client", name)
     else:
-        _log.warning("%s is not a setting of this client and is ignored%s", name, hint(name))
+        return False
+    return True
 
 
 def _check_security(name: str, properties: Mapping[str, str]) -> None:

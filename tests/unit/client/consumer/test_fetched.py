@@ -1,10 +1,10 @@
 import pytest
 
+from odradek.client.consumer.deserializing import deserializer_of
 from odradek.client.consumer.fetched_batches import (
     LOG_APPEND_TIME,
     ConsumerRecord,
     FetchedBatches,
-    deserializer_of,
     end_of_batches,
 )
 from odradek.client.errors import CorruptRecords, DeserializationFailed

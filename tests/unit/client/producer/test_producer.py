@@ -9,7 +9,7 @@ from odradek.client.errors import (
     RecordTooLarge,
     SettingsError,
 )
-from odradek.client.producer.producer import ProducerRecord
+from odradek.client.producer.interceptors import ProducerRecord
 from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -133,7 +133,7 @@ async def test_mistakes_are_told_at_once(cluster: MiniCluster, simulation: Simul
     with pytest.raises(ClientClosed):
         await one.send("t", b"v")
     with pytest.raises(SettingsError, match="unknown setting linger"):
-        Producer(linger=5)
+        Producer(linger=5)  # type: ignore[call-arg]
 
 
 @in_simulation()

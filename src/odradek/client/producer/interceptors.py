@@ -1,0 +1,88 @@
+"""What a program may put between its own code and a producer."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from odradek.client.calling import positional_parameters
+from odradek.client.named_classes import close_all, instance_of
+from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
+from odradek.protocol.records import Headers
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record as an interceptor sees it, before it is serialized."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class ProducerInterceptor(Protocol):
+    """Sees every record before it is sent, and every outcome.
+
+    It may also have `on_acknowledgement(metadata, error)`, or with a third argument `record`, the
+    record that was sent; `configure(settings)`, called once with all settings by Kafka's names; and
+    `close()`. In properties it is named `interceptor.classes=module:Class`.
+    """
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Returns the record to send instead, or the same."""
+        ...
+
+
+_Told = Callable[[RecordMetadata | None, BaseException | None, ProducerRecord], None]
+
+
+class Interceptors:
+    """The interceptors of one producer, in their order."""
+
+    def __init__(self, given: Iterable[Any], settings: Mapping[str, Any]) -> None:
+        self._objects = [instance_of(item, settings) for item in given]
+        self._on_send = [item.on_send for item in self._objects if hasattr(item, "on_send")]
+        self._told: list[_Told] = [
+            _of_three(item.on_acknowledgement)
+            for item in self._objects
+            if hasattr(item, "on_acknowledgement")
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._objects)
+
+    def sent(self, record: ProducerRecord) -> ProducerRecord:
+        """Returns the record that is sent instead."""
+        for on_send in self._on_send:
+            record = on_send(record)
+        return record
+
+    def on_delivery(self, record: ProducerRecord, then: OnDelivery | None) -> OnDelivery | None:
+        """Returns the callback that tells the interceptors of the outcome, and then the caller."""
+        if not self._told:
+            return then
+
+        def acknowledged(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+            for told in self._told:
+                told(metadata, error, record)
+            if then is not None:
+                then(metadata, error)
+
+        return acknowledged
+
+    def not_sent(self, record: ProducerRecord, error: BaseException) -> None:
+        """Tells the interceptors that send() raised, as Kafka does."""
+        for told in self._told:
+            told(None, error, record)
+
+    def close(self) -> None:
+        close_all(*self._objects)
+
+
+def _of_three(function: Callable[..., None]) -> _Told:
+    parameters = positional_parameters(function)
+    if parameters is not None and parameters.can_take(3):
+        return function
+    return lambda metadata, error, record: function(metadata, error)

@@ -1,0 +1,187 @@
+"""Serializers, partitioners, interceptors and assignors of the user, given or named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.errors import SettingsError
+from odradek.client.producer.producer import Producer
+from odradek.client.settings import ConsumerSettings, ProducerSettings
+from odradek.protocol.types import TopicPartition
+from simulation.world import Simulation
+from tests.unit.client.mini_cluster import MiniCluster
+from tests.unit.client.own_classes import AlertsFirst, Audit, FairAssignor, Tagged
+from tests.unit.client.simulated import in_simulation
+
+HERE = "tests.unit.client.own_classes"
+
+
+@in_simulation()
+async def test_a_serde_class_named_in_properties_sees_topic_and_headers(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    Tagged.story.clear()
+    shared = {"bootstrap.servers": brokers.bootstrap, "tagged.mark": "/"}
+    settings = ProducerSettings.from_properties(shared | {"value.serializer": f"{HERE}:Tagged"})
+    async with Producer(settings) as producer:
+        await producer.send_and_wait("t", "hello", headers=[("a", b"b")])
+    (record,) = brokers.logs[TopicPartition("t", 0)].records()
+    assert record.value == b"t/hello"
+    assert record.headers == [("a", b"b"), ("field", b"value")]
+    properties = shared | {
+        "value.deserializer": f"{HERE}:Tagged",
+        "auto.offset.reset": "earliest",
+    }
+    async with Consumer(ConsumerSettings.from_properties(properties)) as consumer:
+        consumer.assign([("t", 0)])
+        (records,) = (await consumer.poll(10_000)).values()
+        assert records[0].value == "hello"
+    assert Tagged.story == ["configured is_key=False", "closed"] * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        json.dumps,
+        lambda value, context: f"{context.topic}:{value}",
+        lambda value, ctx=None: f"{ctx.topic}:{value}",
+        lambda topic, value: f"{topic}:{value}",
+        lambda topic, headers, data: f"{topic}:{data}",
+    ],
+)
+def test_functions_of_the_value_and_of_more_than_the_value(function: Any) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        brokers.create("t")
+        options: Any = {"value_serializer": _encoded(function)}
+        async with Producer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+            await producer.send_and_wait("t", 7)
+        (record,) = brokers.logs[TopicPartition("t", 0)].records()
+        assert record.value in {b"7", b"t:7"}
+        assert (record.value == b"7") == (function is json.dumps)
+
+    test()
+
+
+def _encoded(function: Any) -> Any:
+    """The same function, but with bytes as its result; its parameters stay visible."""
+    import functools
+
+    @functools.wraps(function)
+    def encoded(*arguments: Any, **options: Any) -> bytes:
+        made: str = function(*arguments, **options)
+        return made.encode()
+
+    return encoded
+
+
+@in_simulation()
+async def test_a_partitioner_sees_the_objects(brokers: MiniCluster, simulation: Simulation) -> None:
+    brokers.create("t", 3)
+    settings = ProducerSettings.from_properties(
+        {
+            "bootstrap.servers": brokers.bootstrap,
+            "partitioner.class": f"{HERE}:AlertsFirst",
+            "value.serializer": "json",
+        }
+    )
+    async with Producer(settings) as producer:
+        for level in ["info", "critical", "debug", "critical"]:
+            where = await producer.send_and_wait("t", {"level": level}, key=level.encode())
+            assert (where.partition == 0) == (level == "critical")
+    async with Producer(
+        bootstrap_servers=brokers.bootstrap, partitioner_class=lambda record: len(record.value)
+    ) as producer:
+        assert (await producer.send_and_wait("t", b"xx")).partition == 2
+        with pytest.raises(ValueError, match="chose partition 5 of topic t"):
+            await producer.send("t", b"12345")
+
+
+@in_simulation()
+async def test_interceptors_named_in_properties_see_records_and_outcomes(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    Audit.seen.clear()
+    config = {
+        "bootstrap.servers": brokers.bootstrap,
+        "client.id": "me",
+        "interceptor.classes": f"{HERE}:Audit",
+    }
+    async with Producer(config) as producer:
+        await producer.send_and_wait("t", b"one", key=b"k")
+        with pytest.raises(TypeError, match=r'set value_serializer, for example.*"string"'):
+            await producer.send("t", "text")
+    assert Audit.seen == [
+        "me",
+        ("send", "t", b"k", b"one"),
+        ("outcome", True, b"one"),
+        ("send", "t", None, "text"),
+        ("outcome", False, "text"),
+        "closed",
+    ]
+    Audit.seen.clear()
+    async with Consumer(config | {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([("t", 0)])
+        await consumer.poll(10_000)
+    assert Audit.seen == ["me", ("consume", 1), "closed"]
+
+
+@in_simulation()
+async def test_headers_may_be_a_dict(brokers: MiniCluster, simulation: Simulation) -> None:
+    brokers.create("t")
+    async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        await producer.send_and_wait("t", b"v", headers={"trace": b"1"})
+    (record,) = brokers.logs[TopicPartition("t", 0)].records()
+    assert record.headers == [("trace", b"1")]
+
+
+def test_an_assignor_by_class_and_by_name() -> None:
+    for given in (
+        FairAssignor(),
+        [FairAssignor],
+        f"{HERE}:FairAssignor",
+        f"range,{HERE}:FairAssignor",
+    ):
+        settings = ConsumerSettings.from_config({"partition.assignment.strategy": given})
+        assert settings.assignors[-1].name == "fair"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("value.serializer", "nosuch.module:Serde", "there is no module nosuch: add its directory"),
+        ("value.serializer", f"{HERE}:Taged", f"module {HERE} has no Taged; did you mean Tagged?"),
+        ("value.serializer", f"{HERE}:TopicPartition", "has no serialize()"),
+        ("value.serializer", "com.example.Avro", "or a class as module:Class"),
+        ("value.serializer", "strng", "did you mean string?"),
+        ("partitioner.class", f"{HERE}:nothing", "has no nothing"),
+        (
+            "interceptor.classes",
+            "audit.Audit",
+            "is no class of Python: name interceptors audit:Audit",
+        ),
+        ("interceptor.classes", f"{HERE}:Audti", "did you mean Audit?"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_in_one_line(name: str, value: str, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        ProducerSettings.from_properties({name: value})
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).startswith(f"{name}=")
+
+
+def test_a_class_that_needs_arguments_is_refused() -> None:
+    with pytest.raises(SettingsError, match="NeedsArguments cannot be made without arguments"):
+        Producer({"value.serializer": f"{HERE}:NeedsArguments"})
+
+
+def test_objects_and_classes_are_taken_as_they_are() -> None:
+    assert ProducerSettings(value_serializer=Tagged).value_serializer is Tagged
+    assert ProducerSettings(partitioner_class=AlertsFirst).partitioner_class is AlertsFirst
+    with pytest.raises(SettingsError, match=r"a partitioner takes one argument.*or three"):
+        ProducerSettings(partitioner_class=lambda key, partitions: 0)  # type: ignore[arg-type]
