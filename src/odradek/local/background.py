@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import sleep
 
 from odradek.local.cluster_directory import (
@@ -32,7 +33,7 @@ _NOT_RUNNING = 3
 _READY = re.compile(r"^odradek is ready at (\S+) ", re.MULTILINE)
 
 
-class _BackgroundCluster:
+class BackgroundCluster:
     """A cluster in the background, known by its files."""
 
     def __init__(self, data: str) -> None:
@@ -45,11 +46,55 @@ class _BackgroundCluster:
         pid = read_pid(self.disk, self.pid_path)
         return pid if pid is not None and is_alive(pid) and _is_ours(pid) else None
 
-    def log_text(self) -> str:
+    def log_text(self, since: int = 0) -> str:
+        """Returns the output of the cluster, from a position in the file on."""
         try:
-            return self.disk.read(self.log_path).decode("utf-8", "replace")
+            return self.disk.read(self.log_path)[since:].decode("utf-8", "replace")
         except FileNotFoundError:
             return ""
+
+    def launch(self, command: list[str], timeout_s: float) -> tuple[int, str]:
+        """Starts a process in the background that becomes the cluster, and waits until the cluster
+        is ready. Returns its process id and the addresses of the brokers."""
+        try:
+            self.disk.make_directories(self.data)
+            log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise CommandFailed(f"cannot write in {self.data}: {error.strerror}") from None
+        before = os.fstat(log).st_size
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        os.close(log)
+        previous = self.running()
+        write_pid(self.disk, self.pid_path, process.pid)
+        in_time = wait_until(
+            lambda: _READY.search(self.log_text(before)) is not None or process.poll() is not None,
+            timeout_s,
+        )
+        ready = _READY.search(self.log_text(before))
+        if ready is None:
+            if process.poll() is None:
+                process.terminate()
+            remove_pid(self.disk, self.pid_path, process.pid)
+            if previous is not None and is_alive(previous):
+                write_pid(self.disk, self.pid_path, previous)
+            raise CommandFailed(
+                f"the cluster did not start{'' if in_time else f' within {timeout_s:.0f} s'}:"
+                f" {self._last_words(before)}"
+            )
+        # The child goes on without this process. Without this line Python would warn that it still
+        # runs.
+        process.returncode = 0
+        return process.pid, ready[1]
+
+    def _last_words(self, since: int) -> str:
+        lines = self.log_text(since).strip().splitlines()
+        return re.sub(r"^odradek [a-z ]+: ", "", lines[-1]) if lines else "it said nothing"
 
     def brokers(self) -> list[tuple[BrokerDirectory, int | None, str]]:
         """Returns each broker with its process id, if it runs, and its address."""
@@ -72,7 +117,8 @@ def _is_ours(pid: int) -> bool:
         return True
 
 
-def _wait_until(is_over: Callable[[], bool], timeout_s: float) -> bool:
+def wait_until(is_over: Callable[[], bool], timeout_s: float) -> bool:
+    """Looks until something is over. Returns False on a timeout."""
     clock = SystemClock()
     end_s = clock.monotonic_s() + timeout_s
     while not is_over():
@@ -83,51 +129,25 @@ def _wait_until(is_over: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def start(arguments: argparse.Namespace) -> int:
-    cluster = _BackgroundCluster(arguments.data)
+    cluster = BackgroundCluster(arguments.data)
     pid = cluster.running()
     if pid is not None:
         raise CommandFailed(f"a cluster is running in {cluster.data} already (process {pid})")
-    try:
-        cluster.disk.make_directories(cluster.data)
-        log = os.open(cluster.log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    except OSError as error:
-        raise CommandFailed(f"cannot write in {cluster.data}: {error.strerror}") from None
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        _command(arguments, cluster),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    os.close(log)
-    write_pid(cluster.disk, cluster.pid_path, process.pid)
-    in_time = _wait_until(
-        lambda: _READY.search(cluster.log_text()) is not None or process.poll() is not None,
-        _START_TIMEOUT_S,
-    )
-    ready = _READY.search(cluster.log_text())
-    if ready is None:
-        if process.poll() is None:
-            process.terminate()
-        remove_pid(cluster.disk, cluster.pid_path, process.pid)
-        lines = cluster.log_text().strip().splitlines()
-        why = lines[-1].removeprefix("odradek up: ") if lines else "it said nothing"
-        late = "" if in_time else f" within {_START_TIMEOUT_S:.0f} s"
-        raise CommandFailed(f"the cluster did not start{late}: {why}")
-    # The child goes on without this process. Without this line Python would warn that it still
-    # runs.
-    process.returncode = 0
+    # The output of this start alone.
+    with suppress(OSError):
+        cluster.disk.remove(cluster.log_path)
+    pid, bootstrap = cluster.launch(_command(arguments, cluster), _START_TIMEOUT_S)
     if arguments.json:
-        print_json({"bootstrap": ready[1], "pid": process.pid, "data": cluster.data})
+        print_json({"bootstrap": bootstrap, "pid": pid, "data": cluster.data})
     else:
         print(
-            f"odradek is ready at {ready[1]} (data in {cluster.data});"
+            f"odradek is ready at {bootstrap} (data in {cluster.data});"
             f" odradek local stop{_data_flag(arguments)} stops it"
         )
     return 0
 
 
-def _command(arguments: argparse.Namespace, cluster: _BackgroundCluster) -> list[str]:
+def _command(arguments: argparse.Namespace, cluster: BackgroundCluster) -> list[str]:
     command = [sys.executable, "-m", "odradek.cli", "up", "--data", cluster.data]
     command += ["--brokers", str(arguments.brokers), "--port", str(arguments.port)]
     command += ["--host", arguments.host]
@@ -145,12 +165,12 @@ def _data_flag(arguments: argparse.Namespace) -> str:
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    cluster = _BackgroundCluster(arguments.data)
+    cluster = BackgroundCluster(arguments.data)
     pid = cluster.running()
     if pid is None:
         raise CommandFailed(f"no cluster is running in {cluster.data}")
     os.kill(pid, signal.SIGTERM)
-    if not _wait_until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
+    if not wait_until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
         raise CommandFailed(
             f"process {pid} does not stop; see {cluster.log_path}, or end it with kill -9 {pid}"
         )
@@ -163,7 +183,7 @@ def stop(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    cluster = _BackgroundCluster(arguments.data)
+    cluster = BackgroundCluster(arguments.data)
     supervisor = cluster.running()
     brokers = cluster.brokers()
     running = [pid for _, pid, _ in brokers if pid is not None]

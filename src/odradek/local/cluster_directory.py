@@ -23,7 +23,9 @@ from odradek.world.disk import Disk, OsDisk
 
 PID_FILE = "broker.pid"
 # `odradek.storage` holds a lock on this file for as long as a broker uses the log directory.
-_LOCK_FILE = ".lock"
+LOCK_FILE = ".lock"
+# Holds a single broker's data while `odradek local grow` moves it (`local/growth.py`).
+STAGING = ".growing"
 _BROKER_DIRECTORY = re.compile(r"broker-([1-9][0-9]*)")
 _HIGHEST_PORT = 65535
 
@@ -69,10 +71,13 @@ def brokers_in(disk: Disk, data: str) -> list[int]:
 
 def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
     """Raises if a single broker uses the directory, or if it cannot be created."""
+    require_not_growing(disk, data)
     if disk.exists(f"{data}/meta.properties"):
         raise CommandFailed(
-            f"{data} holds the data of a single broker; start that with `odradek up --data {data}`,"
-            " or choose another directory with --data"
+            f"{data} holds the data of a single broker; make it a cluster of"
+            f" {counted(brokers, 'broker')} with `odradek local grow --data {data}"
+            f"{'' if brokers == 3 else f' --brokers {brokers}'}`, start it as it is with"
+            f" `odradek up --data {data}`, or choose another directory with --data"
         )
     try:
         for number in range(1, brokers + 1):
@@ -86,11 +91,21 @@ def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
 def require_lone_directory(disk: Disk, data: str) -> None:
     """Raises if the directory holds a cluster: a single broker would take `broker-1` for partition
     1 of a topic `broker`."""
+    require_not_growing(disk, data)
     known = brokers_in(disk, data)
     if known:
         raise CommandFailed(
             f"{data} holds a cluster of {counted(max(known), 'broker')}; start it with"
             f" --brokers {max(known)}, or choose another directory with --data"
+        )
+
+
+def require_not_growing(disk: Disk, data: str) -> None:
+    """Raises if `odradek local grow` was interrupted while it moved the data of a single broker."""
+    if disk.exists(f"{data}/{STAGING}"):
+        raise CommandFailed(
+            f"the data in {data} is being moved into a cluster; go on with"
+            f" `odradek local grow --data {data}`"
         )
 
 
@@ -167,11 +182,16 @@ def laptop_settings(brokers: int) -> dict[str, str]:
 
 
 def write_settings(
-    disk: Disk, broker: BrokerDirectory, decided: Mapping[str, str], defaults: Mapping[str, str]
+    disk: Disk,
+    broker: BrokerDirectory,
+    decided: Mapping[str, str],
+    defaults: Mapping[str, str],
+    *,
+    directory: str | None = None,
 ) -> None:
     """Writes a broker's settings file. `decided` is always written, `defaults` only into a new
-    file."""
-    path = broker.properties_path
+    file. `directory` is given while the broker's directory has another name."""
+    path = broker.properties_path if directory is None else f"{directory}/server.properties"
     before = disk.read(path).decode("utf-8", "replace") if disk.exists(path) else None
     if before is not None:
         text = with_settings(before, decided)
@@ -179,7 +199,7 @@ def write_settings(
         opening = (
             f"# Broker {broker.id} of a cluster on this machine, written by `odradek up`."
             " Yours to edit.\n"
-            f"# odradek broker {path} starts it by hand.\n"
+            f"# odradek broker {broker.properties_path} starts it by hand.\n"
         )
         text = with_settings(opening, {**decided, **defaults, **decided})
     if text != before:
@@ -214,7 +234,7 @@ def running_broker(disk: Disk, directory: str) -> int | None:
         return None
     # The system may have given the id to another process by now. Only a broker holds the lock.
     try:
-        disk.lock(f"{directory}/{_LOCK_FILE}").release()
+        disk.lock(f"{directory}/{LOCK_FILE}").release()
     except BlockingIOError:
         return pid
     except OSError:

@@ -11,19 +11,14 @@ from odradek.cli.replicas.replica_plans import (
     read_topics,
     spread,
 )
+from odradek.cli.replicas.throttles import lift_throttles, throttle
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import ConfigChange, ConfigResource, ConfigType
-from odradek.config.operation import ConfigOperation
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 from odradek.world.disk import OsDisk
-
-_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-_LEADERS = "leader.replication.throttled.replicas"
-_FOLLOWERS = "follower.replication.throttled.replicas"
 
 
 async def perform(action: str, arguments: argparse.Namespace) -> int:
@@ -101,7 +96,7 @@ async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
         print(f"Current partition replica assignment\n\n{plan_as_json(current)}\n")
         print("Save this to use as the --reassignment-json-file option during rollback")
     if arguments.throttle >= 0:
-        await _throttle(admin, current, plan, arguments.throttle)
+        await throttle(admin, current, plan, arguments.throttle)
         if not arguments.json:
             print(
                 f"The inter-broker throttle limit was set to {arguments.throttle} B/s; run --verify"
@@ -154,7 +149,7 @@ async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
             states[partition] = "completed" if current[partition] == target else "different"
     lifted = not moving and not arguments.preserve_throttles
     if lifted:
-        await _lift_throttles(admin, {partition.topic for partition in plan})
+        await lift_throttles(admin, {partition.topic for partition in plan})
     if arguments.json:
         shown = {_name(partition): state for partition, state in states.items()}
         print_json({"partitions": shown, "throttlesLifted": lifted})
@@ -190,7 +185,7 @@ async def _cancel(admin: Admin, arguments: argparse.Namespace) -> int:
     ]
     checked(await admin.cancel_partition_reassignments(active) if active else {})
     if not arguments.preserve_throttles:
-        await _lift_throttles(admin, {partition.topic for partition in plan})
+        await lift_throttles(admin, {partition.topic for partition in plan})
     if arguments.json:
         print_json({"cancelled": [_name(partition) for partition in sorted(active)]})
     elif active:
@@ -223,49 +218,3 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
         removing = f" removing: {_ids(move.removing)}." if move.removing else ""
         print(f"{_name(partition)}: replicas: {_ids(move.replicas)}.{adding}{removing}")
     return 0
-
-
-# Throttles
-
-
-async def _throttle(admin: Admin, current: Plan, plan: Plan, rate: int) -> None:
-    """Sets replication quotas on the brokers that send and receive, only for the partitions that
-    move."""
-    changes: dict[ConfigResource, list[ConfigChange]] = {}
-    brokers = {broker for replicas in (*current.values(), *plan.values()) for broker in replicas}
-    for broker in sorted(brokers):
-        resource = ConfigResource(ConfigType.BROKER, str(broker))
-        changes[resource] = [ConfigChange(name, str(rate)) for name in _RATES]
-    for topic in sorted({partition.topic for partition in plan}):
-        moves = [partition for partition in plan if partition.topic == topic]
-        sources = [
-            f"{partition.partition}:{broker}"
-            for partition in moves
-            for broker in current[partition]
-        ]
-        targets = [
-            f"{partition.partition}:{broker}"
-            for partition in moves
-            for broker in plan[partition]
-            if broker not in current[partition]
-        ]
-        changes[ConfigResource(ConfigType.TOPIC, topic)] = [
-            ConfigChange(_LEADERS, ",".join(sources)),
-            ConfigChange(_FOLLOWERS, ",".join(targets)),
-        ]
-    checked(await admin.incremental_alter_configs(changes))
-
-
-async def _lift_throttles(admin: Admin, topics: Iterable[str]) -> None:
-    remove = ConfigOperation.DELETE
-    changes = {
-        ConfigResource(ConfigType.BROKER, str(broker.id)): [
-            ConfigChange(name, None, remove) for name in _RATES
-        ]
-        for broker in (await admin.describe_cluster()).brokers
-    }
-    for topic in sorted(topics):
-        changes[ConfigResource(ConfigType.TOPIC, topic)] = [
-            ConfigChange(name, None, remove) for name in (_LEADERS, _FOLLOWERS)
-        ]
-    checked(await admin.incremental_alter_configs(changes))

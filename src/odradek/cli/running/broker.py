@@ -52,14 +52,19 @@ def run(arguments: argparse.Namespace) -> int:
         properties = read_properties(arguments.config)
     except UnicodeDecodeError:
         raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
+    from odradek.local.cluster_directory import require_lone_directory
     from odradek.local.serving import serve, settings_from
+    from odradek.world.disk import OsDisk
 
     for name in filter(os.environ.get, _JVM_VARIABLES):
         hint(f"{name} has no effect: {_JVM_VARIABLES[name]}")
     if arguments.log_directory is not None:
         properties["odradek.logs.directory"] = arguments.log_directory
+    settings = settings_from(properties, arguments.override)
+    for directory in settings.data_directories:
+        require_lone_directory(OsDisk(), directory)
     return serve(
-        settings_from(properties, arguments.override),
+        settings,
         log_level=arguments.log_level,
         log_path=arguments.log_file,
         until_input_closes=arguments.until_input_closes,

@@ -26,8 +26,9 @@ reads at once, and members of the new protocol hear of changes within half a sec
 in production.
 """
 
-# For laptops and CI, where groups are small and start-up should be fast.
-_DEFAULTS = {
+# Settings of a broker that nobody has configured. For laptops and CI, where groups are small and
+# start-up should be fast.
+DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
@@ -85,7 +86,7 @@ def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
     host = arguments.host
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
-    return _DEFAULTS | {
+    return DEFAULTS | {
         "listeners": f"PLAINTEXT://{host}:{arguments.port}",
         "log.dirs": arguments.data,
     }
@@ -114,10 +115,10 @@ def _run_cluster(arguments: argparse.Namespace) -> int:
     from odradek.local.cluster_serving import LocalCluster
 
     if not arguments.memory:
-        cluster = LocalCluster(arguments, _DEFAULTS)
+        cluster = LocalCluster(arguments, DEFAULTS)
         return cluster.run(until_input_closes=arguments.until_input_closes)
     from odradek.local.cluster_directory import temporary_directory
 
     with temporary_directory() as arguments.data:
-        cluster = LocalCluster(arguments, _DEFAULTS)
+        cluster = LocalCluster(arguments, DEFAULTS)
         return cluster.run(until_input_closes=arguments.until_input_closes)
