@@ -15,11 +15,13 @@ from odradek.local.cluster_directory import (
     BrokerDirectory,
     brokers_in,
     is_alive,
+    known_address,
     read_pid,
     remove_pid,
     running_broker,
     write_pid,
 )
+from odradek.local.growth import is_lone
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
@@ -105,6 +107,10 @@ class BackgroundCluster:
             address = listeners.partition("://")[2]
             broker = BrokerDirectory(number, directory, int(address.rpartition(":")[2] or 0))
             found.append((broker, running_broker(self.disk, directory), address))
+        if not found and is_lone(self.disk, self.data):
+            address = known_address(self.disk, self.data) or ""
+            broker = BrokerDirectory(1, self.data, int(address.rpartition(":")[2] or 0))
+            found.append((broker, running_broker(self.disk, self.data), address))
         return found
 
 
@@ -132,7 +138,11 @@ def start(arguments: argparse.Namespace) -> int:
     cluster = BackgroundCluster(arguments.data)
     pid = cluster.running()
     if pid is not None:
-        raise CommandFailed(f"a cluster is running in {cluster.data} already (process {pid})")
+        more = ""
+        if arguments.brokers > 1 and is_lone(cluster.disk, cluster.data):
+            more = f"; `odradek local grow{_data_flag(arguments)}` makes it a cluster"
+        noun = "broker" if more else "cluster"
+        raise CommandFailed(f"a {noun} is running in {cluster.data} already (process {pid}){more}")
     # The output of this start alone.
     with suppress(OSError):
         cluster.disk.remove(cluster.log_path)

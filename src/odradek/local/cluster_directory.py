@@ -28,6 +28,7 @@ LOCK_FILE = ".lock"
 STAGING = ".growing"
 _BROKER_DIRECTORY = re.compile(r"broker-([1-9][0-9]*)")
 _HIGHEST_PORT = 65535
+_READY = re.compile(r"broker \d+ is ready at (\S+?), ")
 
 
 class BrokerDirectory(NamedTuple):
@@ -162,6 +163,18 @@ def _bound(host: str, port: int) -> socket.socket:
             " or choose other ports with --port"
         ) from None
     return listener
+
+
+def known_address(disk: Disk, directory: str) -> str | None:
+    """Returns where the broker of a directory was last ready, by its application log."""
+    for name in ("server.log", "server.log.1"):
+        try:
+            said = _READY.findall(disk.read(f"{directory}/{name}").decode("utf-8", "replace"))
+        except OSError:
+            continue
+        if said:
+            return str(said[-1])
+    return None
 
 
 # Settings

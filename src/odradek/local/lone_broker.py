@@ -7,7 +7,6 @@ in its server.log.
 """
 
 import argparse
-import re
 import sqlite3
 import sys
 from contextlib import closing
@@ -17,7 +16,13 @@ from odradek.client.admin.types import ConfigResource, ConfigSource, ConfigType
 from odradek.client.errors import ClientError
 from odradek.client.settings import AdminSettings
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
-from odradek.local.cluster_directory import LOCK_FILE, chosen_ports, laptop_settings, running_broker
+from odradek.local.cluster_directory import (
+    LOCK_FILE,
+    chosen_ports,
+    known_address,
+    laptop_settings,
+    running_broker,
+)
 from odradek.local.growth import STORE_FILE, Growth
 from odradek.metadata.node_values import LogDirectories
 from odradek.metadata.paths import broker_epoch_path
@@ -29,7 +34,6 @@ from odradek.world.disk import OsDisk
 
 _FIRST_ID = 1
 _BY_HAND = 'add brokers by hand instead: docs/operations.md, "From one broker to three"'
-_READY = re.compile(r"broker \d+ is ready at (\S+?), ")
 # Settings that differ from broker to broker, or that a cluster decides.
 _OWN = frozenset(
     {
@@ -147,17 +151,13 @@ def _address(disk: OsDisk, arguments: argparse.Namespace, data: str) -> tuple[st
     """Returns where the broker listens: what the flags say, or else its log."""
     if arguments.port:
         return arguments.host, arguments.port
-    for name in ("server.log", "server.log.1"):
-        try:
-            said = _READY.findall(disk.read(f"{data}/{name}").decode("utf-8", "replace"))
-        except OSError:
-            continue
-        if said:
-            host, _, port = said[-1].rpartition(":")
-            return host, int(port)
-    raise CommandFailed(
-        f"it is not known where the broker in {data} listens; say it with --port (and --host)"
-    )
+    address = known_address(disk, data)
+    if address is None:
+        raise CommandFailed(
+            f"it is not known where the broker in {data} listens; say it with --port (and --host)"
+        )
+    host, _, port = address.rpartition(":")
+    return host, int(port)
 
 
 def require_ports(growth: Growth, *, is_running: bool) -> None:

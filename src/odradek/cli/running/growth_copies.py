@@ -68,12 +68,13 @@ class Copies:
 
     async def run(self) -> tuple[int, int]:
         """Returns how many topics and partitions have their copies now."""
+        await self._set_rate()
         while True:
             topics = await self._topics()
             lacking = [topic for topic in topics.values() if not self._is_complete(topic)]
             if not lacking and not self._growth.lowered:
                 break
-            for batch in _batches(lacking):
+            for batch in batches(lacking):
                 await self._add_copies(batch)
             # Topics that an earlier run has lowered, and that are complete or deleted now.
             await self._restore(
@@ -83,6 +84,14 @@ class Copies:
             )
         await self._finish(topics)
         return len(topics), sum(len(topic.partitions) for topic in topics.values())
+
+    async def _set_rate(self) -> None:
+        """Sets the limit for what an earlier run has begun, perhaps with another limit."""
+        brokers = await self._live_brokers()
+        if self._rate >= 0:
+            await change_rates(self._admin, [int(broker.id) for broker in brokers], self._rate)
+        else:
+            await lift_throttles(self._admin, await self._topics())
 
     async def _topics(self) -> dict[str, Topic]:
         return await self._admin.list_topics(include_internal=True)
@@ -187,7 +196,7 @@ class Copies:
         if not lacking:
             return
         plan = spread(lacking, brokers, replication_factor=self._growth.copies)
-        _rotate_leaders(plan, sorted(brokers), list(topics))
+        rotate_leaders(plan, sorted(brokers), list(topics))
         if self._rate >= 0:
             await throttle(self._admin, lacking, plan, self._rate)
         answers = await self._admin.alter_partition_reassignments(plan)
@@ -197,7 +206,7 @@ class Copies:
         """Returns when all partitions of these topics have their copies. Topics that are deleted
         meanwhile do not count."""
         clock_s = asyncio.get_running_loop().time
-        catching_up = _CatchingUp(clock_s())
+        catching_up = CatchingUp(clock_s())
         progress: Progress | None = None
         while True:
             topics = await self._topics()
@@ -255,9 +264,7 @@ class Copies:
             f"{names[0]}: its copies do not catch up with its producers; the limit is"
             f" {shown_bytes(self._rate)}/s now"
         )
-        await change_rates(
-            self._admin, [int(broker.id) for broker in await self._live_brokers()], self._rate
-        )
+        await self._set_rate()
 
     async def _live_brokers(self) -> tuple[Broker, ...]:
         """Returns all brokers. If one is missing for some seconds, the command ends and says how to
@@ -299,7 +306,7 @@ class Copies:
             )
 
 
-class _CatchingUp:
+class CatchingUp:
     """Notices when the copies of a topic come no nearer to their leaders for some time."""
 
     def __init__(self, now_s: float) -> None:
@@ -324,7 +331,7 @@ class _CatchingUp:
         return True
 
 
-def _batches(topics: list[Topic]) -> Iterator[list[str]]:
+def batches(topics: list[Topic]) -> Iterator[list[str]]:
     """Yields the names of topics to work on together. The coordinators' topics come first, because
     groups and transactions depend on them."""
     batch: list[str] = []
@@ -339,7 +346,7 @@ def _batches(topics: list[Topic]) -> Iterator[list[str]]:
         yield batch
 
 
-def _rotate_leaders(plan: Plan, brokers: list[int], topics: list[str]) -> None:
+def rotate_leaders(plan: Plan, brokers: list[int], topics: list[str]) -> None:
     """Puts another broker first in each partition of a topic, and begins with another one in each
     topic, so that every topic has its leaders on all brokers."""
     for partition, replicas in plan.items():

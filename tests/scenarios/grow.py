@@ -1,0 +1,504 @@
+"""One broker with records and live clients becomes a cluster of three: nothing lost, nothing twice.
+
+    python -m tests.scenarios.grow [--records N] [--interrupt command|cluster|broker]
+
+`odradek up` gets N records. Then an idempotent producer with acks=all, a transactional producer and
+a consumer group go on at it while `odradek local grow` makes it a cluster. With `--interrupt`,
+something is killed with kill -9 on the way, and the same command is given again:
+
+    command   `odradek local grow` itself, when it has begun to make copies
+    cluster   the process in the background, when it has begun to move the data
+    broker    a new broker, when copies are made; it is brought back as the command says
+
+What must hold at the end: each acknowledged record is in the log exactly once and in order; the
+group has read each record exactly once; the transactions that were committed can be read; every
+topic, internal ones too, has three replicas in sync and requires two; and the leaders are on all
+three brokers. Printed: the longest time in which no record was acknowledged, and in which the group
+read nothing.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from tests.scenarios.chaos_load import Worker
+
+COMMAND: Final = [sys.executable, "-m", "odradek.cli"]
+TOPIC: Final = "load"
+PAIRS: Final = "pairs"
+PARTITIONS: Final = 6
+VALUE_BYTES: Final = 100
+PATIENCE_S: Final = 120.0
+# Records a second of the live producer.
+_RATE: Final = 2000
+_BEAT_S: Final = 0.01
+# Before and after the growth, so that the longest pause is one between two acknowledgements.
+_STEADY_S: Final = 1.0
+_CLIENT: Final = {"log_level": 0}
+
+
+@dataclass
+class Outcome:
+    """What the run saw, for people and for tests."""
+
+    records: int = 0
+    transactions: int = 0
+    took_s: float = 0.0
+    longest_pause_s: float = 0.0
+    longest_silence_s: float = 0.0
+    lost: int = 0
+    doubled: int = 0
+    unread: int = 0
+    read_twice: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        return not (self.lost or self.doubled or self.unread or self.read_twice or self.problems)
+
+    def __str__(self) -> str:
+        sent = f"{self.records:,} records and {self.transactions} transactions acknowledged"
+        log = f"log: {self.lost} lost, {self.doubled} doubled"
+        group = f"group: {self.unread} unread, {self.read_twice} read twice"
+        pause = f"longest time without an acknowledgement {self.longest_pause_s:.2f} s"
+        silence = f"longest time in which the group read nothing {self.longest_silence_s:.2f} s"
+        return "\n".join(
+            [
+                f"{sent}; grown in {self.took_s:.1f} s",
+                f"{log}; {group}",
+                f"{pause}, {silence}",
+                *self.problems,
+            ]
+        )
+
+
+class LiveProducer(Worker):
+    """Idempotent, acks=all. Values of a partition rise, so that order can be checked."""
+
+    def __init__(self, bootstrap: str, first: int) -> None:
+        super().__init__("producer")
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "delivery.timeout.ms": round(PATIENCE_S * 1000),
+                **_CLIENT,
+            }
+        )
+        self.next_value = first
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failures: list[KafkaError] = []
+        self.longest_pause_s = 0.0
+        self._last_s: float | None = None
+
+    def fill(self, records: int) -> None:
+        """Sends many records at once, before the run."""
+        for _ in range(records):
+            self._send()
+        self._flush()
+        self._last_s = None
+        self.longest_pause_s = 0.0
+
+    def work(self) -> None:
+        while not self._stops.is_set():
+            for _ in range(round(_RATE * _BEAT_S)):
+                self._send()
+            self._producer.poll(_BEAT_S)
+        self._flush()
+
+    def _send(self) -> None:
+        value = self.next_value
+        self.next_value += 1
+        while True:
+            try:
+                self._producer.produce(
+                    TOPIC,
+                    (b"%d" % value).ljust(VALUE_BYTES, b"."),
+                    partition=value % PARTITIONS,
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                self._producer.poll(_BEAT_S)
+            else:
+                return
+
+    def _flush(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0, "records were never acknowledged"
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failures.append(error)
+            return
+        now_s = time.monotonic()
+        if self._last_s is not None:
+            self.longest_pause_s = max(self.longest_pause_s, now_s - self._last_s)
+        self._last_s = now_s
+        self.acknowledged[_value(message)] = (message.partition() or 0, message.offset() or 0)
+
+
+class LiveGroup(Worker):
+    """A consumer group of one member, which commits what it has read."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__("group")
+        self._bootstrap = bootstrap
+        self.read: Counter[tuple[int, int]] = Counter()
+        self.longest_silence_s = 0.0
+        self._last_s: float | None = None
+        self.is_measuring = False
+
+    def work(self) -> None:
+        with _consumer(self._bootstrap, "readers", auto_commit=True) as consumer:
+            consumer.subscribe([TOPIC])
+            while not self._stops.is_set():
+                self._take(consumer.consume(10_000, 0.05))
+            # Closing it commits what it has read.
+
+    def _take(self, messages: list[Message]) -> None:
+        good = [message for message in messages if message.error() is None]
+        for message in good:
+            self.read[message.partition() or 0, message.offset() or 0] += 1
+        if not good:
+            return
+        now_s = time.monotonic()
+        if self.is_measuring and self._last_s is not None:
+            self.longest_silence_s = max(self.longest_silence_s, now_s - self._last_s)
+        self._last_s = now_s
+
+
+class LiveTransactions(Worker):
+    """Writes the same number into two partitions of `pairs`, and commits."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__("transactions")
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": "pairs", **_CLIENT}
+        )
+        self.committed = 0
+        self.aborted = 0
+
+    def begin(self) -> None:
+        self._producer.init_transactions(PATIENCE_S)
+        self._commit_one()
+
+    def work(self) -> None:
+        while not self._stops.is_set():
+            self._commit_one()
+            time.sleep(_BEAT_S)
+
+    def _commit_one(self) -> None:
+        self._producer.begin_transaction()
+        for partition in (0, 1):
+            self._producer.produce(PAIRS, b"%d" % self.committed, partition=partition)
+        try:
+            self._producer.commit_transaction(PATIENCE_S)
+        except KafkaException as failure:
+            if not failure.args[0].txn_requires_abort():
+                raise
+            self._producer.abort_transaction(PATIENCE_S)
+            self.aborted += 1
+        else:
+            self.committed += 1
+
+
+def _value(message: Message) -> int:
+    payload = message.value()
+    assert payload is not None
+    return int(payload.rstrip(b"."))
+
+
+@contextmanager
+def _consumer(bootstrap: str, group: str, *, auto_commit: bool) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": auto_commit,
+            "auto.commit.interval.ms": 200,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": not auto_commit,
+            **_CLIENT,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+class GrowScenario:
+    """A broker, its clients and the command, in a directory of their own."""
+
+    def __init__(self, directory: Path, records: int) -> None:
+        self._data = directory / "data"
+        self._records = records
+        self._port = _three_free_ports()
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        self.outcome = Outcome()
+        # A broker that was brought back by hand.
+        self._by_hand: subprocess.Popen[bytes] | None = None
+
+    def run(self, interrupt: str | None = None) -> Outcome:
+        words = ["up", "--port", str(self._port), "--data", str(self._data)]
+        with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as broker:
+            try:
+                assert broker.stdout is not None
+                assert broker.stdout.readline().startswith("odradek is ready at ")
+                self._run_clients(interrupt)
+                assert broker.wait(PATIENCE_S) == 0, "the single broker did not stop cleanly"
+            finally:
+                broker.kill()
+                self._stop_cluster()
+        return self.outcome
+
+    def _run_clients(self, interrupt: str | None) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
+        topics = [NewTopic(TOPIC, PARTITIONS, 1), NewTopic(PAIRS, 2, 1)]
+        for made in admin.create_topics(topics).values():
+            made.result(PATIENCE_S)
+        producer = LiveProducer(self.bootstrap, 0)
+        producer.fill(self._records)
+        group, transactions = LiveGroup(self.bootstrap), LiveTransactions(self.bootstrap)
+        transactions.begin()
+        workers: list[Worker] = [producer, group, transactions]
+        for worker in workers:
+            worker.start()
+        self._wait_until(
+            lambda: len(group.read) > self._records, "the group did not read what was there"
+        )
+        group.is_measuring = True
+        time.sleep(_STEADY_S)
+        began_s = time.monotonic()
+        self._grow(interrupt)
+        self.outcome.took_s = time.monotonic() - began_s
+        time.sleep(_STEADY_S)
+        group.is_measuring = False
+        for worker in (producer, transactions):
+            worker.finish()
+        with suppress(AssertionError):  # what is missing is counted below
+            self._wait_until(
+                lambda: len(group.read) >= producer.next_value, "the group has not read all"
+            )
+        group.finish()
+        self._judge(producer, group, transactions)
+
+    def _wait_until(self, is_so: Callable[[], bool], problem: str) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < end_s, problem
+            time.sleep(_BEAT_S)
+
+    # The command
+
+    def _grow(self, interrupt: str | None) -> None:
+        command = [*COMMAND, "local", "grow", "--data", str(self._data)]
+        if interrupt is None:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            print(done.stdout, done.stderr, sep="", end="", flush=True)
+            assert done.returncode == 0, done.stderr
+            return
+        # Slow copies, so that the kill comes before they are complete.
+        with subprocess.Popen(
+            [*command, "--throttle", "200kB"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as first:
+            try:
+                {
+                    "command": self._kill_command,
+                    "cluster": self._kill_cluster,
+                    "broker": self._kill_broker,
+                }[interrupt](first)
+            finally:
+                first.kill()
+        self._grow(None)
+
+    def _wait_for_copies(self, command: "subprocess.Popen[str]") -> None:
+        """Returns when the topic of the producer gets its copies, and has not got them."""
+        _line_with(command, "brokers are ready")
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
+
+        def has_begun() -> bool:
+            topic = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC]
+            return any(len(partition.replicas) > 1 for partition in topic.partitions.values())
+
+        self._wait_until(has_begun, "no copies are made")
+
+    def _kill_command(self, command: "subprocess.Popen[str]") -> None:
+        self._wait_for_copies(command)
+        command.kill()
+        print("killed the command while it made copies", flush=True)
+
+    def _kill_cluster(self, command: "subprocess.Popen[str]") -> None:
+        """Kills the process that moves the data, and the command. If the move was quicker, the
+        cluster is killed while it starts."""
+        self._wait_until(
+            lambda: (self._data / ".growing").exists() or (self._data / "broker-2").exists(),
+            "the move did not begin",
+        )
+        process = int((self._data / "up.pid").read_text())
+        os.kill(process, signal.SIGKILL)
+        state = "moved" if (self._data / ".growing").exists() else "had just moved"
+        command.kill()
+        print(f"killed the process that {state} the data, and the command", flush=True)
+
+    def _kill_broker(self, command: "subprocess.Popen[str]") -> None:
+        """Kills a new broker. The command says how to bring it back, and ends."""
+        self._wait_for_copies(command)
+        os.kill(int((self._data / "broker-2" / "broker.pid").read_text()), signal.SIGKILL)
+        said = _line_with(command, "bring it back with")
+        print(f"killed broker 2; the command says: {said}", end="", flush=True)
+        assert command.wait(PATIENCE_S) == 1
+        words = said.split("`odradek ")[1].split("`")[0].split()
+        self._by_hand = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL)
+
+    def _stop_cluster(self) -> None:
+        stop = [*COMMAND, "local", "stop", "--data", str(self._data)]
+        subprocess.run(stop, capture_output=True, check=False, timeout=PATIENCE_S)
+        if self._by_hand is not None:
+            self._by_hand.wait(PATIENCE_S)
+
+    # The judgement
+
+    def _judge(
+        self, producer: LiveProducer, group: LiveGroup, transactions: LiveTransactions
+    ) -> None:
+        outcome = self.outcome
+        outcome.problems += [f"a send failed: {error}" for error in producer.failures[:3]]
+        outcome.records = len(producer.acknowledged)
+        outcome.transactions = transactions.committed
+        outcome.longest_pause_s = producer.longest_pause_s
+        outcome.longest_silence_s = group.longest_silence_s
+        log = self._read(TOPIC, PARTITIONS)
+        places = {
+            value: (partition, offset)
+            for partition, records in enumerate(log)
+            for value, offset in records
+        }
+        total = sum(map(len, log))
+        outcome.doubled = total - len(places)
+        outcome.lost = sum(
+            places.get(value) != place for value, place in producer.acknowledged.items()
+        )
+        for partition, records in enumerate(log):
+            values = [value for value, _ in records]
+            if values != sorted(values):
+                outcome.problems.append(f"{TOPIC}-{partition} is out of order")
+        outcome.unread = total - len(group.read)
+        outcome.read_twice = sum(count - 1 for count in group.read.values())
+        for partition, records in enumerate(self._read(PAIRS, 2)):
+            if [value for value, _ in records] != list(range(transactions.committed)):
+                outcome.problems.append(f"{PAIRS}-{partition} has not each transaction once")
+        self._judge_offsets(log)
+        self._judge_cluster()
+
+    def _judge_offsets(self, log: list[list[tuple[int, int]]]) -> None:
+        """The offsets that the group has committed are there, and are those of the ends."""
+        with _consumer(self.bootstrap, "readers", auto_commit=False) as consumer:
+            places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+            for place in consumer.committed(places, timeout=PATIENCE_S):
+                if place.offset != len(log[place.partition]):
+                    self.outcome.problems.append(
+                        f"the group committed {place.offset} of {TOPIC}-{place.partition}, which"
+                        f" has {len(log[place.partition])} records"
+                    )
+
+    def _read(self, topic: str, partitions: int) -> list[list[tuple[int, int]]]:
+        """Reads a topic to its end. Returns value and offset of the records of each partition."""
+        found: list[list[tuple[int, int]]] = [[] for _ in range(partitions)]
+        ends: set[int] = set()
+        with _consumer(self.bootstrap, "judge", auto_commit=False) as consumer:
+            consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+            last_s = time.monotonic() + PATIENCE_S
+            while len(ends) < partitions:
+                assert time.monotonic() < last_s, f"{topic} cannot be read"
+                for message in consumer.consume(10_000, 0.1):
+                    error, partition = message.error(), message.partition() or 0
+                    if error is None:
+                        found[partition].append((_value(message), message.offset() or 0))
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        ends.add(partition)
+        return found
+
+    def _judge_cluster(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
+        problems = self.outcome.problems
+        leaders = set()
+        topics = admin.list_topics(timeout=PATIENCE_S).topics
+        for name in ("__consumer_offsets", "__transaction_state", TOPIC, PAIRS):
+            for index, partition in topics[name].partitions.items():
+                leaders.add(partition.leader)
+                if sorted(partition.isrs) != [1, 2, 3] or sorted(partition.replicas) != [1, 2, 3]:
+                    problems.append(f"{name}-{index} is on {partition.replicas}, {partition.isrs}")
+        if leaders != {1, 2, 3}:
+            problems.append(f"only {leaders} lead")
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+        for resource, described in admin.describe_configs(resources).items():
+            entries = described.result(PATIENCE_S)
+            if entries["min.insync.replicas"].value != "2":
+                problems.append(f"{resource.name} requires {entries['min.insync.replicas'].value}")
+            for name, entry in entries.items():
+                if "throttled" in name and entry.value:
+                    problems.append(f"{resource.name} is still throttled: {name}={entry.value}")
+        if (self._data / "grow.json").exists():
+            problems.append("grow.json is still there")
+
+
+def _line_with(process: "subprocess.Popen[str]", words: str) -> str:
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if words in line:
+            return line
+    raise AssertionError(f"it ended without {words!r}: {lines}")
+
+
+def _three_free_ports() -> int:
+    """The first of three ports in a row that are free now."""
+    for first in range(20_000 + os.getpid() % 5_000, 32_000, 3):
+        with suppress(OSError):
+            for port in range(first, first + 3):
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", port))
+            return first
+    raise AssertionError("no three free ports in a row")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--interrupt", choices=("command", "cluster", "broker"))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="odradek-grow-"))
+    outcome = GrowScenario(directory, options.records).run(options.interrupt)
+    print(json.dumps(outcome.__dict__) if options.json else outcome)
+    if outcome.is_sound:
+        shutil.rmtree(directory)
+    else:
+        print(f"the data is kept in {directory}", file=sys.stderr)
+    return 0 if outcome.is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
