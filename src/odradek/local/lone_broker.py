@@ -33,7 +33,7 @@ from odradek.tools.failures import CommandFailed
 from odradek.world.disk import OsDisk
 
 _FIRST_ID = 1
-_BY_HAND = 'add brokers by hand instead: docs/operations.md, "From one broker to three"'
+_BY_HAND = 'docs/operations.md says what to do, in "From one broker to three"'
 # Settings that differ from broker to broker, or that a cluster decides.
 _OWN = frozenset(
     {

@@ -36,7 +36,7 @@ from odradek.local.growth import (
     is_moving,
 )
 from odradek.local.lone_broker import decide, require_ports
-from odradek.tools.failures import CommandFailed
+from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.terminal import print_json
 from odradek.wording import counted
 from odradek.world.disk import OsDisk
@@ -49,6 +49,8 @@ _SPARE_BYTES = 64_000_000
 
 
 def grow(arguments: argparse.Namespace) -> int:
+    if arguments.brokers == 1:
+        raise UsageError("--brokers 1 is what there is already; a cluster has two or more")
     disk = OsDisk()
     data = os.path.abspath(arguments.data)
     growth = Growth.read(disk, data)
@@ -119,9 +121,9 @@ def _go_on(disk: OsDisk, growth: Growth, arguments: argparse.Namespace) -> int:
         )
         return 0
     print(
-        f"odradek is ready at {growth.bootstrap} ({growth.brokers} brokers, data in {growth.data}):"
-        f" {counted(partitions, 'partition')} of {counted(topics, 'topic')} on"
-        f" {growth.copies} brokers each, acks=all means on {growth.min_in_sync};"
+        f"odradek is ready at {growth.bootstrap} ({counted(growth.brokers, 'broker')}, data in"
+        f" {growth.data}): {counted(partitions, 'partition')} of {counted(topics, 'topic')} on"
+        f" {counted(growth.copies, 'broker')} each, acks=all means on {growth.min_in_sync};"
         f" odradek local stop --data {growth.data} stops it"
     )
     return 0
