@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.client.sync import Admin
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
 from odradek.spark.arrow.producer import BatchProducer
@@ -195,7 +196,9 @@ class Fingerprint:
 def fingerprint(brokers: Cluster, topic: str, partition: int) -> tuple[int, dict[str, str]]:
     place = TopicPartition(topic, partition)
     with Admin(bootstrap_servers=brokers.bootstrap) as admin:
-        end = admin.list_offsets({place: -1}, read_committed=True)[place].offset
+        listed = admin.list_offsets({place: -1}, read_committed=True)[place]
+        assert not isinstance(listed, KafkaError)
+        end = listed.offset
     found = Fingerprint()
     with RangeReader(_reading(brokers)) as reader:
         for batch in reader.read(place, 0, end, with_headers=True):

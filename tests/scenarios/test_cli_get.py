@@ -126,7 +126,9 @@ async def test_the_asyncio_client_asks_for_one_or_many(cluster: Cluster, topic: 
 
 def test_the_synchronous_client_asks_too(cluster: Cluster, topic: str) -> None:
     with SyncConsumer(bootstrap_servers=cluster.bootstrap) as consumer:
-        assert consumer.get(topic, "customer 5").value == b"965"
+        found = consumer.get(topic, "customer 5")
+        assert found is not None
+        assert found.value == b"965"
         assert consumer.get(topic, "nobody") is None
 
 

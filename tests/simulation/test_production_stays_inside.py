@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "odradek"
 OUTSIDE = {"world", "cli", "local", "perf", "tools", "testing", "spark", "recipes", "schemas"}
 # SQLite opens its own file; the simulation uses the store in memory.
 # The client without asyncio runs a loop in a thread of its own.
-EXCEPTIONS = {"metadata/sqlite.py", "client/sync.py"}
+EXCEPTIONS = {"metadata/sqlite.py", "client/sync/loop_thread.py"}
 
 MODULES = {
     "concurrent.futures",

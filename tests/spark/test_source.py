@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from odradek.client.sync import Admin, Producer
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import total_lag
 from odradek.spark.options import SourceOptions
@@ -113,7 +114,10 @@ def test_a_stream_admits_what_it_is_told_and_shows_its_lag(
     assert total_lag(query.recentProgress[0]) == 100 - rows[0]
     assert total_lag(query.lastProgress) == 0
     with Admin(bootstrap_servers=brokers.bootstrap) as admin:
-        committed = sum(one.offset for one in admin.list_group_offsets("watched").values())
+        committed = sum(
+            0 if isinstance(one, KafkaError) else one.offset
+            for one in admin.list_group_offsets("watched").values()
+        )
     # Spark tells the source when the next batch begins: the group is one batch behind.
     assert committed == 100 - rows[-1]
 

@@ -32,6 +32,11 @@ Producer(compression_type="zip")            # incompatible type "Literal['zip']"
 Consumer(max_pol_records=5)                 # Unexpected keyword argument "max_pol_records"
 Consumer(isolation_level="committed")       # incompatible type "Literal['committed']"
 Admin(retris=1)                             # Unexpected keyword argument "retris"
+sync.Producer(lingerms=5)                   # Unexpected keyword argument "lingerms"
+sync.Producer().sned("t", b"v")             # "Producer" has no attribute "sned"
+Producer().sned("t", b"v")                  # "Producer" has no attribute "sned"
+sync.Consumer().poll(timeout=1.0)           # Unexpected keyword argument "timeout"
+sync.Admin().create_topcs([])               # "Admin" has no attribute "create_topcs"
 """
 
 

@@ -27,11 +27,11 @@ from odradek.protocol.messages.delete_acls import (
 )
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-_ALL = AclFilter()
+ANY_ACL = AclFilter()
 
 
 class AclCalls(AdminChannel):
-    async def describe_acls(self, filter_: AclFilter = _ALL) -> list[Acl]:
+    async def describe_acls(self, filter_: AclFilter = ANY_ACL) -> list[Acl]:
         """Returns the rules that match a filter, or all of them."""
         response = await self.request(
             DescribeAclsRequest(

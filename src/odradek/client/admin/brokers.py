@@ -25,6 +25,7 @@ from odradek.protocol.types import BrokerId, TopicPartition
 
 class BrokerCalls(AdminChannel):
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Returns the brokers, the controller and the id of the cluster."""
         connection = await self.connection(None)
         if not connection.supports(DescribeClusterRequest):
             return await self._describe_old_cluster()

@@ -10,6 +10,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientClosed
+from odradek.client.habits import ADMIN, Answering
 from odradek.client.settings import AdminSettings
 from odradek.client.settings.shared import settings_from
 from odradek.protocol.errors import KafkaError, error_for
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Response)
 
 
-class AdminChannel:
+class AdminChannel(Answering):
     """Use it with `async with`, or `close` it yourself."""
+
+    habits = ADMIN
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class AdminChannel:
 
     @property
     def cluster(self) -> Cluster:
+        """The metadata and connections of this client, made at the first use."""
         if self._closed:
             raise ClientClosed("the admin client is closed")
         if self._known is None:
@@ -96,6 +100,7 @@ class AdminChannel:
         )
 
     async def connection(self, broker_id: int | None) -> Connection:
+        """Returns a connection to a given broker or to any broker."""
         cluster = self.cluster
         if broker_id is None:
             return await cluster.any_connection()
@@ -113,6 +118,7 @@ class AdminChannel:
         return await self.request(message, response_class, broker_id=broker_id)
 
     async def describe_metadata(self, names: list[str] | None) -> MetadataResponse:
+        """Returns the brokers' own answer about topics, or about all if `names` is None."""
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         response = await self.request(
             MetadataRequest(topics=topics, allow_auto_topic_creation=False), MetadataResponse

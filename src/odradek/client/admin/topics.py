@@ -45,6 +45,7 @@ class TopicCalls(AdminChannel):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatableTopicResult | KafkaError]:
+        """Creates topics; the answer of each is its description or its error."""
         response = await self.controller_request(
             CreateTopicsRequest(
                 topics=[
@@ -89,6 +90,7 @@ class TopicCalls(AdminChannel):
         return _only(await self.create_topics([topic]))
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Deletes topics by name; the answer of each is None or its error."""
         topic_names = list(names)
         response = await self.controller_request(
             DeleteTopicsRequest(
@@ -104,6 +106,7 @@ class TopicCalls(AdminChannel):
         }
 
     async def delete_topics_by_id(self, ids: Iterable[TopicId]) -> dict[TopicId, KafkaError | None]:
+        """Deletes topics by id; the answer of each is None or its error."""
         response = await self.controller_request(
             DeleteTopicsRequest(
                 topics=[DeleteTopicState(topic_id=topic_id) for topic_id in ids],
@@ -133,6 +136,7 @@ class TopicCalls(AdminChannel):
         }
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+        """Returns partitions, leaders and replicas of each topic, or its error."""
         response = await self.describe_metadata(list(names))
         return {
             described.name or "": error_for(described.error_code)

@@ -141,6 +141,8 @@ class TransactionCalls(CoordinatorChannel):
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
+        """Returns state, producer and partitions of each transactional id, or its error."""
+
         async def ask(
             connection: Connection, ids: list[str]
         ) -> dict[str, TransactionDescription | KafkaError]:

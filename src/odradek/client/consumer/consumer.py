@@ -31,6 +31,7 @@ from odradek.client.errors import (
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
+from odradek.client.habits import CONSUMER, Answering, in_commit, in_poll, in_subscribe
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.shared import settings_from
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     from odradek.client.settings.options import ConsumerOptions
 
 
-class Consumer(ConsumerQueries):
+class Consumer(ConsumerQueries, Answering):
     """Reads records. Use it with `async with`, or `start` and `close` it yourself."""
+
+    habits = CONSUMER
 
     def __init__(
         self,
@@ -174,6 +177,7 @@ class Consumer(ConsumerQueries):
         self._give_back_undelivered()
         self._positions.assign(TopicPartition(*partition) for partition in partitions)
 
+    @in_subscribe
     def subscribe(
         self,
         topics: "Iterable[str] | str | re.Pattern[str]" = (),
@@ -304,6 +308,7 @@ class Consumer(ConsumerQueries):
 
     # Reading
 
+    @in_poll
     async def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
@@ -406,6 +411,7 @@ class Consumer(ConsumerQueries):
 
     # Committing
 
+    @in_commit
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,

@@ -19,6 +19,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.habits import PRODUCER, Answering, in_flush
 from odradek.client.named_classes import close_all
 from odradek.client.producer.accumulator import (
     OnDelivery,
@@ -73,8 +74,10 @@ class _Target:
         self.last_used_s = 0.0
 
 
-class Producer:
+class Producer(Answering):
     """Sends records. Use it with `async with`, or `start` and `close` it yourself."""
+
+    habits = PRODUCER
 
     def __init__(
         self,
@@ -243,6 +246,7 @@ class Producer:
         cluster, _ = self._parts()
         return list((await cluster.topic(topic, self.settings.max_block_ms)).all_partitions)
 
+    @in_flush
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Returns when all that was sent so far is acknowledged or has failed.
 

@@ -1,0 +1,141 @@
+"""Answers habits of aiokafka, kafka-python and confluent-kafka with the line to write here.
+
+A method or keyword that another client has under another name raises `AttributeError` or
+`TypeError` as Python would, but the message says what to write. Type checkers do not see this, so
+a misspelt method fails there as usual.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, TypeVar
+
+from odradek.config.spelling import did_you_mean
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PRODUCER: Final = {
+    "produce": "send(topic, value, key=key, on_delivery=function)",
+    "poll": "nothing: deliveries are reported without it, by the future of send() or on_delivery",
+    "send_batch": "send(): it makes batches by itself (batch_size, linger_ms)",
+    "create_batch": "send(): it makes batches by itself (batch_size, linger_ms)",
+    "partitions_for_topic": "partitions_for(topic)",
+    "list_topics": "Admin(bootstrap_servers=...).list_topics()",
+    "purge": "close(timeout_ms=0)",
+    "begin": "begin_transaction()",
+}
+CONSUMER: Final = {
+    "getone": "a loop: for record in consumer (async for with asyncio)",
+    "getmany": "poll(timeout_ms=1000, max_records=500)",
+    "consume": "poll(timeout_ms=1000, max_records=500)",
+    "commit_sync": "commit()",
+    "commitSync": "commit()",
+    "commitAsync": "commit_async()",
+    "store_offsets": "commit(offsets), with enable_auto_commit=False",
+    "get_watermark_offsets": "beginning_offsets(partitions) and end_offsets(partitions)",
+    "highwater": "high_watermark(partition)",
+    "incremental_assign": "assign(all_partitions)",
+    "incremental_unassign": "assign(the_others)",
+    "list_topics": "Admin(bootstrap_servers=...).list_topics()",
+    "memberid": "group_metadata()",
+    "partitions_for_topic": "partitions_for(topic)",
+    "seek_to_committed": "seek(partition, offset) with the offset of committed([partition])",
+    "topics": "Admin(bootstrap_servers=...).list_topics()",
+}
+ADMIN: Final = {
+    "alter_consumer_group_offsets": "alter_group_offsets(group_id, offsets)",
+    "delete_consumer_groups": "delete_groups(group_ids)",
+    "describe_consumer_groups": "describe_groups(group_ids)",
+    "list_consumer_group_offsets": "list_group_offsets(group_id)",
+    "list_consumer_groups": "list_groups()",
+    "poll": "nothing: each call waits for its answer",
+    "stop": "close()",
+}
+RECORD: Final = {
+    "timestamp": "timestamp_ms",
+    "error": "nothing: poll() raises errors, and records have none",
+    "checksum": "nothing: the consumer checks it (check_crcs)",
+    "serialized_key_size": "len(record.key)",
+    "serialized_value_size": "len(record.value)",
+}
+_CLASSES: Final = {
+    "AIOKafkaProducer": "Producer",
+    "AIOKafkaConsumer": "Consumer",
+    "KafkaProducer": "sync.Producer",
+    "KafkaConsumer": "sync.Consumer",
+    "SerializingProducer": "Producer",
+    "DeserializingConsumer": "Consumer",
+    "AvroProducer": "Producer",
+    "AdminClient": "Admin",
+    "AIOKafkaAdminClient": "Admin",
+    "KafkaAdminClient": "sync.Admin",
+    "ConsumerRebalanceListener": "RebalanceListener",
+    "KafkaException": "KafkaError",
+    "Message": "ConsumerRecord",
+}
+
+
+def import_line(name: str) -> str | None:
+    """Returns what to write instead of an import that another client has."""
+    ours = _CLASSES.get(name)
+    if ours is None:
+        return None
+    package, _, last = f"odradek.client.{ours}".rpartition(".")
+    return f"from {package} import {last}"
+
+
+def no_attribute(owner: object, name: str, habits: Mapping[str, str]) -> AttributeError:
+    """Returns the error for an attribute that is not there."""
+    kind = type(owner)
+    said = f"{kind.__name__!r} object has no attribute {name!r}"
+    if name in habits:
+        return AttributeError(f"{said}: write {habits[name]}", name=name, obj=owner)
+    public = [known for known in dir(kind) if not known.startswith("_")]
+    hint = "" if name.startswith("_") else did_you_mean(name, public)
+    return AttributeError(f"{said}{hint}", name=name, obj=owner)
+
+
+class Answering:
+    """A class whose missing attributes are answered with what to write."""
+
+    habits: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, self.habits)
+
+
+def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorates a method: these keywords of other clients are answered with what to write."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*arguments: P.args, **options: P.kwargs) -> T:
+            for name in options:
+                if name in answers:
+                    raise TypeError(
+                        f"{function.__name__}() has no argument {name!r}: {answers[name]}"
+                    )
+            return function(*arguments, **options)
+
+        return call
+
+    return decorate
+
+
+in_subscribe: Final = answering(
+    on_assign="write subscribe(topics, listener=listener), see RebalanceListener",
+    on_revoke="write subscribe(topics, listener=listener), see RebalanceListener",
+    on_lost="write subscribe(topics, listener=listener), see RebalanceListener",
+)
+in_poll: Final = answering(
+    timeout="write poll(timeout_ms=1000) for a second; it returns lists of records by partition",
+    num_messages="write poll(timeout_ms=1000, max_records=500)",
+    update_offsets="leave it out",
+)
+in_commit: Final = answering(
+    message="write commit({TopicPartition(record.topic, record.partition): record.offset + 1})",
+    asynchronous="write commit() to wait, commit_async() not to wait",
+)
+in_flush: Final = answering(timeout="write flush(timeout_ms=10_000) for ten seconds")

@@ -1,0 +1,183 @@
+"""`odradek.client.Producer` for programs without asyncio."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.habits import PRODUCER, in_flush
+from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
+from odradek.client.producer.interceptors import ProducerInterceptor
+from odradek.client.producer.producer import Producer as AsyncProducer
+from odradek.client.producer.transaction_requests import Identity
+from odradek.client.settings import ProducerSettings
+from odradek.client.sync.loop_thread import Begun
+from odradek.client.sync.waiting import WaitingClient
+from odradek.protocol.records import Headers
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.client.settings.options import ProducerOptions
+
+
+class Producer(WaitingClient[AsyncProducer]):
+    """`odradek.client.Producer`, waiting where that one awaits."""
+
+    habits = PRODUCER
+
+    def __init__(
+        self,
+        settings: ProducerSettings | Mapping[str, object] | None = None,
+        /,
+        *,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        world: World | None = None,
+        **options: "Unpack[ProducerOptions]",
+    ) -> None:
+        """Nothing is sent, and no broker is contacted, before the first call.
+
+        Settings are keyword arguments, a `ProducerSettings`, or a dict with Kafka's names:
+        `Producer(linger_ms=20)`, `Producer({"linger.ms": 20})`. All are described in
+        docs/reference/client-settings.md.
+        """
+        super().__init__(
+            lambda: AsyncProducer(settings, interceptors=interceptors, world=world, **options)
+        )
+
+    @property
+    def settings(self) -> ProducerSettings:
+        """The settings of this client."""
+        return self._client.settings
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
+        self._close(lambda: self._client.close(timeout_ms))
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers | Mapping[str, bytes | None] = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> "Begun[RecordMetadata]":
+        """Sends a record; `result()` of the returned future waits for the delivery.
+
+        `on_delivery` is called in the client's thread.
+        """
+        delivery: Begun[RecordMetadata] = Begun()
+
+        def delivered(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+            if not delivery.set_running_or_notify_cancel():
+                pass  # The program cancelled the future: it does not want to know.
+            elif metadata is not None:
+                delivery.set_result(metadata)
+            else:
+                delivery.set_exception(error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        self._wait(
+            self._client.send(
+                topic,
+                value,
+                key,
+                partition=partition,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+                on_delivery=delivered,
+            )
+        )
+        return delivery
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begins a transaction, and commits it at the end or aborts it when something raises."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if self.may_abort:
+                self.abort_transaction()
+            raise
+
+    def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers | Mapping[str, bytes | None] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Sends a record, waits for its delivery and returns its metadata."""
+        return self._wait(
+            self._client.send_and_wait(
+                topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+            )
+        )
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """Returns the partitions of a topic."""
+        return self._wait(self._client.partitions_for(topic))
+
+    @in_flush
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Returns when all that was sent so far is acknowledged or has failed.
+
+        After `timeout_ms`, if that is given, it raises `TimedOut`; the records are sent on.
+        """
+        self._wait(self._client.flush(timeout_ms))
+
+    def init_transactions(self) -> None:
+        """Must be called once, before the first transaction.
+
+        It fences older producers with the same transactional id; a transaction that such a
+        producer left open is aborted before this returns.
+        """
+        self._wait(self._client.init_transactions())
+
+    def begin_transaction(self) -> None:
+        """Begins a transaction: every record that is sent from now on is part of it."""
+        self._wait(self._client.begin_transaction())
+
+    def commit_transaction(self) -> None:
+        """Waits for the delivery of all records and commits them.
+
+        Raises `MustAbort` if a record failed: only `abort_transaction` can follow. Raises
+        `ProducerFenced` if this producer must be closed. After a time-out, call it again.
+        """
+        self._wait(self._client.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """Aborts the transaction: consumers with `read_committed` will not see its records."""
+        self._wait(self._client.abort_transaction())
+
+    def hand_over_transaction(self) -> Identity:
+        """Waits for the records in flight; the transaction stays open when this producer closes.
+
+        `Admin.end_transactions` commits or aborts it, in this process or another, unless a newer
+        producer of the same transactional id or `transaction.timeout.ms` has aborted it before.
+        """
+        return self._wait(self._client.hand_over_transaction())
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """Commits a group's offsets with the transaction: of the next records to read.
+
+        `group` is `Consumer.group_metadata()`, so that a consumer which is no longer a member
+        cannot commit; the consumer itself must not (enable_auto_commit=False).
+        """
+        self._wait(self._client.send_offsets_to_transaction(offsets, group))
+
+    @property
+    def may_abort(self) -> bool:
+        """Returns whether a transaction is open that `abort_transaction` could end."""
+        return self._client.may_abort

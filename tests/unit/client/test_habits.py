@@ -1,0 +1,178 @@
+"""What people are used to from aiokafka and confluent-kafka works, or is answered with the line."""
+
+import asyncio
+import importlib
+from typing import Any
+
+import pytest
+
+from odradek.client import sync
+from odradek.client.admin.admin import Admin
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.errors import NoGroup, SettingsError, TimedOut, Wakeup
+from odradek.client.producer.producer import Producer
+from odradek.protocol.messages.produce import ProduceRequest
+from simulation.world import Simulation
+from tests.unit.client.mini_cluster import MiniCluster
+from tests.unit.client.simulated import in_simulation
+
+
+@in_simulation()
+async def test_start_and_stop_and_a_dict_of_settings(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    producer = Producer({"bootstrap.servers": brokers.bootstrap, "linger.ms": "0"})
+    await producer.start()
+    where = await producer.send_and_wait("t", b"v", headers=None)  # type: ignore[arg-type]
+    await producer.send_and_wait("t", b"v", key=b"k", headers=None)  # type: ignore[arg-type]
+    await producer.stop()
+    assert where.offset == 0
+    consumer = Consumer(bootstrap_servers=[brokers.bootstrap], auto_offset_reset="earliest")
+    await consumer.start()
+    consumer.assign([("t", 0)])
+    record = await anext(consumer)
+    with pytest.raises(AttributeError, match="has no attribute 'timestamp': write timestamp_ms"):
+        _ = record.timestamp  # type: ignore[attr-defined]
+    await consumer.stop()
+
+
+@in_simulation()
+async def test_topics_may_stand_first(brokers: MiniCluster, simulation: Simulation) -> None:
+    one = Consumer("a", "b", bootstrap_servers=brokers.bootstrap, group_id="g")
+    async with one:
+        assert one.subscription() == ["a", "b"]
+    with pytest.raises(NoGroup, match=r'write Consumer\(\'a\', group_id="my-group"\)'):
+        Consumer("a")
+    two = Consumer("a", {"bootstrap.servers": brokers.bootstrap, "group.id": "g"})
+    async with two:
+        assert two.subscription() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "line"),
+    [
+        (Producer, "produce", "write send(topic, value, key=key, on_delivery=function)"),
+        (Producer, "poll", "deliveries are reported without it"),
+        (Producer, "sned", "did you mean send?"),
+        (Consumer, "getmany", "write poll(timeout_ms=1000, max_records=500)"),
+        (Consumer, "consume", "write poll(timeout_ms=1000, max_records=500)"),
+        (Consumer, "commitSync", "write commit()"),
+        (Consumer, "seekToBeginning", "did you mean seek_to_beginning?"),
+        (Consumer, "get_watermark_offsets", "beginning_offsets(partitions) and end_offsets"),
+        (Admin, "list_consumer_groups", "write list_groups()"),
+        (Admin, "create_topcs", "did you mean create_topics?"),
+    ],
+)
+def test_a_method_of_another_client_is_answered(client: type, name: str, line: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(client(), name)
+    assert line in str(raised.value)
+    waiting = getattr(sync, client.__name__)()
+    with pytest.raises(AttributeError) as raised:
+        getattr(waiting, name)
+    waiting.close()
+    assert line in str(raised.value)
+    assert not hasattr(client(), "_nothing")
+
+
+@in_simulation()
+async def test_arguments_of_other_clients_are_answered(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    consumer: Any = Consumer(bootstrap_servers=brokers.bootstrap, group_id="g")
+    async with consumer:
+        with pytest.raises(TypeError, match=r"poll\(\) has no argument 'timeout': write poll\(tim"):
+            await consumer.poll(timeout=1.0)
+        with pytest.raises(TypeError, match=r"counts milliseconds: write poll\(1500\) for 1.5 s"):
+            await consumer.poll(1.5)
+        with pytest.raises(TypeError, match=r"subscribe\(topics, listener=listener\), see"):
+            consumer.subscribe(["t"], on_assign=print)
+        with pytest.raises(TypeError, match=r"commit\(\) to wait, commit_async\(\) not to wait"):
+            await consumer.commit(asynchronous=False)
+    producer: Any = Producer(bootstrap_servers=brokers.bootstrap)
+    async with producer:
+        with pytest.raises(TypeError, match=r"flush.timeout_ms=10_000. for ten seconds"):
+            await producer.flush(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: Producer("localhost:9092"), "write Producer(bootstrap_servers='localhost:9092')"),  # type: ignore[arg-type]
+        (lambda: Producer(bootstrap_server="h:1"), "did you mean bootstrap_servers?"),  # type: ignore[call-arg]
+        (lambda: Consumer({"group.id": "g", "enable.partition.eof": True}), "compare position()"),
+        (lambda: Producer({"on_delivery": print}), "give send() the function"),
+        (lambda: Producer(compression_type=None), "must be one of none, gzip"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_constructor_is_answered(make: Any, line: str) -> None:
+    with pytest.raises((TypeError, SettingsError)) as raised:
+        make()
+    assert line in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("AIOKafkaProducer", "write `from odradek.client import Producer`"),
+        ("KafkaConsumer", "write `from odradek.client.sync import Consumer`"),
+        ("AdminClient", "write `from odradek.client import Admin`"),
+    ],
+)
+def test_an_import_of_another_client_is_answered(name: str, line: str) -> None:
+    with pytest.raises(ImportError) as raised:
+        exec(f"from odradek.client import {name}")
+    assert line in str(raised.value)
+    assert not hasattr(importlib.import_module("odradek.client"), "nothing")
+
+
+@in_simulation()
+async def test_flush_with_a_time_limit(brokers: MiniCluster, simulation: Simulation) -> None:
+    brokers.create("t")
+    async with Producer(bootstrap_servers=brokers.bootstrap, linger_ms=5_000) as producer:
+        await producer.send_and_wait("t", b"v")
+        brokers.fail_next(ProduceRequest, *[lambda _: 7] * 50)
+        await producer.send("t", b"v")
+        with pytest.raises(TimedOut, match=r"not acknowledged within 10 ms.*milliseconds"):
+            await producer.flush(10)
+        brokers.faults.clear()
+
+
+@in_simulation()
+async def test_wakeup_ends_a_poll_and_the_next_one(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+        consumer.assign([("t", 0)])
+        asyncio.get_running_loop().call_later(1, consumer.wakeup)
+        with pytest.raises(Wakeup):
+            await consumer.poll(60_000)
+        assert await consumer.poll(10) == {}
+        consumer.wakeup()
+        with pytest.raises(Wakeup):
+            await consumer.poll(60_000)
+
+
+@in_simulation()
+async def test_wakeup_ends_an_iteration_and_gives_back_what_was_not_seen(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        for number in range(10):
+            await producer.send("t", b"%d" % number)
+    seen = []
+    async with Consumer(
+        bootstrap_servers=brokers.bootstrap, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([("t", 0)])
+        async for record in consumer:
+            seen.append(record.offset)
+            if record.offset == 3:
+                consumer.wakeup()
+                await asyncio.sleep(0)
+        assert seen == [0, 1, 2, 3]
+        assert (await anext(consumer)).offset == 4
