@@ -44,6 +44,8 @@ TOPIC: Final = "load"
 PAIRS: Final = "pairs"
 PARTITIONS: Final = 6
 VALUE_BYTES: Final = 100
+# A flag of the single broker: all brokers have it afterwards.
+OVERRIDE: Final = "log.retention.hours=999"
 PATIENCE_S: Final = 120.0
 # Records a second of the live producer.
 _RATE: Final = 2000
@@ -258,6 +260,7 @@ class GrowScenario:
 
     def run(self, interrupt: str | None = None) -> Outcome:
         words = ["up", "--port", str(self._port), "--data", str(self._data)]
+        words += ["--override", OVERRIDE]
         with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as broker:
             try:
                 assert broker.stdout is not None
@@ -459,6 +462,10 @@ class GrowScenario:
             for name, entry in entries.items():
                 if "throttled" in name and entry.value:
                     problems.append(f"{resource.name} is still throttled: {name}={entry.value}")
+        for number in (1, 2, 3):
+            file = self._data / f"broker-{number}" / "server.properties"
+            if OVERRIDE not in file.read_text():
+                problems.append(f"{file} lacks {OVERRIDE}")
         if (self._data / "grow.json").exists():
             problems.append("grow.json is still there")
 

@@ -117,6 +117,41 @@ def test_a_file_of_settings(tmp_path: Path) -> None:
     assert "Leader: 7" in shown
 
 
+def test_a_file_that_names_the_directory_of_a_cluster(tmp_path: Path) -> None:
+    """As after `odradek local grow`, if the broker is started as before."""
+    (tmp_path / "data" / "broker-1").mkdir(parents=True)
+    (tmp_path / "data" / "broker-1" / "server.properties").touch()
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path}/data\n")
+    assert "holds a cluster of 1 broker" in refused("broker", str(file))
+    (tmp_path / "data" / ".growing").mkdir()
+    assert f"`odradek local grow --data {tmp_path}/data`" in refused("broker", str(file))
+
+
+def test_the_way_from_one_broker_to_three_is_named(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running("up", "--port", "0", "--data", data) as broker:
+        first_line(broker)
+        complaint = refused("up", "--brokers", "3", "--port", "0", "--data", data)
+    assert f"`odradek local grow --data {data}`" in complaint
+    assert f"`odradek local grow --data {data}`" in refused("local", "start", "--data", data)
+    assert "did you mean --data ./odradek-data?" in refused_in(tmp_path, data)
+
+
+def refused_in(directory: Path, data: str) -> str:
+    os.rename(data, directory / "odradek-data")
+    done = subprocess.run(
+        [*COMMAND, "local", "grow"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    return done.stderr
+
+
 def test_a_busy_port() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

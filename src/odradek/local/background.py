@@ -21,7 +21,7 @@ from odradek.local.cluster_directory import (
     running_broker,
     write_pid,
 )
-from odradek.local.growth import is_lone
+from odradek.local.growth import GROWTH_FILE, is_lone
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
@@ -226,7 +226,13 @@ def status(arguments: argparse.Namespace) -> int:
         for broker, pid, address in brokers
     ]
     print(table(["BROKER", "ADDRESS", "STATE", "PROCESS", "LOG"], rows))
-    if supervisor is None and running:
+    if cluster.disk.exists(f"{cluster.data}/{GROWTH_FILE}"):
+        print(
+            "hint: not every topic has its copies yet; go on with: odradek local"
+            f" grow{_data_flag(arguments)}",
+            file=sys.stderr,
+        )
+    if supervisor is None and running and not is_lone(cluster.disk, cluster.data):
         print(
             "hint: brokers run without `odradek up`; stop each with kill PROCESS", file=sys.stderr
         )

@@ -100,6 +100,13 @@ def _go_on(disk: OsDisk, growth: Growth, arguments: argparse.Namespace) -> int:
     _start(disk, growth, arguments.log_level, say)
     try:
         topics, partitions = asyncio.run(_copy(growth, arguments.throttle or -1, say))
+    except KeyboardInterrupt:
+        print(
+            f"hint: clients are served meanwhile; go on with `odradek local grow --data"
+            f" {growth.data}`",
+            file=sys.stderr,
+        )
+        raise
     except ClientError as error:
         raise CommandFailed(
             f"{str(error).rstrip('.')}; see {growth.data}/up.log, and go on with"

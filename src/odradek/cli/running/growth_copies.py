@@ -47,7 +47,11 @@ _LOOK_AGAIN_S: Final = 0.1
 _MISSING_S: Final = 15.0
 # How long the copies may come no nearer to the leaders before the limit is raised.
 _STALLED_S: Final = 10.0
+# The same without a limit, before the command gives up.
+_STUCK_S: Final = 60.0
 _MEASURE_S: Final = 1.0
+# Bytes a second that no disk of a laptop takes.
+_HIGHEST_RATE: Final = 1_000_000_000
 # Small topics are reassigned together.
 _BATCH_PARTITIONS: Final = 50
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
@@ -230,15 +234,18 @@ class Copies:
                 return
             progress.update(done, clock_s())
             await self._live_brokers()
-            if catching_up.is_due(clock_s()) and catching_up.is_stalled(
-                await self._missing_bytes(names), clock_s()
-            ):
-                await self._raise_limit(names)
+            if catching_up.is_due(clock_s()):
+                patience_s = _STALLED_S if self._rate >= 0 else _STUCK_S
+                missing = await self._missing_bytes(names)
+                if catching_up.is_stalled(missing, clock_s(), patience_s):
+                    await self._raise_limit(names)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _missing_bytes(self, names: list[str]) -> int:
-        """Returns how many bytes the copies of these topics lack."""
+    async def _missing_bytes(self, names: list[str]) -> int | None:
+        """Returns how many bytes the copies of these topics lack; None if that is not known."""
         sizes = await self._sizes(names)
+        if not sizes:
+            return None
         return sum(self._growth.copies * max(copies) - sum(copies) for copies in sizes.values())
 
     async def _sizes(self, names: list[str]) -> dict[TopicPartition, list[int]]:
@@ -256,13 +263,18 @@ class Copies:
         return sizes
 
     async def _raise_limit(self, names: list[str]) -> None:
-        """Doubles the limit: producers write faster than it lets the copies follow."""
+        """Doubles the limit: producers write faster than it lets the copies follow. In the end
+        there is none; if that does not help either, something else is wrong."""
+        data = self._growth.data
         if self._rate < 0:
-            return
-        self._rate *= 2
+            raise CommandFailed(
+                f"the copies of {names[0]} do not advance; see the server.log of each broker in"
+                f" {data}, and go on with `odradek local grow --data {data}`: nothing is lost"
+            )
+        self._rate = 2 * self._rate if self._rate < _HIGHEST_RATE else -1
+        limit = "lifted" if self._rate < 0 else f"{shown_bytes(self._rate)}/s now"
         self._say(
-            f"{names[0]}: its copies do not catch up with its producers; the limit is"
-            f" {shown_bytes(self._rate)}/s now"
+            f"{names[0]}: its copies do not catch up with its producers; the limit is {limit}"
         )
         await self._set_rate()
 
@@ -321,11 +333,13 @@ class CatchingUp:
         self._looked_s = now_s
         return True
 
-    def is_stalled(self, missing_bytes: int, now_s: float) -> bool:
+    def is_stalled(self, missing_bytes: int | None, now_s: float, patience_s: float) -> bool:
+        if missing_bytes is None:
+            return False
         if self._least is None or missing_bytes < self._least:
             self._least, self._since_s = missing_bytes, now_s
             return False
-        if now_s - self._since_s < _STALLED_S:
+        if now_s - self._since_s < patience_s:
             return False
         self._least, self._since_s = missing_bytes, now_s
         return True

@@ -41,8 +41,10 @@ def test_copies_that_come_no_nearer_are_noticed() -> None:
     assert not catching_up.is_due(0.5)
     assert catching_up.is_due(1.0)
     assert not catching_up.is_due(1.5)
-    assert not catching_up.is_stalled(1000, 1.0)
-    assert not catching_up.is_stalled(900, 9.0)
-    assert not catching_up.is_stalled(950, 18.0)
-    assert catching_up.is_stalled(950, 19.5)
-    assert not catching_up.is_stalled(950, 20.0), "the new limit gets its time"
+    assert not catching_up.is_stalled(1000, 1.0, 10.0)
+    assert not catching_up.is_stalled(900, 9.0, 10.0)
+    assert not catching_up.is_stalled(950, 18.0, 10.0)
+    assert not catching_up.is_stalled(None, 19.5, 10.0), "a broker did not answer"
+    assert not catching_up.is_stalled(950, 19.5, 60.0)
+    assert catching_up.is_stalled(950, 19.5, 10.0)
+    assert not catching_up.is_stalled(950, 20.0, 10.0), "the new limit gets its time"
