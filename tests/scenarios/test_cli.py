@@ -398,3 +398,53 @@ def test_a_tool_answers_soon(odradek: Shell) -> None:
         assert status == 0
         spent_s.append(usage.ru_utime + usage.ru_stime)
     assert min(spent_s) <= 0.4
+
+
+class TestMisspeltNames:
+    """A key that does not exist is never taken silently."""
+
+    @pytest.mark.parametrize(
+        ("words", "meant"),
+        [
+            (("--broker", "1", "--add-config", "log.retention.mss=1"), "log.retention.ms"),
+            (("--broker-defaults", "--add-config", "log.retention.mss=1"), "log.retention.ms"),
+            (("--group", "g", "--add-config", "consumer.sesion.timeout.ms=50000"),
+             "consumer.session.timeout.ms"),
+        ],
+    )  # fmt: skip
+    def test_of_settings(self, odradek: Shell, words: tuple[str, ...], meant: str) -> None:
+        assert f"did you mean {meant}?" in odradek.refused("configs", "--alter", *words)
+
+    def test_of_a_topic_setting(self, odradek: Shell, odradek_topic: str) -> None:
+        flags = ("--topic", odradek_topic, "--add-config", "retention.mss=1")
+        assert "did you mean retention.ms?" in odradek.refused("configs", "--alter", *flags)
+
+    def test_of_a_reader(self, odradek: Shell, odradek_topic: str) -> None:
+        flags = ("--topic", odradek_topic, "--reader-property", "prase.key=true")
+        said = odradek.refused("console-producer", *flags, code=2, stdin="a\n")
+        assert "no reader property prase.key; did you mean parse.key?" in said
+
+    def test_of_a_formatter(self, odradek: Shell, odradek_topic: str) -> None:
+        flags = ("--topic", odradek_topic, "--formatter-property", "print.keys=true")
+        said = odradek.refused("console-consumer", *flags, code=2)
+        assert "did you mean print.key?" in said
+
+
+def test_who_deletes_a_missing_topic_is_not_told_to_create_it(odradek: Shell) -> None:
+    line = odradek.refused("topics", "--delete", "--topic", "zzz")
+    assert "--create" not in line
+    assert "odradek topics --list" in line
+
+
+def test_a_line_without_a_separator_is_the_only_complaint(
+    odradek: Shell, odradek_topic: str
+) -> None:
+    flags = ("--topic", odradek_topic, "--reader-property", "parse.key=true")
+    lines = "no separator\n" * 100_000
+    assert "has no key.separator" in odradek.refused("console-producer", *flags, stdin=lines)
+
+
+def test_free_space_of_directories_is_shown(odradek: Shell) -> None:
+    shown = json.loads(odradek.ok("log-dirs", "--describe", "--json"))
+    directory = shown["brokers"][0]["logDirs"][0]
+    assert directory["usableBytes"] <= directory["totalBytes"]

@@ -78,7 +78,7 @@ def test_roles_are_several_rules(odradek: Shell) -> None:
         (("--add", "--allow-principal", "User:a", "--consumer", "--topic", "t"), "and a --group"),
         (("--add", "--allow-principal", "User:a", "--topic", "t", "--operation", "Reed"), "Read?"),
         (("--remove", "--topic", "t", "--principal", "User:a"), "goes with --list"),
-        ((), "one of the arguments"),
+        (("--force",), "one of the arguments"),
     ],
 )
 def test_wrong_flags_are_one_clear_line(

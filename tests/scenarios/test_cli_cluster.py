@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -109,12 +110,14 @@ def test_a_broker_dies_and_is_brought_back_and_everything_is_kept(up: Up) -> Non
     said = up.line_with("broker 2 died")
     assert "killed by SIGKILL" in said
     assert str(up.data / "broker-2" / "server.log") in said
-    back = said.split("bring it back with: odradek ")[1].split()
+    back = shlex.split(said.split("bring it back with: odradek ")[1])
     ok(up.bootstrap, "console-producer", "--topic", "t", stdin="a\nb\nc\n")
     with subprocess.Popen([*COMMAND, *back], stdout=subprocess.PIPE, text=True) as again:
         assert again.stdout is not None
         assert again.stdout.readline().startswith(READY)
         assert up.pid(2) == again.pid
+        said = up.line_with("broker 2 is back")
+        assert f"(process {again.pid})" in said
 
         def all_in_sync() -> bool:
             flags = ("topics", "--describe", "--under-replicated-partitions")
@@ -208,7 +211,7 @@ class TestTools:
             "--broker-list", "1,2,3", "--replication-factor", "2", "--json",
         )  # fmt: skip
         plan = tmp_path / "plan.json"
-        plan.write_text(json.dumps(json.loads(shown)["proposed"]))
+        plan.write_text(shown)  # The whole output, as it was printed.
         file = ("--reassignment-json-file", str(plan))
         said = ok(cluster.bootstrap, "reassign-partitions", "--execute", *file,
                   "--throttle", "100000000")  # fmt: skip

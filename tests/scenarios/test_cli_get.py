@@ -65,15 +65,32 @@ def test_statistics_say_what_was_read(shell: Shell, topic: str) -> None:
 
 
 def test_nothing_is_one_line_and_status_1(shell: Shell, topic: str) -> None:
-    line = shell.refused("get", "--topic", topic, "--key", "nobody")
+    line = shell.refused("get", "--topic", topic, "--key", "nobody", "--scan")
     assert line.startswith(f"odradek get: no record has the key 'nobody' in topic {topic}")
     assert "--all-partitions" in line
-    line = shell.refused("get", "--topic", topic, "--key", "nobody", "--all-partitions")
-    assert line.rstrip() == f"odradek get: no record has the key 'nobody' in topic {topic}"
+    for flags in ((), ("--all-partitions",), ("--scan", "--all-partitions")):
+        line = shell.refused("get", "--topic", topic, "--key", "nobody", *flags)
+        assert line.rstrip() == f"odradek get: no record has the key 'nobody' in topic {topic}"
     assert "does not exist" in shell.refused("get", "--topic", "no-topic", "--key", "a")
     elsewhere = (partition_of(b"customer 7", range(4)) + 1) % 4
     shell.refused("get", "--topic", topic, "--key", "customer 7", "--partition", str(elsewhere))
     shell.refused("get", "--topic", topic, "--key", "customer 7", "--partition", "4")
+
+
+async def test_a_key_in_two_partitions_is_the_latest_and_a_hint(
+    cluster: Cluster, shell: Shell
+) -> None:
+    topic = cluster.create_topic(partitions=4)
+    usual = partition_of(b"k", range(4))
+    async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        for value, partition in ((b"old", usual), (b"new", (usual + 1) % 4)):
+            moment = 1000 if value == b"old" else 2000
+            await (
+                await producer.send(topic, value, b"k", partition=partition, timestamp_ms=moment)
+            )
+    done = shell("get", "--topic", topic, "--key", "k")
+    assert (done.returncode, done.stdout) == (0, "new\n")
+    assert "have this key: its producers place keys differently" in done.stderr
 
 
 async def test_a_deleted_key_says_where_it_was_deleted(

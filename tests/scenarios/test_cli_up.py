@@ -166,15 +166,18 @@ def test_a_directory_that_cannot_be_written(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     path = os.path.join(tmp_path, place)
     complaint = refused("up", "--port", "0", "--data", path)
-    assert path in complaint
+    assert f"cannot write to {path}: " in complaint
+    assert "--data" in complaint
 
 
 def test_a_directory_that_another_broker_holds(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
+    data = str(tmp_path / "my data")
     with running("up", "--port", "0", "--data", data) as broker:
-        first_line(broker)
+        address = first_line(broker).split()[4]
         complaint = refused("up", "--port", "0", "--data", data)
-        assert data in complaint
+        assert f"{data} is in use: a broker runs there at {address}" in complaint
+        assert f"(process {broker.pid})" in complaint
+        assert f"`odradek server-stop '{data}'`" in complaint
 
 
 @pytest.mark.parametrize(

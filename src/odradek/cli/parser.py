@@ -172,18 +172,19 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     2 ms."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=36, width=_terminal_columns() - 2)
+        super().__init__(prog, max_help_position=36, width=terminal_columns() - 2)
 
 
 @cache
-def _terminal_columns() -> int:
+def terminal_columns(default: int = _DEFAULT_COLUMNS) -> int:
+    """Returns the width of standard output: $COLUMNS, or the terminal's, or the default."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
     try:
-        return os.get_terminal_size(1).columns or _DEFAULT_COLUMNS
+        return os.get_terminal_size(1).columns or default
     except OSError:  # Standard output is not a terminal.
-        return _DEFAULT_COLUMNS
+        return default
 
 
 def whole_number(text: str) -> int:

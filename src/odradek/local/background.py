@@ -4,6 +4,7 @@ it."""
 import argparse
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -171,7 +172,7 @@ def _command(arguments: argparse.Namespace, cluster: BackgroundCluster) -> list[
 
 
 def _data_flag(arguments: argparse.Namespace) -> str:
-    return "" if arguments.data == "./odradek-local" else f" --data {arguments.data}"
+    return "" if arguments.data == "./odradek-local" else f" --data {shlex.quote(arguments.data)}"
 
 
 def stop(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ A settings file is written once. Later starts change only settings that the comm
 
 import os
 import re
+import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -76,9 +77,9 @@ def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
     if disk.exists(f"{data}/meta.properties"):
         raise CommandFailed(
             f"{data} holds the data of a single broker; make it a cluster of"
-            f" {counted(brokers, 'broker')} with `odradek local grow --data {data}"
+            f" {counted(brokers, 'broker')} with `odradek local grow --data {shlex.quote(data)}"
             f"{'' if brokers == 3 else f' --brokers {brokers}'}`, start it as it is with"
-            f" `odradek up --data {data}`, or choose another directory with --data"
+            f" `odradek up --data {shlex.quote(data)}`, or choose another directory with --data"
         )
     try:
         for number in range(1, brokers + 1):
@@ -212,7 +213,7 @@ def write_settings(
         opening = (
             f"# Broker {broker.id} of a cluster on this machine, written by `odradek up`."
             " Yours to edit.\n"
-            f"# odradek broker {broker.properties_path} starts it by hand.\n"
+            f"# odradek broker {shlex.quote(broker.properties_path)} starts it by hand.\n"
         )
         text = with_settings(opening, {**decided, **defaults, **decided})
     if text != before:
@@ -253,6 +254,28 @@ def running_broker(disk: Disk, directory: str) -> int | None:
     except OSError:
         return None
     return None
+
+
+def require_usable_directory(disk: Disk, directory: str) -> None:
+    """Raises if a running broker uses the directory, or if it cannot be made or written to."""
+    pid = running_broker(disk, directory)
+    if pid is not None:
+        address = known_address(disk, directory)
+        at = f" at {address}" if address else ""
+        raise CommandFailed(
+            f"{directory} is in use: a broker runs there{at} (process {pid}); use that one, stop it"
+            f" with `odradek server-stop {shlex.quote(directory)}`, or choose another directory"
+        )
+    try:
+        disk.make_directories(directory)
+        why = None if os.access(directory, os.W_OK | os.X_OK) else "Permission denied"
+    except OSError as error:
+        why = error.strerror
+    if why is not None:
+        raise CommandFailed(
+            f"cannot write to {directory}: {why}; choose another directory (--data of `odradek up`,"
+            " log.dirs in a settings file), or let this user write there"
+        )
 
 
 def read_pid(disk: Disk, path: str) -> int | None:

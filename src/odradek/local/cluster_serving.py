@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from odradek.local.cluster_directory import (
     brokers_in,
     chosen_ports,
     is_alive,
+    known_address,
     laptop_settings,
     read_pid,
     remove_pid,
@@ -35,6 +37,8 @@ _READY_TIMEOUT_S = 60.0
 _END_SESSION_S = 10.0
 _SOCKET = "metadata.socket"
 _STORE = "metadata store"
+# How often `up` looks whether a broker that ended is back. Nothing else tells it.
+_LOOK_AGAIN_S = 1.0
 _LOGS = "odradek.logs.directory"
 
 
@@ -178,6 +182,7 @@ class LocalCluster:
         """Reports every broker that ends, and restarts the store, until the cluster is told to
         stop."""
         ended: set[int] = set()
+        by_hand = BrokersByHand(self._disk)
         restarts = Restarts(SystemClock())
         while True:
             supervisor.wait_until(
@@ -185,7 +190,8 @@ class LocalCluster:
                     supervisor.stops
                     or (store is not None and not store.is_running)
                     or any(not broker.is_running and broker.pid not in ended for broker in brokers)
-                )
+                ),
+                _LOOK_AGAIN_S if ended else None,
             )
             if supervisor.stops:
                 return
@@ -193,6 +199,8 @@ class LocalCluster:
                 if not child.is_running and child.pid not in ended:
                     ended.add(child.pid)
                     self._report_end(broker, child)
+                elif not child.is_running:
+                    by_hand.report(broker)
             if store is not None and not store.is_running:
                 print(f"the {_STORE} ended ({store.ending()}); starting it again", flush=True)
                 supervisor.wait_until(lambda: supervisor.stops, restarts.next_delay_s())
@@ -210,7 +218,7 @@ class LocalCluster:
             how = f"died ({child.ending()}); its log is {log}"
         print(
             f"broker {broker.id} {how}; bring it back with: odradek broker"
-            f" {broker.properties_path}",
+            f" {shlex.quote(broker.properties_path)}",
             flush=True,
         )
 
@@ -288,6 +296,33 @@ class LocalCluster:
 
     def _is_deserted(self) -> bool:
         return all(running_broker(self._disk, broker.directory) is None for broker in self.brokers)
+
+
+class BrokersByHand:
+    """Reports brokers that ended and were started again with `odradek broker`, and their end."""
+
+    def __init__(self, disk: OsDisk) -> None:
+        self._disk = disk
+        self._running: dict[int, int] = {}
+
+    def report(self, broker: BrokerDirectory) -> None:
+        """Prints a line if the broker is back, or has ended again, since the last call."""
+        pid = running_broker(self._disk, broker.directory)
+        before = self._running.pop(broker.id, None)
+        if pid is not None:
+            self._running[broker.id] = pid
+        if pid == before:
+            return
+        if pid is None:
+            print(
+                f"broker {broker.id} has ended again; bring it back with: odradek broker"
+                f" {shlex.quote(broker.properties_path)}",
+                flush=True,
+            )
+            return
+        address = known_address(self._disk, broker.directory)
+        at = f" at {address}" if address else ""
+        print(f"broker {broker.id} is back{at} (process {pid})", flush=True)
 
 
 def _absolute(path: str) -> str:

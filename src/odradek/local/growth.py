@@ -24,6 +24,7 @@ topics have their copies yet.
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Self
@@ -165,7 +166,7 @@ def move_data(disk: Disk, growth: Growth) -> None:
         except OSError as error:
             raise CommandFailed(
                 f"cannot move {error.filename or data} to {first.directory}: {error.strerror};"
-                f" mend that and go on with: odradek local grow --data {data}"
+                f" mend that and go on with: odradek local grow --data {shlex.quote(data)}"
             ) from None
         finally:
             lock.release()
@@ -181,7 +182,8 @@ def _locked(disk: Disk, data: str) -> DirectoryLock:
         return disk.lock(f"{data}/{LOCK_FILE}")
     except BlockingIOError:
         raise CommandFailed(
-            f"a broker uses {data}; stop it, and go on with: odradek local grow --data {data}"
+            f"a broker uses {data}; stop it, and go on with:"
+            f" odradek local grow --data {shlex.quote(data)}"
         ) from None
 
 

@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
-from odradek.local.cluster_directory import PID_FILE, remove_pid, write_pid
+from odradek.local.cluster_directory import (
+    PID_FILE,
+    remove_pid,
+    require_usable_directory,
+    write_pid,
+)
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import watch_input_end
 from odradek.world.event_loop import fastest_loop
@@ -84,9 +89,12 @@ def serve(
     `on_ready` is called with the broker's address, instead of printing lines on standard output.
     """
     from odradek.broker import Broker
-    from odradek.world import MemoryDisk, World
+    from odradek.world import MemoryDisk, OsDisk, World
     from odradek.world.garbage_collection import GarbageCollection
 
+    if not in_memory:
+        # Only the first: a broker goes on without one of several directories.
+        require_usable_directory(OsDisk(), settings.data_directories[0])
     files = _start_logs(
         settings,
         log_level,

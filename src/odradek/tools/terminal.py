@@ -31,6 +31,12 @@ def flush_out() -> None:
     sys.stdout.buffer.flush()
 
 
+def shows_colours() -> bool:
+    """Returns whether standard output is a terminal, and the user has not switched colours off
+    (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def input_is_terminal() -> bool:
     return os.isatty(_STANDARD_INPUT)
 
@@ -79,9 +85,14 @@ def _start_reading() -> "asyncio.Queue[bytes]":
         while True:
             try:
                 chunk = os.read(_STANDARD_INPUT, _CHUNK_BYTES)
-                asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
-            except (OSError, RuntimeError, asyncio.CancelledError):
-                return  # the command has ended meanwhile
+            except OSError:
+                return
+            queued = queue.put(chunk)
+            try:
+                asyncio.run_coroutine_threadsafe(queued, loop).result()
+            except (RuntimeError, asyncio.CancelledError):
+                queued.close()  # The command has ended meanwhile, and nobody will await it.
+                return
             if not chunk:
                 return
 

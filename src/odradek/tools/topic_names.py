@@ -2,6 +2,7 @@
 topics."""
 
 import re
+import shlex
 
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.internal_topics import KAFKA_INTERNAL_TOPICS
@@ -22,11 +23,13 @@ def topic_pattern(text: str) -> "re.Pattern[str]":
         raise UsageError(f"--topic {text!r} is not a regular expression: {problem}") from None
 
 
-def no_such_topic(topic: str, known: list[str]) -> CommandFailed:
+def no_such_topic(topic: str, known: list[str], *, may_create: bool = True) -> CommandFailed:
     """Returns the error for an unknown topic, with the nearest name or the command that creates
-    it."""
+    it, unless the user wants to get rid of it (`may_create` is False)."""
     near = did_you_mean(topic, known)
-    return CommandFailed(
-        f"topic {topic!r} does not exist"
-        + (near or f"; create it with: odradek topics --create --topic {topic}")
+    advice = (
+        f"; create it with: odradek topics --create --topic {shlex.quote(topic)}"
+        if may_create
+        else "; `odradek topics --list` shows which do"
     )
+    return CommandFailed(f"topic {topic!r} does not exist{near or advice}")

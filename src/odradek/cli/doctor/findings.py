@@ -1,9 +1,8 @@
 """The findings of the checks, their grades, and how they are printed."""
 
-import sys
 from typing import Literal, NamedTuple
 
-from odradek.tools.terminal import print_json
+from odradek.tools.terminal import print_json, shows_colours
 
 Grade = Literal["ok", "info", "warning", "wrong"]
 
@@ -31,7 +30,7 @@ class Findings:
         if as_json:
             print_json({"ok": not wrong, "findings": [finding._asdict() for finding in self.all]})
             return 1 if wrong else 0
-        colours = sys.stdout.isatty()
+        colours = shows_colours()
         width = max(len(finding.check) for finding in self.all)
         for check, grade, text in self.all:
             shown = grade.ljust(_WIDTH)

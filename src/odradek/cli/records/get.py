@@ -19,9 +19,11 @@ examples:
   odradek get --topic customers --key 4711 --stats --formatter-property print.offset=true
   odradek get --topic balances --key 4711 --key-serializer LongSerializer --json
 
-If no record has the key, or the last one is a tombstone, the command prints a message and ends
-with status 1. Formatter properties are those of console-consumer: print.timestamp,
-print.partition, print.offset, print.headers, print.key, ...
+Every partition is looked in, because producers place keys differently. If several partitions have
+the key, the record with the latest timestamp is printed, and a hint. If no record has the key, or
+the last one is a tombstone, the command prints a message and ends with status 1. Formatter
+properties are those of console-consumer: print.timestamp, print.partition, print.offset,
+print.headers, print.key, ...
 """
 
 _WIDTHS = {"ShortSerializer": 2, "IntegerSerializer": 4, "LongSerializer": 8}
@@ -44,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--partition",
         metavar="N",
         type=whole_number,
-        help="in this partition (default: where Kafka's producer puts the key, by murmur2)",
+        help="in this partition only",
     )
     where.add_argument(
         "--all-partitions",
         action="store_true",
-        help="in every partition, for topics whose producers use another partitioner (librdkafka's"
-        " default is CRC32); if several partitions have the key, the record with the latest"
-        " timestamp is printed",
+        help="with --scan: in every partition, for topics whose producers use another partitioner"
+        " (librdkafka's default is CRC32), and not only where Kafka's producer puts the key, by"
+        " murmur2; without --scan every partition is looked in anyway",
     )
     where.add_argument(
         "--isolation-level",

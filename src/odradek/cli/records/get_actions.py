@@ -15,6 +15,7 @@ from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin_beside, topics_named
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 from odradek.tools.terminal import flush_out, write_out
 from odradek.wording import counted
 from odradek.world import SystemClock
@@ -64,7 +65,7 @@ async def print_newest(
 def _partitions_to_search(
     arguments: argparse.Namespace, key: bytes, indexes: Sequence[int]
 ) -> list[TopicPartition]:
-    if arguments.all_partitions:
+    if arguments.all_partitions or (arguments.partition is None and not arguments.scan):
         return [TopicPartition(arguments.topic, index) for index in indexes]
     if arguments.partition is None:
         return [TopicPartition(arguments.topic, partition_of(key, indexes))]
@@ -114,6 +115,12 @@ async def _ask(
     finally:
         await cluster.close()
     records = [record for answer in answers.values() for record in answer.records]
+    places = sorted({record.partition for record in records if record is not None})
+    if len(places) > 1:
+        hint(
+            f"partitions {', '.join(map(str, places))} have this key: its producers place keys"
+            " differently; printed is the record with the latest timestamp"
+        )
     read = sum(answer.bytes_read for answer in answers.values())
     unindexed = sum(answer.unindexed_bytes for answer in answers.values())
     return Answer(newest(records), _summary(read, unindexed, took_ms))

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.known_names import require_known
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -42,6 +43,8 @@ _DISTINCT = (
 
 class LineReader:
     def __init__(self, properties: dict[str, str]) -> None:
+        """Raises `UsageError` for a property that would have no effect."""
+        require_known("reader property", properties, (*_KNOWN, _NULL))
         marks = _KNOWN | {key: value for key, value in properties.items() if value or key == _NULL}
         for first, other in _DISTINCT:
             if first in marks and marks[first] == marks[other]:

@@ -6,6 +6,7 @@ Columns come in Kafka's order: timestamp, partition, offset, epoch, headers, key
 from typing import Protocol
 
 from odradek.tools.failures import UsageError
+from odradek.tools.known_names import require_known
 
 _DESERIALIZERS = {
     "StringDeserializer": None,
@@ -67,11 +68,7 @@ class RecordFormatter:
 
     def __init__(self, properties: dict[str, str]) -> None:
         """Raises `UsageError` for a property that would have no effect."""
-        for name in properties:
-            if name not in _PROPERTIES:
-                raise UsageError(
-                    f"no formatter property {name}; there are {', '.join(_PROPERTIES)}"
-                )
+        require_known("formatter property", properties, _PROPERTIES)
 
         def is_true(name: str, default: str = "false") -> bool:
             return properties.get(name, default).strip().lower() == "true"

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 
 from odradek.cli.replicas.replica_plans import (
+    PROPOSED,
     Plan,
     joined,
     plan_as_json,
@@ -72,7 +73,7 @@ async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
         print_json({"current": _plan_json(current), "proposed": _plan_json(proposed)})
     else:
         print(f"Current partition replica assignment\n{plan_as_json(current)}\n")
-        print(f"Proposed partition reassignment configuration\n{plan_as_json(proposed)}")
+        print(f"{PROPOSED}\n{plan_as_json(proposed)}")
     return 0
 
 

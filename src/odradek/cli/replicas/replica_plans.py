@@ -7,7 +7,7 @@ the preferred leader.
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from odradek.protocol.types import TopicPartition
 from odradek.tools.failures import CommandFailed
@@ -32,9 +32,28 @@ def plan_as_json(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
 
 
+PROPOSED: Final = "Proposed partition reassignment configuration"
+
+
+def _proposed(text: str) -> str:
+    """Returns the proposed plan if the text is the whole output of `--generate`, with its headings
+    or with `--json`; else the text."""
+    _, heading, rest = text.partition(PROPOSED)
+    if heading:
+        return rest
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return text
+    if isinstance(content, dict) and "proposed" in content:
+        return json.dumps(content["proposed"])
+    return text
+
+
 def read_plan(text: str, source: str) -> Plan:
+    """Reads a plan: Kafka's JSON, or the output of `--generate` as it was printed."""
     plan: Plan = {}
-    for entry in _entries(text, source, "partitions"):
+    for entry in _entries(_proposed(text), source, "partitions"):
         try:
             partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
             replicas = [int(broker) for broker in entry["replicas"]]

@@ -4,11 +4,13 @@ import argparse
 from math import isfinite
 from textwrap import fill
 
+from odradek.cli.parser import terminal_columns
 from odradek.cli.sizing.plan import Load, Plan, plan
 from odradek.tools.terminal import print_json
 from odradek.world.disk import OsDisk
 
-_WIDTH = 100
+_MAX_WIDTH = 100
+_MIN_WIDTH = 40
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -45,15 +47,16 @@ def _load(arguments: argparse.Namespace) -> Load:
 
 
 def _print(made: Plan) -> None:
+    columns = min(_MAX_WIDTH, max(_MIN_WIDTH, terminal_columns(_MAX_WIDTH)))
     width = max(len(need.name) for need in made.needs)
     indent = " " * (width + 2)
     for need in made.needs:
         print(f"{need.name.ljust(width)}  {need.shown}")
         for text in (f"= {need.how}", need.advice):
-            print(fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent + "  "))
+            print(fill(text, columns, initial_indent=indent, subsequent_indent=indent + "  "))
     for warning in made.warnings:
         print()
-        print(fill(f"warning: {warning}", _WIDTH, subsequent_indent="  "))
+        print(fill(f"warning: {warning}", columns, subsequent_indent="  "))
 
 
 def _as_json(made: Plan) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """The actions of `odradek configs`, after its flags are parsed."""
 
 import argparse
+from collections.abc import Iterable
 
 from odradek.cli.topics.configs import Entity
 from odradek.client.admin.admin import Admin
@@ -12,9 +13,11 @@ from odradek.client.admin.types import (
     ConfigType,
 )
 from odradek.config.operation import ConfigOperation
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import KafkaError
 from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
 
 _TYPES = {
@@ -58,6 +61,26 @@ async def _require(admin: Admin, entity_type: str, names: list[str]) -> None:
         await topics_named(admin, names)
     elif entity_type != "groups":  # A group need not exist to have settings.
         await require_brokers(admin, (int(name) for name in names if name))
+
+
+async def _require_settings(admin: Admin, entity: Entity, added: Iterable[str]) -> None:
+    """Raises if a setting does not exist and another one has nearly its name. A broker takes any
+    name, because plugins have settings of their own, so it does not notice a misspelt one."""
+    if entity.type == "broker-loggers":
+        return  # The broker refuses unknown loggers itself.
+    name = entity.name or ""
+    if entity.type == "brokers" and not name:
+        name = str((await admin.describe_cluster()).brokers[0].id)
+    resource = ConfigResource(_TYPES[entity.type], name)
+    (answer,) = (await admin.describe_configs([resource])).values()
+    if isinstance(answer, KafkaError):
+        return  # Who may change settings need not be allowed to see them.
+    for key in added:
+        if key not in answer and not key.startswith("listener.name."):
+            near = did_you_mean(key, answer)
+            if near:
+                raise CommandFailed(f"{entity.type} have no setting {key}{near}")
+            hint(f"{entity.type} have no setting {key} that is known")
 
 
 async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
@@ -130,6 +153,7 @@ async def alter(
     changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in deleted]
     async with open_admin(arguments) as admin:
         await _require(admin, entity.type, [name])
+        await _require_settings(admin, entity, added)
         resource = ConfigResource(_TYPES[entity.type], name)
         checked(await admin.incremental_alter_configs({resource: changes}))
     if arguments.json:

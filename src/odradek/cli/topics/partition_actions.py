@@ -138,4 +138,6 @@ def _directory(directory: LogDirectory, topics: list[str]) -> dict[str, object]:
         ],
         "error": ErrorCode(code).name if code else None,
         "logDir": directory.path,
+        "totalBytes": directory.total_bytes,
+        "usableBytes": directory.usable_bytes,
     }

@@ -84,7 +84,7 @@ async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     pattern = topic_pattern(arguments.topic)
     found = [name for name in names if pattern.fullmatch(name)]
     if not found and not (arguments.if_exists or arguments.list):
-        raise no_such_topic(arguments.topic, names)
+        raise no_such_topic(arguments.topic, names, may_create=not arguments.delete)
     return found
 
 

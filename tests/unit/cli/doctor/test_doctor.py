@@ -68,3 +68,18 @@ def test_who_keeps_ending_is_started_less_and_less_often() -> None:
     assert [restarts.next_delay_s() for _ in range(8)] == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
     clock.now_s += 60
     assert restarts.next_delay_s() == 0.0
+
+
+@pytest.mark.parametrize(("no_color", "colours"), [("", True), ("1", False)])
+def test_colours_may_be_switched_off(
+    no_color: str,
+    colours: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    findings = Findings()
+    findings.add("disk", "ok", "fine")
+    findings.report(as_json=False)
+    assert ("\x1b[" in capsys.readouterr().out) is colours

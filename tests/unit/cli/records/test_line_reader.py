@@ -64,3 +64,12 @@ def test_equal_marks_are_refused() -> None:
 
 def test_bytes_that_are_no_text_pass_as_they_are() -> None:
     assert LineReader({}).read(b"\xff\x00").value == b"\xff\x00"
+
+
+def test_a_misspelt_property_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"no reader property parse\.keys; did you mean parse\.key"
+    ):
+        LineReader({"parse.keys": "true"})
+    with pytest.raises(UsageError, match=r"there are parse\.key, .*null\.marker"):
+        LineReader({"zzz": "true"})

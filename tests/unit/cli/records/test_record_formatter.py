@@ -1,6 +1,7 @@
 """What the console consumer prints of a record."""
 
 import json
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -81,11 +82,16 @@ def test_an_unknown_deserializer_is_refused() -> None:
         RecordFormatter({"key.deserializer": "com.example.Mine"})
 
 
-@pytest.mark.parametrize("name", ["print.ofset", "headers.deserializer"])
-def test_a_property_without_effect_is_refused(name: str) -> None:
-    with pytest.raises(
-        UsageError, match=f"no formatter property {name}; there are print.timestamp"
-    ):
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("print.ofset", "did you mean print.offset?"),
+        ("headers.deserializer", "did you mean "),
+        ("zzz", "there are print.timestamp, "),
+    ],
+)
+def test_a_property_without_effect_is_refused(name: str, answer: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"no formatter property {name}; {answer}")):
         RecordFormatter({name: "true"})
 
 

@@ -36,6 +36,19 @@ def moves(before: Plan, after: Plan) -> int:
 
 
 class TestFiles:
+    def test_the_whole_output_of_generate_is_a_plan(self) -> None:
+        current, proposed = {at(0): [1]}, {at(0): [2]}
+        printed = (
+            f"Current partition replica assignment\n{plan_as_json(current)}\n\n"
+            f"Proposed partition reassignment configuration\n{plan_as_json(proposed)}\n"
+        )
+        assert read_plan(printed, "file") == proposed
+        both = {
+            "current": json.loads(plan_as_json(current)),
+            "proposed": json.loads(plan_as_json(proposed)),
+        }
+        assert read_plan(json.dumps(both), "file") == proposed
+
     def test_a_plan_is_read_as_it_was_written(self) -> None:
         plan = {at(0): [1, 2], at(1, "u"): [3]}
         text = plan_as_json(plan)

@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from odradek.cli.main import main
+from odradek.cli.parser import terminal_columns
 from odradek.cli.quantities import duration_s, shown_bytes, shown_seconds, size_bytes
 from odradek.cli.sizing.plan import (
     CONNECTION_BYTES,
@@ -185,3 +186,18 @@ def test_the_command_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_be_computed(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sizing", *flags]) == 2
     assert "odradek sizing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("columns", "width"), [("60", 60), ("200", 100), ("10", 40)])
+def test_lines_fit_the_terminal(
+    columns: str,
+    width: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    terminal_columns.cache_clear()
+    assert main(["sizing", "--rate", "10MB"]) == 0
+    terminal_columns.cache_clear()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
