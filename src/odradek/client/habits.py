@@ -7,12 +7,11 @@ a misspelt method fails there as usual.
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, TypeVar
-
-from odradek.config.spelling import did_you_mean
+from typing import Final, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C")
 
 PRODUCER: Final = {
     "produce": "send(topic, value, key=key, on_delivery=function)",
@@ -49,7 +48,6 @@ ADMIN: Final = {
     "list_consumer_group_offsets": "list_group_offsets(group_id)",
     "list_consumer_groups": "list_groups()",
     "poll": "nothing: each call waits for its answer",
-    "stop": "close()",
 }
 RECORD: Final = {
     "timestamp": "timestamp_ms",
@@ -84,26 +82,38 @@ def import_line(name: str) -> str | None:
     return f"from {package} import {last}"
 
 
-def no_attribute(owner: object, name: str, habits: Mapping[str, str]) -> AttributeError:
-    """Returns the error for an attribute that is not there."""
-    kind = type(owner)
-    said = f"{kind.__name__!r} object has no attribute {name!r}"
-    if name in habits:
-        return AttributeError(f"{said}: write {habits[name]}", name=name, obj=owner)
-    public = [known for known in dir(kind) if not known.startswith("_")]
-    hint = "" if name.startswith("_") else did_you_mean(name, public)
-    return AttributeError(f"{said}{hint}", name=name, obj=owner)
+class _Habit:
+    """An attribute that is not there, and says what to write."""
+
+    __slots__ = ("_line", "_name")
+
+    def __init__(self, name: str, line: str) -> None:
+        self._name = name
+        self._line = line
+
+    def __get__(self, instance: object, owner: type) -> Self:
+        if instance is None:
+            return self
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}: write {self._line}",
+            name=self._name,
+            obj=instance,
+        )
 
 
-class Answering:
-    """A class whose missing attributes are answered with what to write."""
+def answers(habits: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
+    """Decorates a class: attributes of other clients' classes are answered with what to write.
 
-    habits: ClassVar[Mapping[str, str]] = {}
+    There is no `__getattr__` for it, because that makes every attribute of the class slower.
+    """
 
-    if not TYPE_CHECKING:
+    def decorate(client: type[C]) -> type[C]:
+        for name, line in habits.items():
+            assert not hasattr(client, name), name
+            setattr(client, name, _Habit(name, line))
+        return client
 
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, self.habits)
+    return decorate
 
 
 def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

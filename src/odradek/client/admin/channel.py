@@ -10,7 +10,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientClosed
-from odradek.client.habits import ADMIN, Answering
+from odradek.client.habits import ADMIN, answers
 from odradek.client.settings import AdminSettings
 from odradek.client.settings.shared import settings_from
 from odradek.protocol.errors import KafkaError, error_for
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Response)
 
 
-class AdminChannel(Answering):
+@answers(ADMIN)
+class AdminChannel:
     """Use it with `async with`, or `close` it yourself."""
-
-    habits = ADMIN
 
     def __init__(
         self,
@@ -67,6 +66,10 @@ class AdminChannel(Answering):
         self._closed = True
         if self._known is not None:
             await self._known.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, by the name of aiokafka's other clients."""
+        await self.close()
 
     @property
     def cluster(self) -> Cluster:

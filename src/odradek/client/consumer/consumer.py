@@ -31,7 +31,7 @@ from odradek.client.errors import (
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
-from odradek.client.habits import CONSUMER, Answering, in_commit, in_poll, in_subscribe
+from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.shared import settings_from
@@ -47,10 +47,9 @@ if TYPE_CHECKING:
     from odradek.client.settings.options import ConsumerOptions
 
 
-class Consumer(ConsumerQueries, Answering):
+@answers(CONSUMER)
+class Consumer(ConsumerQueries):
     """Reads records. Use it with `async with`, or `start` and `close` it yourself."""
-
-    habits = CONSUMER
 
     def __init__(
         self,

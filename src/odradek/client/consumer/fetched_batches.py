@@ -7,10 +7,10 @@ transactions in each response, and each ends at its abort marker in the log.
 
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from odradek.client.errors import ClientError, CorruptRecords
-from odradek.client.habits import RECORD, no_attribute
+from odradek.client.habits import RECORD, answers
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.control_records import ControlType, decode_control_type
 from odradek.protocol.messages.fetch import AbortedTransaction
@@ -35,6 +35,7 @@ _BASE_OFFSET = Struct(">q")
 _LAST_OFFSET_DELTA_POSITION = 23
 
 
+@answers(RECORD)
 class ConsumerRecord(NamedTuple):
     """A record as the consumer returns it, deserialized if the consumer has deserializers."""
 
@@ -47,15 +48,6 @@ class ConsumerRecord(NamedTuple):
     value: Any
     headers: list[tuple[str, bytes | None]]
     leader_epoch: LeaderEpoch
-
-
-def _missing(record: ConsumerRecord, name: str) -> NoReturn:
-    raise no_attribute(record, name, RECORD)
-
-
-if not TYPE_CHECKING:
-    # Habits of other clients are answered: `record.timestamp`.
-    ConsumerRecord.__getattr__ = _missing
 
 
 Deserialize = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], ClientError | None]]

@@ -11,7 +11,7 @@ from odradek.client.consumer.interceptors import ConsumerInterceptor
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import CONSUMER, in_commit, in_poll, in_subscribe
+from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe
 from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.sync.waiting import WaitingClient
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 _CLOSE_TIMEOUT_MS = 30_000
 
 
+@answers(CONSUMER)
 class Consumer(WaitingClient[AsyncConsumer]):
     """`odradek.client.Consumer`, waiting where that one awaits; iterate over it for records.
 
     Rebalance listeners are called in a thread of their own while `poll` waits, and may call
     the client. Commit callbacks are called in the client's thread, and must not.
     """
-
-    habits = CONSUMER
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import PRODUCER, in_flush
+from odradek.client.habits import PRODUCER, answers, in_flush
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor
 from odradek.client.producer.producer import Producer as AsyncProducer
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from odradek.client.settings.options import ProducerOptions
 
 
+@answers(PRODUCER)
 class Producer(WaitingClient[AsyncProducer]):
     """`odradek.client.Producer`, waiting where that one awaits."""
-
-    habits = PRODUCER
 
     def __init__(
         self,

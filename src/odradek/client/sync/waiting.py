@@ -4,7 +4,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from odradek.client.errors import ClientClosed
-from odradek.client.habits import Answering
 from odradek.client.sync.loop_thread import LoopThread
 
 
@@ -16,7 +15,7 @@ C = TypeVar("C", bound=_AsyncClient)
 T = TypeVar("T")
 
 
-class WaitingClient(Answering, Generic[C]):
+class WaitingClient(Generic[C]):
     """Has the asyncio client, and the thread whose loop runs it."""
 
     def __init__(self, make: Callable[[], C]) -> None:
