@@ -16,6 +16,8 @@ from hypothesis import settings
 from odradek.invariants import check_thoroughly
 
 check_thoroughly(True)
+# The developer's own profiles do not matter to tests.
+os.environ["ODRADEK_CONFIG"] = os.devnull
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("exploring", deadline=None)

@@ -42,6 +42,12 @@ def add_connection_arguments(
         help="one client setting; may be repeated, wins over the file",
     )
     group.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="a cluster's client settings, by its name in ~/.config/odradek/config.toml;"
+        " also before the command: odradek --profile NAME ...",
+    )
+    group.add_argument(
         "--zookeeper", dest="zookeeper", metavar="ADDRESS", help=argparse.SUPPRESS, default=None
     )
     if broker_list:
@@ -78,3 +84,27 @@ def _add_older_spellings(
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_watch_argument(parser: argparse.ArgumentParser, *, changing: tuple[str, ...] = ()) -> None:
+    """Adds `--watch`, which `main` carries out. `changing` are the actions of the tool that change
+    something, and are not repeated: the names of flags, or values of `action`."""
+    parser.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        nargs="?",
+        type=interval_s,
+        const=2.0,
+        help="show it again and again, every 2 seconds or as often as given, until Ctrl-C",
+    )
+    parser.set_defaults(changing=changing)
+
+
+def interval_s(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0.1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 86400 seconds")
+    return seconds

@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
 
             print("odradek", __version__)
             return 0
+        typed, flags = _own_flags(typed)
         command, arguments = _replacement(typed)
+        arguments += flags
         name = f"odradek {command}"
         return _run(command, arguments)
     except KeyboardInterrupt:
@@ -51,6 +53,18 @@ def main(arguments: list[str] | None = None) -> int:
         return _pipe_closed(failure, name)
     except Exception as failure:  # noqa: BLE001 - the last line of defence before a person
         return _fail(failure, name)
+
+
+def _own_flags(typed: list[str]) -> tuple[list[str], list[str]]:
+    """Splits off `--profile NAME` before the command, as a flag of the command."""
+    first = typed[0]
+    if first == "--profile" and len(typed) > 2:
+        return typed[2:], [f"--profile={typed[1]}"]
+    if first.startswith("--profile=") and len(typed) > 1:
+        return typed[1:], [first]
+    if first.partition("=")[0] == "--profile":
+        raise UsageError("--profile takes a name and then a command: odradek --profile NAME topics")
+    return typed, []
 
 
 def _help(arguments: list[str]) -> int:
@@ -127,7 +141,12 @@ def _run(command: str, arguments: list[str]) -> int:
 
     tool, parser = load_tool(command, module_name(command))
     try:
-        code = tool.run(parser.parse_args(arguments))
+        parsed = parser.parse_args(arguments)
+        if getattr(parsed, "watch", None) is not None:
+            from odradek.cli.watching import watch
+
+            return watch(tool, parsed, parser.prog)
+        code = tool.run(parsed)
     except UsageError as failure:
         if not arguments:
             # As Kafka's tools do: a bare tool shows its help, and after it what is missing.

@@ -23,6 +23,24 @@ the like) give the same result and a hint. A tool that fails says why in one lin
 or with 2 when the command line itself was wrong; `ODRADEK_DEBUG=1` shows the whole traceback. Tools
 look for a broker at `--bootstrap-server`, else at `$ODRADEK_BOOTSTRAP`, else at 127.0.0.1:9092.
 
+Clusters have names in `~/.config/odradek/config.toml` (or the file that `$ODRADEK_CONFIG` names).
+`odradek --profile staging topics --list` asks the brokers of one; `profile` says which one is meant
+otherwise, unless `$ODRADEK_PROFILE` or `$ODRADEK_BOOTSTRAP` is set. Flags win over a profile.
+
+```toml
+profile = "laptop"
+
+[profiles.laptop]
+bootstrap.servers = "127.0.0.1:9092"
+
+[profiles.staging]
+bootstrap.servers = "staging-1:9092,staging-2:9092"
+request.timeout.ms = 60000
+```
+
+Commands that list or describe take `--json` for programs, and `--watch` to show it again and again.
+Colours are switched off by `NO_COLOR`.
+
 Completion: `odradek completion bash|zsh|fish` prints the script for your shell;
 `odradek completion --help` says where it goes.
 """

@@ -1,7 +1,8 @@
-"""Client properties of a tool, from its flags, a file and the environment.
+"""Client properties of a tool, from its flags, files and the environment.
 
 Precedence, highest first: the flag, `--command-property`, the file of `--command-config`, the
-environment variable ODRADEK_BOOTSTRAP, then 127.0.0.1:9092, where `odradek up` listens.
+profile that the user names, the environment variable ODRADEK_BOOTSTRAP, the profile that the user's
+own file chooses (`odradek.tools.profiles`), then 127.0.0.1:9092, where `odradek up` listens.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import os
 
 from odradek.tools.failures import UsageError
 from odradek.tools.hints import hint
+from odradek.tools.profiles import chosen_profile
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -17,6 +19,10 @@ def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[st
     """Returns Kafka's client properties. `defaults`, in snake_case, apply where the user has set
     nothing."""
     properties = {name.replace("_", "."): value for name, value in defaults.items()}
+    profile = chosen_profile(arguments.profile)
+    properties |= profile.properties
+    if not profile.is_named and os.environ.get("ODRADEK_BOOTSTRAP"):
+        properties.pop("bootstrap.servers", None)
     if arguments.command_config:
         properties |= read_properties(arguments.command_config)
     properties |= dict(arguments.command_property)

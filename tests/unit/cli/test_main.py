@@ -184,6 +184,7 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.tools",
         "odradek.tools.client_properties",
         "odradek.tools.hints",
+        "odradek.tools.profiles",
         "odradek.wording",
         "odradek.config",
         "odradek.config.spelling",

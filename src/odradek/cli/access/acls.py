@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.parser import OlderSpelling
 from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import MissingFlag, UsageError
@@ -50,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_rules(parser.add_argument_group("who and what"))
     parser.add_argument("--force", action="store_true", help="remove without asking")
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("add", "remove"))
     add_connection_arguments(parser)
     parser.add_argument(
         "--bootstrap-controller",

@@ -3,11 +3,16 @@ kafka-broker-api-versions."""
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
+    add_watch_argument(parser)
     add_connection_arguments(parser)
 
 

@@ -3,7 +3,11 @@ broker."""
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.parser import OlderSpelling, positive_number, whole_number
 from odradek.tools.failures import MissingFlag
 
@@ -45,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with decommission: wait at most this many seconds (default: 3600)",
     )
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("decommission", "unregister"))
     add_connection_arguments(parser)
     parser.add_argument(
         "--config", dest="command_config", action=OlderSpelling, instead="--command-config"

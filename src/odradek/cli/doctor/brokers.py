@@ -13,6 +13,7 @@ from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.tools.admin_session import open_admin
 from odradek.tools.client_properties import DEFAULT_BOOTSTRAP, client_properties
+from odradek.tools.profiles import chosen_profile
 from odradek.wording import counted
 
 _CONNECT_S = 3.0
@@ -26,6 +27,7 @@ async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> No
         or arguments.command_config
         or arguments.command_property
         or os.environ.get("ODRADEK_BOOTSTRAP")
+        or chosen_profile(arguments.profile).properties
     )
     reached = [
         address for address in asked.split(",") if await _check_port(address, findings, is_named)

@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 
 _EXAMPLES = """\
 examples:
@@ -24,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where a broker keeps or shall keep its data (default: ./odradek-data)",
     )
     add_json_argument(parser)
+    add_watch_argument(parser)
     add_connection_arguments(parser)
 
 

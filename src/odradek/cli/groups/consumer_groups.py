@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.groups.group_names import GROUP_STATES, parse_states, parse_types
 from odradek.cli.parser import (
     exactly_one_of,
@@ -90,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_view_arguments(parser)
     _add_reset_arguments(parser)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("delete", "reset_offsets", "delete_offsets"))
     add_connection_arguments(parser)
 
 

@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.parser import exactly_one_of, positive_number, whole_number
 from odradek.tools.failures import MissingFlag, UsageError
 
@@ -66,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replica-alter-log-dirs-throttle", type=whole_number, help=argparse.SUPPRESS
     )
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("generate", "execute", "cancel"))
     add_connection_arguments(parser, broker_list=False)
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_json_argument
+from odradek.cli.connection_options import add_json_argument, add_watch_argument
 from odradek.cli.parser import positive_number
 from odradek.cli.quantities import size_bytes
 from odradek.cli.running.options import add_serving_arguments
@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_serving_arguments(parser)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("start", "stop", "grow"))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.parser import positive_number
 from odradek.cli.quantities import size_bytes
 from odradek.cli.spark.options import add_spark_arguments
@@ -52,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_ways(parser)
     add_spark_arguments(parser)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("topic", "include", "merge"))
     add_connection_arguments(parser, older_role="consumer")
 
 

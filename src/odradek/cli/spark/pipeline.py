@@ -2,7 +2,7 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_json_argument
+from odradek.cli.connection_options import add_json_argument, add_watch_argument
 from odradek.cli.parser import whole_number
 from odradek.cli.spark.options import add_spark_arguments
 from odradek.tools.failures import MissingFlag, UsageError
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_spark_arguments(parser)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("run", "stop"))
 
 
 def run(arguments: argparse.Namespace) -> int:

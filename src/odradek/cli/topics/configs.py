@@ -4,7 +4,11 @@ import argparse
 import re
 from typing import NamedTuple
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.hints import hint
 
@@ -99,6 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("alter",))
     add_connection_arguments(parser)
 
 

@@ -4,7 +4,11 @@ import argparse
 import re
 from collections.abc import Callable
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.tools.failures import UsageError
 from odradek.tools.topic_names import topic_pattern
 
@@ -63,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the end of every replica's log, in sync or not: which copy has most data",
     )
     add_json_argument(parser)
+    add_watch_argument(parser)
     add_connection_arguments(parser)
 
 

@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.tools.failures import UsageError
 from odradek.tools.hints import hint
 
@@ -18,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--broker-list", metavar="ID,...", default="", help="only these brokers (default: all)"
     )
     add_json_argument(parser)
+    add_watch_argument(parser)
     add_connection_arguments(parser, broker_list=False)
 
 

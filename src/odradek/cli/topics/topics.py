@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.parser import OlderSpelling, exactly_one_of, key_and_value, positive_number
 from odradek.tools.failures import MissingFlag, UsageError
 from odradek.wording import counted
@@ -62,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--if-exists", action="store_true", help="a missing topic is not an error")
     _add_filters(parser)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("create", "alter", "delete"))
     add_connection_arguments(parser)
     parser.add_argument("--delete-config", help=argparse.SUPPRESS)
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)

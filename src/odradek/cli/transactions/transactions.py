@@ -2,7 +2,11 @@
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_watch_argument,
+)
 from odradek.cli.parser import flag_of, positive_number, whole_number
 from odradek.tools.failures import MissingFlag, UsageError
 
@@ -85,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_abort_arguments(parser)
     add_json_argument(parser)
+    add_watch_argument(parser, changing=("abort", "forceTerminateTransaction"))
     add_connection_arguments(parser)
 
 

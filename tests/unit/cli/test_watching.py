@@ -1,0 +1,89 @@
+"""`--watch`: what only looks is shown again and again."""
+
+import argparse
+
+import pytest
+
+from odradek.cli import watching
+from odradek.cli.commands import SUMMARIES, module_name
+from odradek.cli.main import main
+from odradek.cli.parser import load_tool, visible_flags
+from odradek.tools.failures import CommandFailed
+
+Captured = pytest.CaptureFixture[str]
+
+LOOKING = {
+    "acls", "archive", "broker-api-versions", "cluster", "configs", "consumer-groups", "doctor",
+    "get-offsets", "groups", "local", "log-dirs", "pipeline", "reassign-partitions", "topics",
+    "transactions",
+}  # fmt: skip
+
+
+def test_every_command_that_lists_or_describes_has_json_and_watch() -> None:
+    for command in SUMMARIES:
+        _, parser = load_tool(command, module_name(command))
+        flags = visible_flags(parser)
+        assert ("--watch" in flags) is (command in LOOKING), command
+        if command in LOOKING or {"--list", "--describe"} & set(flags):
+            assert {"--json", "--watch"} <= set(flags), command
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        (("topics", "--delete", "--topic", "t"), "--delete"),
+        (("configs", "--alter", "--topic", "t", "--add-config", "a=b"), "--alter"),
+        (("cluster", "unregister", "--id", "1"), "unregister"),
+        (("acls", "--remove", "--topic", "t"), "--remove"),
+        (("transactions", "abort", "--topic", "t", "--partition", "0"), "abort"),
+    ],
+)
+def test_a_change_is_never_repeated(words: tuple[str, ...], changed: str, capsys: Captured) -> None:
+    assert main([*words, "--watch"]) == 2
+    assert f"{changed} changes something" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1"])
+def test_an_interval_is_a_number_of_seconds(text: str, capsys: Captured) -> None:
+    assert main(["topics", "--list", f"--watch={text}"]) == 2
+    assert "seconds" in capsys.readouterr().err
+
+
+class Tool:
+    """Fails in its second run; the user leaves after the third."""
+
+    runs = 0
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        pass
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        self.runs += 1
+        if self.runs == 2:
+            raise CommandFailed("the broker is away")
+        print(f"run {self.runs}")
+        return 0
+
+
+def test_a_failure_in_between_is_shown_and_passed_over(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, slept = Tool(), []
+
+    def leave_after_three(seconds: float) -> None:
+        slept.append(seconds)
+        if tool.runs == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "sleep", leave_after_three)
+    arguments = argparse.Namespace(watch=5.0, changing=())
+    assert watching.watch(tool, arguments, "odradek x") == 0
+    said = capsys.readouterr()
+    assert said.out == "run 1\nrun 3\n"
+    assert said.err == "odradek x: the broker is away\n"
+    assert slept == [5.0, 5.0, 5.0]
+
+
+def test_the_first_failure_ends_it(capsys: Captured) -> None:
+    assert main(["topics", "--list", "--watch", "--bootstrap-server", "127.0.0.1:1"]) == 1
+    assert "cannot connect to 127.0.0.1:1" in capsys.readouterr().err
