@@ -1,14 +1,17 @@
 """One broker with records and live clients becomes a cluster of three: nothing lost, nothing twice.
 
-    python -m tests.scenarios.grow [--records N] [--interrupt command|cluster|broker]
+    python -m tests.scenarios.grow [--records N] [--interrupt WHAT]
 
 `odradek up` gets N records. Then an idempotent producer with acks=all, a transactional producer and
 a consumer group go on at it while `odradek local grow` makes it a cluster. With `--interrupt`,
 something is killed with kill -9 on the way, and the same command is given again:
 
     command   `odradek local grow` itself, when it has begun to make copies
-    cluster   the process in the background, when it has begun to move the data
-    broker    a new broker, when copies are made; it is brought back as the command says
+    move      the process in the background, when it has begun to move the data
+    cluster   the same process, when copies are made: the brokers stop then
+    old       the broker that has all the data, when copies are made; it is brought back as the
+              command says
+    new       a new broker, in the same way
 
 What must hold at the end: each acknowledged record is in the log exactly once and in order; the
 group has read each record exactly once; the transactions that were committed can be read; every
@@ -31,6 +34,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -40,8 +44,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.scenarios.chaos_load import Worker
 
 COMMAND: Final = [sys.executable, "-m", "odradek.cli"]
+INTERRUPTS: Final = ("command", "move", "cluster", "old", "new")
 TOPIC: Final = "load"
+# These have their own `min.insync.replicas`, which is the same afterwards.
 PAIRS: Final = "pairs"
+CARELESS: Final = "careless"
+OWN: Final = {PAIRS: "3", CARELESS: "1"}
 PARTITIONS: Final = 6
 VALUE_BYTES: Final = 100
 # A flag of the single broker: all brokers have it afterwards.
@@ -49,6 +57,7 @@ OVERRIDE: Final = "log.retention.hours=999"
 PATIENCE_S: Final = 120.0
 # Records a second of the live producer.
 _RATE: Final = 2000
+_MIN_ISR: Final = "min.insync.replicas"
 _BEAT_S: Final = 0.01
 # Before and after the growth, so that the longest pause is one between two acknowledgements.
 _STEADY_S: Final = 1.0
@@ -274,7 +283,8 @@ class GrowScenario:
 
     def _run_clients(self, interrupt: str | None) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
-        topics = [NewTopic(TOPIC, PARTITIONS, 1), NewTopic(PAIRS, 2, 1)]
+        own = [NewTopic(name, 2, 1, config={_MIN_ISR: value}) for name, value in OWN.items()]
+        topics = [NewTopic(TOPIC, PARTITIONS, 1), *own]
         for made in admin.create_topics(topics).values():
             made.result(PATIENCE_S)
         producer = LiveProducer(self.bootstrap, 0)
@@ -318,6 +328,13 @@ class GrowScenario:
             print(done.stdout, done.stderr, sep="", end="", flush=True)
             assert done.returncode == 0, done.stderr
             return
+        kills: dict[str, Callable[[subprocess.Popen[str]], None]] = {
+            "command": self._kill_command,
+            "move": self._kill_move,
+            "cluster": self._kill_cluster,
+            "old": partial(self._kill_broker, 1),
+            "new": partial(self._kill_broker, 2),
+        }
         # Slow copies, so that the kill comes before they are complete.
         with subprocess.Popen(
             [*command, "--throttle", "200kB"],
@@ -326,11 +343,7 @@ class GrowScenario:
             text=True,
         ) as first:
             try:
-                {
-                    "command": self._kill_command,
-                    "cluster": self._kill_cluster,
-                    "broker": self._kill_broker,
-                }[interrupt](first)
+                kills[interrupt](first)
             finally:
                 first.kill()
         self._grow(None)
@@ -352,6 +365,13 @@ class GrowScenario:
         print("killed the command while it made copies", flush=True)
 
     def _kill_cluster(self, command: "subprocess.Popen[str]") -> None:
+        """Kills the parent of the brokers, which stop by themselves, and the command."""
+        self._wait_for_copies(command)
+        os.kill(int((self._data / "up.pid").read_text()), signal.SIGKILL)
+        command.kill()
+        print("killed the cluster and the command while copies were made", flush=True)
+
+    def _kill_move(self, command: "subprocess.Popen[str]") -> None:
         """Kills the process that moves the data, and the command. If the move was quicker, the
         cluster is killed while it starts."""
         self._wait_until(
@@ -364,12 +384,12 @@ class GrowScenario:
         command.kill()
         print(f"killed the process that {state} the data, and the command", flush=True)
 
-    def _kill_broker(self, command: "subprocess.Popen[str]") -> None:
-        """Kills a new broker. The command says how to bring it back, and ends."""
+    def _kill_broker(self, number: int, command: "subprocess.Popen[str]") -> None:
+        """Kills a broker. The command says how to bring it back, and ends."""
         self._wait_for_copies(command)
-        os.kill(int((self._data / "broker-2" / "broker.pid").read_text()), signal.SIGKILL)
+        os.kill(int((self._data / f"broker-{number}" / "broker.pid").read_text()), signal.SIGKILL)
         said = _line_with(command, "bring it back with")
-        print(f"killed broker 2; the command says: {said}", end="", flush=True)
+        print(f"killed broker {number}; the command says: {said}", end="", flush=True)
         assert command.wait(PATIENCE_S) == 1
         words = said.split("`odradek ")[1].split("`")[0].split()
         self._by_hand = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL)
@@ -447,7 +467,7 @@ class GrowScenario:
         problems = self.outcome.problems
         leaders = set()
         topics = admin.list_topics(timeout=PATIENCE_S).topics
-        for name in ("__consumer_offsets", "__transaction_state", TOPIC, PAIRS):
+        for name in ("__consumer_offsets", "__transaction_state", TOPIC, *OWN):
             for index, partition in topics[name].partitions.items():
                 leaders.add(partition.leader)
                 if sorted(partition.isrs) != [1, 2, 3] or sorted(partition.replicas) != [1, 2, 3]:
@@ -457,8 +477,8 @@ class GrowScenario:
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         for resource, described in admin.describe_configs(resources).items():
             entries = described.result(PATIENCE_S)
-            if entries["min.insync.replicas"].value != "2":
-                problems.append(f"{resource.name} requires {entries['min.insync.replicas'].value}")
+            if entries[_MIN_ISR].value != OWN.get(resource.name, "2"):
+                problems.append(f"{resource.name} requires {entries[_MIN_ISR].value} in sync")
             for name, entry in entries.items():
                 if "throttled" in name and entry.value:
                     problems.append(f"{resource.name} is still throttled: {name}={entry.value}")
@@ -494,7 +514,7 @@ def _three_free_ports() -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--interrupt", choices=("command", "cluster", "broker"))
+    parser.add_argument("--interrupt", choices=INTERRUPTS)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="odradek-grow-"))

@@ -44,7 +44,7 @@ from odradek.world.disk import OsDisk
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _LOOK_AGAIN_S: Final = 0.1
 # A broker that is missing for longer is not just restarting.
-_MISSING_S: Final = 15.0
+_MISSING_S: Final = 5.0
 # How long the copies may come no nearer to the leaders before the limit is raised.
 _STALLED_S: Final = 10.0
 # The same without a limit, before the command gives up.
