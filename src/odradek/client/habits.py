@@ -7,7 +7,7 @@ a misspelt method fails there as usual.
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import Final, NoReturn, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,6 +114,36 @@ def answers(habits: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
         return client
 
     return decorate
+
+
+def awaits(client: type[C]) -> type[C]:
+    """Decorates a client of asyncio: a plain `with` or `for` is answered with what to write."""
+    name = client.__name__
+    other = f"or without asyncio use odradek.client.sync.{name}"
+    _refuse(client, "__enter__", "__exit__", f"write `async with {name}(...)`, {other}")
+    if hasattr(client, "__aiter__"):
+        _refuse(client, "__iter__", f"write `async for record in consumer`, {other}")
+    return client
+
+
+def waits(client: type[C]) -> type[C]:
+    """Decorates a client without asyncio: `async with` and `async for` are answered likewise."""
+    name = client.__name__
+    other = f"or with asyncio use odradek.client.{name}"
+    _refuse(client, "__aenter__", "__aexit__", f"write `with {name}(...)`, {other}")
+    if hasattr(client, "__iter__"):
+        _refuse(client, "__aiter__", f"write `for record in consumer`, {other}")
+    return client
+
+
+def _refuse(client: type, *methods_and_message: str) -> None:
+    *methods, message = methods_and_message
+
+    def refuse(*_: object) -> NoReturn:
+        raise TypeError(message)
+
+    for method in methods:
+        setattr(client, method, refuse)
 
 
 def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -179,3 +179,35 @@ async def test_wakeup_ends_an_iteration_and_gives_back_what_was_not_seen(
 @pytest.mark.parametrize("kind", [Producer, Consumer, ConsumerRecord])
 def test_the_answers_do_not_slow_down_every_attribute(kind: type) -> None:
     assert not hasattr(kind, "__getattr__"), "CPython does not specialize attributes with it"
+
+
+@in_simulation()
+async def test_assign_is_answered_where_it_gets_topics(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+        given: Any
+        for given in ("t", ["t"], ("t", 0)):
+            with pytest.raises(
+                TypeError, match=r'write assign\(\[\("topic", 0\)\]\), or subscribe'
+            ):
+                consumer.assign(given)
+        with pytest.raises(NoGroup, match='give the consumer group_id="my-group"'):
+            consumer.subscribe(["t"])
+
+
+async def test_with_and_for_of_the_other_kind_are_answered() -> None:
+    asynchronous: Any
+    for asynchronous in (Producer, Consumer, Admin):
+        with pytest.raises(TypeError, match="write `async with"), asynchronous():
+            pass
+    with pytest.raises(TypeError, match="write `async for record in consumer`, or without asyncio"):
+        list(Consumer())  # type: ignore[call-overload]
+    with sync.Consumer() as waiting:
+        other: Any = waiting
+        with pytest.raises(TypeError, match=r"write `with Consumer\(...\)`, or with asyncio"):
+            async with other:
+                pass
+        with pytest.raises(TypeError, match="write `for record in consumer`"):
+            async for _ in other:
+                pass

@@ -31,7 +31,7 @@ from odradek.client.errors import (
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
-from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe
+from odradek.client.habits import CONSUMER, answers, awaits, in_commit, in_poll, in_subscribe
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.shared import settings_from
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from odradek.client.settings.options import ConsumerOptions
 
 
+@awaits
 @answers(CONSUMER)
 class Consumer(ConsumerQueries):
     """Reads records. Use it with `async with`, or `start` and `close` it yourself."""
@@ -173,8 +174,14 @@ class Consumer(ConsumerQueries):
         """
         if self._group is not None and self._group.is_subscribed:
             raise ValueError("the group assigns partitions: unsubscribe() before you assign()")
+        given = list(partitions)
+        if not all(isinstance(item, tuple) for item in given):
+            raise TypeError(
+                'assign() takes partitions: write assign([("topic", 0)]), or subscribe(["topic"])'
+                " to share all of a topic's partitions in a group"
+            )
         self._give_back_undelivered()
-        self._positions.assign(TopicPartition(*partition) for partition in partitions)
+        self._positions.assign(TopicPartition(*partition) for partition in given)
 
     @in_subscribe
     def subscribe(
@@ -219,7 +226,7 @@ class Consumer(ConsumerQueries):
     def _need_group(self, call: str) -> Group:
         group = self._parts().group
         if group is None:
-            raise NoGroup(f"{call} needs a group: set group.id")
+            raise NoGroup(f'{call} needs a group: give the consumer group_id="my-group"')
         return group
 
     def unassign(self) -> None:

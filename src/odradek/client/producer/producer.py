@@ -19,7 +19,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import PRODUCER, answers, in_flush
+from odradek.client.habits import PRODUCER, answers, awaits, in_flush
 from odradek.client.named_classes import close_all
 from odradek.client.producer.accumulator import (
     OnDelivery,
@@ -74,6 +74,7 @@ class _Target:
         self.last_used_s = 0.0
 
 
+@awaits
 @answers(PRODUCER)
 class Producer:
     """Sends records. Use it with `async with`, or `start` and `close` it yourself."""

@@ -32,7 +32,7 @@ from odradek.client.admin.types import (
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
-from odradek.client.habits import ADMIN, answers
+from odradek.client.habits import ADMIN, answers, waits
 from odradek.client.leader_requests import Answers, ListedOffset
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import AdminSettings
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@waits
 @answers(ADMIN)
 class Admin(WaitingClient[AsyncAdmin]):
     """`odradek.client.Admin`, waiting where that one awaits."""

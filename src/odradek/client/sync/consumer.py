@@ -11,7 +11,7 @@ from odradek.client.consumer.interceptors import ConsumerInterceptor
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import OnCommit
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe
+from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe, waits
 from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.sync.waiting import WaitingClient
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CLOSE_TIMEOUT_MS = 30_000
 
 
+@waits
 @answers(CONSUMER)
 class Consumer(WaitingClient[AsyncConsumer]):
     """`odradek.client.Consumer`, waiting where that one awaits; iterate over it for records.

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import PRODUCER, answers, in_flush
+from odradek.client.habits import PRODUCER, answers, in_flush, waits
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor
 from odradek.client.producer.producer import Producer as AsyncProducer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.client.settings.options import ProducerOptions
 
 
+@waits
 @answers(PRODUCER)
 class Producer(WaitingClient[AsyncProducer]):
     """`odradek.client.Producer`, waiting where that one awaits."""
