@@ -1,8 +1,9 @@
 """`odradek completion`: a completion script for the user's shell, made from the parsers.
 
 The script is generated from the flags that the tools declare, so it cannot become outdated. It
-completes commands, flags, the values of flags that have a fixed choice, and file names. It does not
-run odradek, so completion is instant.
+completes commands, flags, the values of flags that have a fixed choice, keys of settings and file
+names without running odradek, so that is instant. For topics, groups and profiles it asks
+(`completion_values`).
 """
 
 import argparse
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from odradek.cli.commands import SUMMARIES, module_name
-from odradek.cli.parser import load_tool
+from odradek.cli.completion_values import NAMES, keys_for, names_for, print_names
+from odradek.cli.parser import FlagParser, load_tool
 
+_SHELLS = ("bash", "zsh", "fish")
 _FILE_METAVARS = frozenset({"FILE", "DIR", "CONFIG"})
 
 _INSTALLATION = """\
@@ -24,10 +27,17 @@ fish:  odradek completion fish > ~/.config/fish/completions/odradek.fish
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "odradek completion bash|zsh|fish"
     parser.epilog = "To install:\n" + _INSTALLATION
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell you use")
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=(*_SHELLS, *NAMES), help="your shell: bash, zsh or fish"
+    )
+    parser.add_argument("line", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    if isinstance(parser, FlagParser):
+        parser.takes_rest = True
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.shell in NAMES:
+        return print_names(arguments.shell, arguments.line)
     write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell]
     print("\n".join(write(dict(_commands()))))
     return 0
@@ -39,6 +49,10 @@ class Flag(NamedTuple):
     takes_value: bool
     values: tuple[str, ...]
     takes_file: bool
+    keys: tuple[str, ...] = ()
+    """Keys of settings; a value follows those that end with `=`."""
+    names: str | None = None
+    """Which names of the cluster it takes, if it does."""
 
 
 class CommandShape(NamedTuple):
@@ -51,23 +65,34 @@ class CommandShape(NamedTuple):
 def _commands() -> Iterator[tuple[str, CommandShape]]:
     for command in SUMMARIES:
         _, parser = load_tool(command, module_name(command))
-        yield command, shape_of(parser)
+        yield command, shape_of(command, parser)
 
 
-def shape_of(parser: argparse.ArgumentParser) -> CommandShape:
+def shape_of(command: str, parser: argparse.ArgumentParser) -> CommandShape:
     flags: list[Flag] = []
     words: tuple[str, ...] = ()
     takes_file = False
     for action in parser._actions:
         if action.help == argparse.SUPPRESS:
             continue
-        values = tuple(map(str, action.choices or ()))
+        values = tuple(value for value in map(str, action.choices or ()) if value not in NAMES)
         is_file = action.metavar in _FILE_METAVARS
         if not action.option_strings:
             words += values
             takes_file = takes_file or is_file
         long = [flag for flag in action.option_strings if flag.startswith("--")]
-        flags += [Flag(f, _short(action), action.nargs != 0, values, is_file) for f in long]
+        flags += [
+            Flag(
+                flag,
+                _short(action),
+                action.nargs != 0,
+                values,
+                is_file,
+                keys_for(command, flag),
+                names_for(flag),
+            )
+            for flag in long
+        ]
     return CommandShape(flags, words, takes_file)
 
 
@@ -87,6 +112,15 @@ def _bash(commands: dict[str, CommandShape]) -> Iterator[str]:
         for flag in shape.flags:
             if flag.values:
                 reply = f'$(compgen -W "{" ".join(flag.values)}" -- "$word")'
+            elif flag.keys:
+                yield (
+                    f'    "{command} {flag.name}") compopt -o nospace +o filenames 2>/dev/null;'
+                    f' COMPREPLY=($(compgen -W "{" ".join(flag.keys)}" -- "$word")); return ;;'
+                )
+                continue
+            elif flag.names:
+                ask = f'$(odradek completion {flag.names} "${{COMP_WORDS[@]:1}}" 2>/dev/null)'
+                reply = f'$(compgen -W "{ask}" -- "$word")'
             elif flag.takes_file:
                 reply = '$(compgen -f -- "$word")'
             elif flag.takes_value:
@@ -107,6 +141,10 @@ def _bash(commands: dict[str, CommandShape]) -> Iterator[str]:
 
 def _zsh(commands: dict[str, CommandShape]) -> Iterator[str]:
     yield "#compdef odradek"
+    yield "_odradek_names() {"
+    yield '  local -a found=(${(f)"$(odradek completion $1 $words 2>/dev/null)"})'
+    yield "  compadd -a found"
+    yield "}"
     yield "_odradek() {"
     yield "  if (( CURRENT == 2 )); then"
     yield "    local -a names=("
@@ -135,6 +173,10 @@ def _zsh(commands: dict[str, CommandShape]) -> Iterator[str]:
 def _zsh_value(flag: Flag) -> str:
     if flag.values:
         return f":value:({' '.join(flag.values)})"
+    if flag.keys:
+        return f":key:{{compadd -S '' -- {' '.join(flag.keys)}}}"
+    if flag.names:
+        return f":name:{{_odradek_names {flag.names}}}"
     if flag.takes_file:
         return ":file:_files"
     return ":value: " if flag.takes_value else ""
@@ -160,8 +202,11 @@ def _fish(commands: dict[str, CommandShape]) -> Iterator[str]:
             value = " -x" if flag.takes_value else ""
             if flag.takes_file:
                 value = " -r -F"
-            if flag.values:
-                value += f" -a {_fish_quoted(' '.join(flag.values))}"
+            if flag.values or flag.keys:
+                value += f" -a {_fish_quoted(' '.join(flag.values or flag.keys))}"
+            elif flag.names:
+                ask = f"(odradek completion {flag.names} (commandline -opc)[2..] 2>/dev/null)"
+                value += f" -a {_fish_quoted(ask)}"
             yield f"{seen} -l {flag.name[2:]}{value} -d {_fish_quoted(flag.help)}"
         if shape.words:
             yield f"{seen} -a {_fish_quoted(' '.join(shape.words))}"

@@ -51,6 +51,11 @@ def chosen_profile(named: str | None) -> Profile:
     return Profile(dict(_flat(profiles[name])), is_named=named is not None)
 
 
+def profile_names() -> list[str]:
+    profiles = _read(config_path()).get("profiles", {})
+    return sorted(profiles) if isinstance(profiles, dict) else []
+
+
 def _read(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}

@@ -2,11 +2,13 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from odradek.cli.commands import SUMMARIES
 from odradek.cli.main import main
+from odradek.testing import Cluster
 
 
 def script_for(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -43,12 +45,25 @@ def test_the_shell_can_read_it(shell: str, capsys: pytest.CaptureFixture[str]) -
         (["odradek", "completion", "z"], ["zsh"]),
         (["odradek", "console-producer", "--compression-codec", "z"], ["zstd"]),
         (["odradek", "topics", "--partitions", ""], []),
+        (["odradek", "topics", "--config", "retention.m"], ["retention.ms="]),
+        (["odradek", "configs", "--add-config", "unclean.l"], ["unclean.leader.election.enable="]),
+        (["odradek", "configs", "--delete-config", "retention.m"], ["retention.ms"]),
+        (["odradek", "up", "--override", "num.partit"], ["num.partitions="]),
+        (["odradek", "topics", "--command-property", "request.t"], ["request.timeout.ms="]),
+        (["odradek", "console-producer", "--reader-property", "parse.k"], ["parse.key="]),
+        (["odradek", "topics", "--describe", "--topic", "ord"], ["orders", "orders.v2"]),
+        (["odradek", "consumer-groups", "--group", "b"], ["billing"]),
+        (["odradek", "topics", "--list", "--profile", "st"], ["staging"]),
     ],
 )
 def test_bash_completes(
     line: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = script_for("bash", capsys)
+    script += (
+        'odradek() { [ "$1" = completion ] && case "$2" in topics) echo orders; echo orders.v2 ;;'
+        " groups) echo billing ;; profiles) echo staging; echo laptop ;; esac; }\n"
+    )
     words = " ".join(f"'{word}'" for word in line)
     ask = (
         f"COMP_WORDS=({words}); COMP_CWORD={len(line) - 1}; _odradek;"
@@ -58,3 +73,33 @@ def test_bash_completes(
         ["bash", "-c", script + ask], text=True, check=True, capture_output=True, timeout=30
     )
     assert done.stdout.split() == expected
+
+
+@pytest.mark.parametrize("kind", ["topics", "groups"])
+def test_a_broker_that_does_not_answer_suggests_nothing(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["topics", "--bootstrap-server", "127.0.0.1:1", "--topic", ""]
+    assert main(["completion", kind, *line]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+
+
+def test_names_come_from_the_brokers_of_the_line(
+    odradek_cluster: Cluster, odradek_topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for address in (
+        ["--bootstrap-server", odradek_cluster.bootstrap],
+        [f"--bootstrap-server={odradek_cluster.bootstrap}"],
+    ):
+        assert main(["completion", "topics", "topics", "--describe", *address, "--topic", ""]) == 0
+        assert odradek_topic in capsys.readouterr().out.splitlines()
+
+
+def test_profiles_are_suggested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text("[profiles.b]\n[profiles.a]\n")
+    monkeypatch.setenv("ODRADEK_CONFIG", str(tmp_path / "config.toml"))
+    assert main(["completion", "profiles"]) == 0
+    assert capsys.readouterr().out == "a\nb\n"

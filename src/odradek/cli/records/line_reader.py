@@ -29,6 +29,7 @@ _KNOWN = {
     "headers.key.separator": ":",
 }
 _NULL = "null.marker"
+PROPERTIES = (*_KNOWN, _NULL)
 # Pairs of separators that would make a line ambiguous if they were equal.
 _DISTINCT = (
     ("headers.delimiter", "headers.separator"),
@@ -44,7 +45,7 @@ _DISTINCT = (
 class LineReader:
     def __init__(self, properties: dict[str, str]) -> None:
         """Raises `UsageError` for a property that would have no effect."""
-        require_known("reader property", properties, (*_KNOWN, _NULL))
+        require_known("reader property", properties, PROPERTIES)
         marks = _KNOWN | {key: value for key, value in properties.items() if value or key == _NULL}
         for first, other in _DISTINCT:
             if first in marks and marks[first] == marks[other]:

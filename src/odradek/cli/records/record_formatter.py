@@ -46,7 +46,7 @@ class PrintedRecord(Protocol):
     def headers(self) -> "list[tuple[str, bytes | None]]": ...
 
 
-_PROPERTIES = (
+PROPERTIES = (
     "print.timestamp",
     "print.partition",
     "print.offset",
@@ -68,7 +68,7 @@ class RecordFormatter:
 
     def __init__(self, properties: dict[str, str]) -> None:
         """Raises `UsageError` for a property that would have no effect."""
-        require_known("formatter property", properties, _PROPERTIES)
+        require_known("formatter property", properties, PROPERTIES)
 
         def is_true(name: str, default: str = "false") -> bool:
             return properties.get(name, default).strip().lower() == "true"
