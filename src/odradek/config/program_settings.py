@@ -64,7 +64,7 @@ class ProgramSettings:
         field_names = {item.name for item in fields(cls)}
         named = {name.replace(".", "_"): value for name, value in options.items()}
         if unknown := sorted(name for name in named if name not in field_names):
-            hint = cls.hint(unknown[0]).replace(".", "_")
+            hint = cls._as_keywords(cls.hint(unknown[0]))
             raise cls.error_class(
                 f"unknown setting {', '.join(unknown)}: see {cls.__name__} for the names{hint}"
             )
@@ -142,6 +142,13 @@ class ProgramSettings:
             (name, item.default, item.metadata[_SETTING].doc)
             for name, item in cls._declared().items()
         ]
+
+    @classmethod
+    def _as_keywords(cls, text: str) -> str:
+        """Returns a text in which the names of settings are those of keyword arguments."""
+        for name in sorted(cls._declared(), key=len, reverse=True):
+            text = text.replace(name, name.replace(".", "_"))
+        return text
 
     @classmethod
     def declared(cls) -> dict[str, Setting[Any]]:

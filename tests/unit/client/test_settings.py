@@ -152,7 +152,9 @@ def test_the_uniform_partitioner_names_what_replaces_it() -> None:
         ("batchsize", "did you mean batch_size"),
         ("max_batch_size", "write batch_size"),
         ("partitioner", "write partitioner_class"),
+        ("group_id", "it is a setting of Consumer"),
         ("loop", "leave it out"),
+        ("logger", r"use logging\.getLogger\('odradek\.client'\)"),
     ],
 )
 def test_an_unknown_keyword_is_an_error_with_a_suggestion(wrong: str, meant: str) -> None:

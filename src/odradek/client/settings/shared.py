@@ -213,7 +213,8 @@ class ClientSettings(ProgramSettings):
 
     @classmethod
     def hint(cls, name: str) -> str:
-        return instead_of(name) or super().hint(name)
+        """Also says which client has the setting, if this one has not."""
+        return instead_of(name) or _of_other_client(cls, name) or super().hint(name)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], **overrides: object) -> Self:
@@ -239,6 +240,15 @@ class ClientSettings(ProgramSettings):
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         return [parse_address(address) for address in self.bootstrap_servers]
+
+
+def _of_other_client(asked: type[ClientSettings], name: str) -> str:
+    """Returns the end of a sentence about a setting that another kind of client has."""
+    dotted = name.replace("_", ".")
+    for settings in ClientSettings.__subclasses__():
+        if settings is not asked and dotted in settings.declared():
+            return f"; it is a setting of {settings.__name__.removesuffix('Settings')}"
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
