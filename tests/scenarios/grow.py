@@ -30,38 +30,41 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.scenarios.chaos_load import Worker
+from tests.scenarios.grow_load import (
+    BEAT_S,
+    CLIENT,
+    PAIRS,
+    PARTITIONS,
+    PATIENCE_S,
+    TOPIC,
+    LiveGroup,
+    LiveProducer,
+    LiveTransactions,
+    a_consumer,
+    value_of,
+)
 
 COMMAND: Final = [sys.executable, "-m", "odradek.cli"]
 INTERRUPTS: Final = ("command", "move", "cluster", "old", "new")
-TOPIC: Final = "load"
 # These have their own `min.insync.replicas`, which is the same afterwards.
-PAIRS: Final = "pairs"
 CARELESS: Final = "careless"
 OWN: Final = {PAIRS: "3", CARELESS: "1"}
-PARTITIONS: Final = 6
-VALUE_BYTES: Final = 100
 # A flag of the single broker: all brokers have it afterwards.
 OVERRIDE: Final = "log.retention.hours=999"
-PATIENCE_S: Final = 120.0
-# Records a second of the live producer.
-_RATE: Final = 2000
 _MIN_ISR: Final = "min.insync.replicas"
-_BEAT_S: Final = 0.01
 # Before and after the growth, so that the longest pause is one between two acknowledgements.
 _STEADY_S: Final = 1.0
-_CLIENT: Final = {"log_level": 0}
 
 
 @dataclass
@@ -99,162 +102,6 @@ class Outcome:
         )
 
 
-class LiveProducer(Worker):
-    """Idempotent, acks=all. Values of a partition rise, so that order can be checked."""
-
-    def __init__(self, bootstrap: str, first: int) -> None:
-        super().__init__("producer")
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": round(PATIENCE_S * 1000),
-                **_CLIENT,
-            }
-        )
-        self.next_value = first
-        self.acknowledged: dict[int, tuple[int, int]] = {}
-        self.failures: list[KafkaError] = []
-        self.longest_pause_s = 0.0
-        self._last_s: float | None = None
-
-    def fill(self, records: int) -> None:
-        """Sends many records at once, before the run."""
-        for _ in range(records):
-            self._send()
-        self._flush()
-        self._last_s = None
-        self.longest_pause_s = 0.0
-
-    def work(self) -> None:
-        while not self._stops.is_set():
-            for _ in range(round(_RATE * _BEAT_S)):
-                self._send()
-            self._producer.poll(_BEAT_S)
-        self._flush()
-
-    def _send(self) -> None:
-        value = self.next_value
-        self.next_value += 1
-        while True:
-            try:
-                self._producer.produce(
-                    TOPIC,
-                    (b"%d" % value).ljust(VALUE_BYTES, b"."),
-                    partition=value % PARTITIONS,
-                    on_delivery=self._delivered,
-                )
-            except BufferError:
-                self._producer.poll(_BEAT_S)
-            else:
-                return
-
-    def _flush(self) -> None:
-        assert self._producer.flush(PATIENCE_S) == 0, "records were never acknowledged"
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.failures.append(error)
-            return
-        now_s = time.monotonic()
-        if self._last_s is not None:
-            self.longest_pause_s = max(self.longest_pause_s, now_s - self._last_s)
-        self._last_s = now_s
-        self.acknowledged[_value(message)] = (message.partition() or 0, message.offset() or 0)
-
-
-class LiveGroup(Worker):
-    """A consumer group of one member, which commits what it has read."""
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__("group")
-        self._bootstrap = bootstrap
-        self.read: Counter[tuple[int, int]] = Counter()
-        self.longest_silence_s = 0.0
-        self._last_s: float | None = None
-        self.is_measuring = False
-
-    def work(self) -> None:
-        with _consumer(self._bootstrap, "readers", auto_commit=True) as consumer:
-            consumer.subscribe([TOPIC])
-            while not self._stops.is_set():
-                self._take(consumer.consume(10_000, 0.05))
-            # Closing it commits what it has read.
-
-    def _take(self, messages: list[Message]) -> None:
-        good = [message for message in messages if message.error() is None]
-        for message in good:
-            self.read[message.partition() or 0, message.offset() or 0] += 1
-        if not good:
-            return
-        now_s = time.monotonic()
-        if self.is_measuring and self._last_s is not None:
-            self.longest_silence_s = max(self.longest_silence_s, now_s - self._last_s)
-        self._last_s = now_s
-
-
-class LiveTransactions(Worker):
-    """Writes the same number into two partitions of `pairs`, and commits."""
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__("transactions")
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": "pairs", **_CLIENT}
-        )
-        self.committed = 0
-        self.aborted = 0
-
-    def begin(self) -> None:
-        self._producer.init_transactions(PATIENCE_S)
-        self._commit_one()
-
-    def work(self) -> None:
-        while not self._stops.is_set():
-            self._commit_one()
-            time.sleep(_BEAT_S)
-
-    def _commit_one(self) -> None:
-        self._producer.begin_transaction()
-        for partition in (0, 1):
-            self._producer.produce(PAIRS, b"%d" % self.committed, partition=partition)
-        try:
-            self._producer.commit_transaction(PATIENCE_S)
-        except KafkaException as failure:
-            if not failure.args[0].txn_requires_abort():
-                raise
-            self._producer.abort_transaction(PATIENCE_S)
-            self.aborted += 1
-        else:
-            self.committed += 1
-
-
-def _value(message: Message) -> int:
-    payload = message.value()
-    assert payload is not None
-    return int(payload.rstrip(b"."))
-
-
-@contextmanager
-def _consumer(bootstrap: str, group: str, *, auto_commit: bool) -> Iterator[Consumer]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": auto_commit,
-            "auto.commit.interval.ms": 200,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": not auto_commit,
-            **_CLIENT,
-        }
-    )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
 class GrowScenario:
     """A broker, its clients and the command, in a directory of their own."""
 
@@ -282,7 +129,7 @@ class GrowScenario:
         return self.outcome
 
     def _run_clients(self, interrupt: str | None) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **CLIENT})
         own = [NewTopic(name, 2, 1, config={_MIN_ISR: value}) for name, value in OWN.items()]
         topics = [NewTopic(TOPIC, PARTITIONS, 1), *own]
         for made in admin.create_topics(topics).values():
@@ -317,7 +164,7 @@ class GrowScenario:
         end_s = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < end_s, problem
-            time.sleep(_BEAT_S)
+            time.sleep(BEAT_S)
 
     # The command
 
@@ -351,7 +198,7 @@ class GrowScenario:
     def _wait_for_copies(self, command: "subprocess.Popen[str]") -> None:
         """Returns when the topic of the producer gets its copies, and has not got them."""
         _line_with(command, "brokers are ready")
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **CLIENT})
 
         def has_begun() -> bool:
             topic = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC]
@@ -436,7 +283,7 @@ class GrowScenario:
 
     def _judge_offsets(self, log: list[list[tuple[int, int]]]) -> None:
         """The offsets that the group has committed are there, and are those of the ends."""
-        with _consumer(self.bootstrap, "readers", auto_commit=False) as consumer:
+        with a_consumer(self.bootstrap, "readers", auto_commit=False) as consumer:
             places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
             for place in consumer.committed(places, timeout=PATIENCE_S):
                 if place.offset != len(log[place.partition]):
@@ -449,7 +296,7 @@ class GrowScenario:
         """Reads a topic to its end. Returns value and offset of the records of each partition."""
         found: list[list[tuple[int, int]]] = [[] for _ in range(partitions)]
         ends: set[int] = set()
-        with _consumer(self.bootstrap, "judge", auto_commit=False) as consumer:
+        with a_consumer(self.bootstrap, "judge", auto_commit=False) as consumer:
             consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
             last_s = time.monotonic() + PATIENCE_S
             while len(ends) < partitions:
@@ -457,13 +304,13 @@ class GrowScenario:
                 for message in consumer.consume(10_000, 0.1):
                     error, partition = message.error(), message.partition() or 0
                     if error is None:
-                        found[partition].append((_value(message), message.offset() or 0))
+                        found[partition].append((value_of(message), message.offset() or 0))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         ends.add(partition)
         return found
 
     def _judge_cluster(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, **_CLIENT})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **CLIENT})
         problems = self.outcome.problems
         leaders = set()
         topics = admin.list_topics(timeout=PATIENCE_S).topics

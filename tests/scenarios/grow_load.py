@@ -1,0 +1,180 @@
+"""The clients of a broker that grows: a producer, transactions and a consumer group.
+
+`grow.py` starts them. They note what was acknowledged and read, and the longest pauses of both.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+from tests.scenarios.chaos_load import Worker
+
+TOPIC: Final = "load"
+PAIRS: Final = "pairs"
+PARTITIONS: Final = 6
+VALUE_BYTES: Final = 100
+PATIENCE_S: Final = 120.0
+BEAT_S: Final = 0.01
+CLIENT: Final = {"log_level": 0}
+# Records a second of the live producer.
+_RATE: Final = 2000
+
+
+class LiveProducer(Worker):
+    """Idempotent, acks=all. Values of a partition rise, so that order can be checked."""
+
+    def __init__(self, bootstrap: str, first: int) -> None:
+        super().__init__("producer")
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "delivery.timeout.ms": round(PATIENCE_S * 1000),
+                **CLIENT,
+            }
+        )
+        self.next_value = first
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failures: list[KafkaError] = []
+        self.longest_pause_s = 0.0
+        self._last_s: float | None = None
+
+    def fill(self, records: int) -> None:
+        """Sends many records at once, before the run."""
+        for _ in range(records):
+            self._send()
+        self._flush()
+        self._last_s = None
+        self.longest_pause_s = 0.0
+
+    def work(self) -> None:
+        while not self._stops.is_set():
+            for _ in range(round(_RATE * BEAT_S)):
+                self._send()
+            self._producer.poll(BEAT_S)
+        self._flush()
+
+    def _send(self) -> None:
+        value = self.next_value
+        self.next_value += 1
+        while True:
+            try:
+                self._producer.produce(
+                    TOPIC,
+                    (b"%d" % value).ljust(VALUE_BYTES, b"."),
+                    partition=value % PARTITIONS,
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                self._producer.poll(BEAT_S)
+            else:
+                return
+
+    def _flush(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0, "records were never acknowledged"
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failures.append(error)
+            return
+        now_s = time.monotonic()
+        if self._last_s is not None:
+            self.longest_pause_s = max(self.longest_pause_s, now_s - self._last_s)
+        self._last_s = now_s
+        self.acknowledged[value_of(message)] = (message.partition() or 0, message.offset() or 0)
+
+
+class LiveGroup(Worker):
+    """A consumer group of one member, which commits what it has read."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__("group")
+        self._bootstrap = bootstrap
+        self.read: Counter[tuple[int, int]] = Counter()
+        self.longest_silence_s = 0.0
+        self._last_s: float | None = None
+        self.is_measuring = False
+
+    def work(self) -> None:
+        with a_consumer(self._bootstrap, "readers", auto_commit=True) as consumer:
+            consumer.subscribe([TOPIC])
+            while not self._stops.is_set():
+                self._take(consumer.consume(10_000, 0.05))
+            # Closing it commits what it has read.
+
+    def _take(self, messages: list[Message]) -> None:
+        good = [message for message in messages if message.error() is None]
+        for message in good:
+            self.read[message.partition() or 0, message.offset() or 0] += 1
+        if not good:
+            return
+        now_s = time.monotonic()
+        if self.is_measuring and self._last_s is not None:
+            self.longest_silence_s = max(self.longest_silence_s, now_s - self._last_s)
+        self._last_s = now_s
+
+
+class LiveTransactions(Worker):
+    """Writes the same number into two partitions of `pairs`, and commits."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__("transactions")
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": "pairs", **CLIENT}
+        )
+        self.committed = 0
+        self.aborted = 0
+
+    def begin(self) -> None:
+        self._producer.init_transactions(PATIENCE_S)
+        self._commit_one()
+
+    def work(self) -> None:
+        while not self._stops.is_set():
+            self._commit_one()
+            time.sleep(BEAT_S)
+
+    def _commit_one(self) -> None:
+        self._producer.begin_transaction()
+        for partition in (0, 1):
+            self._producer.produce(PAIRS, b"%d" % self.committed, partition=partition)
+        try:
+            self._producer.commit_transaction(PATIENCE_S)
+        except KafkaException as failure:
+            if not failure.args[0].txn_requires_abort():
+                raise
+            self._producer.abort_transaction(PATIENCE_S)
+            self.aborted += 1
+        else:
+            self.committed += 1
+
+
+def value_of(message: Message) -> int:
+    payload = message.value()
+    assert payload is not None
+    return int(payload.rstrip(b"."))
+
+
+@contextmanager
+def a_consumer(bootstrap: str, group: str, *, auto_commit: bool) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": auto_commit,
+            "auto.commit.interval.ms": 200,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": not auto_commit,
+            **CLIENT,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
