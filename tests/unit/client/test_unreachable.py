@@ -14,6 +14,7 @@ from odradek.client.producer.producer import Producer
 from odradek.client.settings import AdminSettings, ClientSettings
 from odradek.protocol.errors import UnknownTopic
 from simulation.world import Simulation
+from tests.unit.client.group_cluster import GroupCluster, with_groups
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
 
@@ -143,3 +144,17 @@ async def test_a_poll_of_nothing_says_what_to_call(
     async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
         with pytest.raises(ValueError, match=r"subscribe\(\) to topics or assign\(\) partitions"):
             await consumer.poll(timeout_ms=1_000)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_waits_for_an_unknown_topic_says_so_once(
+    protocol: str, said: list[str]
+) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        async with cluster.consumer(group_protocol=protocol) as consumer:
+            consumer.subscribe(["nosuch"])
+            for _ in range(10):
+                assert await consumer.poll(timeout_ms=1_000) == {}
+
+    with_groups(test, **{"auto.create.topics.enable": "false"})
+    assert said == ["there is no topic nosuch; waiting for somebody to create it"]

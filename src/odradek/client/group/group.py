@@ -29,7 +29,7 @@ from odradek.client.group.offsets import (
 )
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
-from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 
@@ -38,6 +38,8 @@ _log = logging.getLogger("odradek.client")
 OnCommit = Callable[[Offsets, BaseException | None], None]
 
 _MISSING_TOPIC_LOOK_S = 1.0
+# A topic that is being created is unknown for a moment.
+_LOOKS_BEFORE_WARNING = 3
 # How long close() tries to leave: a group that is not told finds out after session.timeout.ms.
 _LEAVE_TIMEOUT_S = 3.0
 _DROPPED = (
@@ -120,6 +122,8 @@ class Group:
         self._commits: set[asyncio.Task[None]] = set()
         self._next_commit_s = self._loop.time() + settings.auto_commit_interval_ms / 1000
         self._look_again: asyncio.TimerHandle | None = None
+        # How often brokers have said that a subscribed topic does not exist.
+        self._missing_looks: dict[str, int] = {}
         cluster.on_change(self._metadata_changed)
 
     # Subscribing
@@ -180,7 +184,14 @@ class Group:
         if self._membership is None:
             return
         self._membership.metadata_changed()
-        missing = any(topic not in self._cluster.view.topics for topic in self._subscription.topics)
+        view, topics = self._cluster.view, self._subscription.topics
+        missing = [topic for topic in topics if topic not in view.topics]
+        self._missing_looks = {topic: self._missing_looks.get(topic, 0) for topic in missing}
+        for topic in missing:
+            if isinstance(view.errors.get(topic), UnknownTopic):
+                self._missing_looks[topic] += 1
+                if self._missing_looks[topic] == _LOOKS_BEFORE_WARNING:
+                    _log.warning("there is no topic %s; waiting for somebody to create it", topic)
         if missing and self._look_again is None:
             # The topic may be about to be created.
             self._look_again = self._loop.call_later(_MISSING_TOPIC_LOOK_S, self._look_for_topics)
