@@ -21,7 +21,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "running", "run a broker or a cluster here, in the foreground, with sensible defaults"
         ),
         "broker": Command("running", "run a broker from a server.properties file"),
-        "local": Command("running", "start, stop and look at a cluster in the background"),
+        "local": Command("running", "start, stop, grow and look at a cluster in the background"),
         "server-stop": Command("running", "stop the brokers of this machine, or of a directory"),
         "zookeeper": Command("running", "run a ZooKeeper server in the foreground"),
         "zookeeper-server-stop": Command(

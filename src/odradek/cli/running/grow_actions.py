@@ -26,8 +26,9 @@ from odradek.client.admin.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.client.settings import AdminSettings
 from odradek.local.background import BackgroundCluster, wait_until
-from odradek.local.cluster_directory import brokers_in, laptop_settings, running_broker
+from odradek.local.cluster_directory import STAGING, brokers_in, laptop_settings, running_broker
 from odradek.local.growth import (
+    GROWTH_FILE,
     GROWTH_LOCK,
     STORE_FILE,
     Growth,
@@ -77,6 +78,11 @@ def grow(arguments: argparse.Namespace) -> int:
 
 
 def _nothing_to_grow(disk: OsDisk, typed: str, data: str) -> str:
+    if is_moving(disk, data):
+        return (
+            f"{data}/{GROWTH_FILE} is missing, so it is not known what was decided; move what is in"
+            f" {data}/{STAGING} back to {data}, and begin again"
+        )
     known = brokers_in(disk, data)
     if known:
         return (
@@ -130,7 +136,7 @@ def _go_on(disk: OsDisk, growth: Growth, arguments: argparse.Namespace) -> int:
     print(
         f"odradek is ready at {growth.bootstrap} ({counted(growth.brokers, 'broker')}, data in"
         f" {growth.data}): {counted(partitions, 'partition')} of {counted(topics, 'topic')} on"
-        f" {counted(growth.copies, 'broker')} each, acks=all means on {growth.min_in_sync};"
+        f" {counted(growth.copies, 'broker')} each, acks=all means on at least {growth.min_in_sync};"
         f" odradek local stop --data {growth.data} stops it"
     )
     return 0

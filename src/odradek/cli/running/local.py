@@ -53,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " with grow: where the single broker listens, if its log does not say it",
     )
     parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="with start (default: 127.0.0.1)"
+        "--host",
+        metavar="HOST",
+        default="127.0.0.1",
+        help="with start and grow (default: 127.0.0.1)",
     )
     parser.add_argument(
         "--zookeeper", metavar="HOST:PORT/CHROOT", help="with start: keep metadata there"

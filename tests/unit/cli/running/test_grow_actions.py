@@ -61,6 +61,12 @@ def test_a_directory_without_a_broker(tmp_path: Path, monkeypatch: pytest.Monkey
         grow(flags(tmp_path / "other"))
 
 
+def test_the_decisions_were_removed(tmp_path: Path) -> None:
+    (tmp_path / ".growing").mkdir()
+    with pytest.raises(CommandFailed, match=r"grow\.json is missing, .* move what is in"):
+        grow(flags(tmp_path))
+
+
 def test_a_cluster_has_grown_already(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         (tmp_path / f"broker-{number}").mkdir()
