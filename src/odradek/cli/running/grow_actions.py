@@ -136,8 +136,8 @@ def _go_on(disk: OsDisk, growth: Growth, arguments: argparse.Namespace) -> int:
     print(
         f"odradek is ready at {growth.bootstrap} ({counted(growth.brokers, 'broker')}, data in"
         f" {growth.data}): {counted(partitions, 'partition')} of {counted(topics, 'topic')} on"
-        f" {counted(growth.copies, 'broker')} each, acks=all means on at least {growth.min_in_sync};"
-        f" odradek local stop --data {growth.data} stops it"
+        f" {counted(growth.copies, 'broker')} each, acks=all means on at least"
+        f" {growth.min_in_sync}; odradek local stop --data {growth.data} stops it"
     )
     return 0
 
