@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -156,5 +157,6 @@ def test_a_group_that_waits_for_an_unknown_topic_says_so_once(
             for _ in range(10):
                 assert await consumer.poll(timeout_ms=1_000) == {}
 
-    with_groups(test, **{"auto.create.topics.enable": "false"})
+    properties: Any = {"auto.create.topics.enable": "false"}
+    with_groups(test, **properties)
     assert said == ["there is no topic nosuch; waiting for somebody to create it"]
