@@ -140,7 +140,7 @@ class ConsumerSettings(ClientSettings):
         integer(
             "max.partition.fetch.bytes",
             1_048_576,
-            "The same for one partition of the answer.",
+            "The most bytes of one partition in an answer; a single larger batch still comes whole.",
             at_least=0,
         )
     )
@@ -262,7 +262,7 @@ class ConsumerSettings(ClientSettings):
         )
     )
     auto_commit_interval_ms: int = option(
-        integer("auto.commit.interval.ms", 5_000, "How often that is.", at_least=0)
+        integer("auto.commit.interval.ms", 5_000, "How often poll() commits by itself.", at_least=0)
     )
     exclude_internal_topics: bool = option(
         boolean(

@@ -26,7 +26,7 @@ class ClientOptions(TypedDict, total=False):
     socket_connection_setup_timeout_ms: int
     """How long a connection may take to be made."""
     socket_connection_setup_timeout_max_ms: int
-    """The most that the time for a connection grows to after failures."""
+    """The most that socket.connection.setup.timeout.ms grows to after failures."""
     send_buffer_bytes: int
     """SO_SNDBUF of connections; -1 leaves it to the operating system."""
     receive_buffer_bytes: int
@@ -34,11 +34,11 @@ class ClientOptions(TypedDict, total=False):
     reconnect_backoff_ms: int
     """How long to wait before connecting again."""
     reconnect_backoff_max_ms: int
-    """The most that this wait grows to: it doubles with every failure."""
+    """The most that reconnect.backoff.ms grows to: it doubles with every failure."""
     retry_backoff_ms: int
     """How long to wait before a failed request is sent again."""
     retry_backoff_max_ms: int
-    """The most that this wait grows to: it doubles with every failure."""
+    """The most that retry.backoff.ms grows to: it doubles with every failure."""
     metadata_max_age_ms: int
     """Refresh what is known of the cluster after this long, changes or not."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
@@ -114,7 +114,7 @@ class ConsumerOptions(ClientOptions, total=False):
     fetch_max_bytes: int
     """The most bytes in one answer; a single larger batch still comes whole."""
     max_partition_fetch_bytes: int
-    """The same for one partition of the answer."""
+    """The most bytes of one partition in an answer; a single larger batch still comes whole."""
     max_poll_records: int
     """The most records poll() returns at once."""
     auto_offset_reset: str
@@ -150,7 +150,7 @@ class ConsumerOptions(ClientOptions, total=False):
     enable_auto_commit: bool
     """With a group.id, poll() commits what earlier polls returned, now and then."""
     auto_commit_interval_ms: int
-    """How often that is."""
+    """How often poll() commits by itself."""
     exclude_internal_topics: bool
     """A pattern does not match the topics that brokers keep for themselves."""
 

@@ -130,7 +130,7 @@ class ClientSettings(ProgramSettings):
         long(
             "socket.connection.setup.timeout.max.ms",
             30_000,
-            "The most that the time for a connection grows to after failures.",
+            "The most that socket.connection.setup.timeout.ms grows to after failures.",
             at_least=1,
         )
     )
@@ -157,7 +157,7 @@ class ClientSettings(ProgramSettings):
         long(
             "reconnect.backoff.max.ms",
             1_000,
-            "The most that this wait grows to: it doubles with every failure.",
+            "The most that reconnect.backoff.ms grows to: it doubles with every failure.",
             at_least=0,
         )
     )
@@ -173,7 +173,7 @@ class ClientSettings(ProgramSettings):
         long(
             "retry.backoff.max.ms",
             1_000,
-            "The most that this wait grows to: it doubles with every failure.",
+            "The most that retry.backoff.ms grows to: it doubles with every failure.",
             at_least=0,
         )
     )
