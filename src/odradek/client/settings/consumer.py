@@ -140,7 +140,7 @@ class ConsumerSettings(ClientSettings):
         integer(
             "max.partition.fetch.bytes",
             1_048_576,
-            "The most bytes of one partition in an answer; a single larger batch still comes whole.",
+            "The most bytes of one partition in an answer; a larger batch still comes whole.",
             at_least=0,
         )
     )

@@ -114,7 +114,7 @@ class ConsumerOptions(ClientOptions, total=False):
     fetch_max_bytes: int
     """The most bytes in one answer; a single larger batch still comes whole."""
     max_partition_fetch_bytes: int
-    """The most bytes of one partition in an answer; a single larger batch still comes whole."""
+    """The most bytes of one partition in an answer; a larger batch still comes whole."""
     max_poll_records: int
     """The most records poll() returns at once."""
     auto_offset_reset: str
