@@ -191,7 +191,7 @@ class Producer:
         if value.__class__ is bytes and key is None and not headers:
             size_bytes = EMPTY_RECORD_BYTES + len(value)
         else:
-            if headers.__class__ is dict:
+            if headers and headers.__class__ is dict:
                 headers = as_headers(headers)
             size_bytes = size_of(key, value, headers)  # type: ignore[arg-type]  # not a dict now
         sender, target = self._sender, self._targets.get(topic)
