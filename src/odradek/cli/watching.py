@@ -24,14 +24,14 @@ def watch(tool: Tool, arguments: argparse.Namespace, name: str) -> int:
                 sys.stdout.write(_CLEAR)
             try:
                 tool.run(arguments)
-            except UsageError:
-                raise
+                sys.stdout.flush()
+            except (UsageError, BrokenPipeError):
+                raise  # Nobody reads standard output any more, as in `... --watch | head`.
             except Exception as failure:
                 if first:
                     raise
                 print(f"{name}: {' '.join(explain(failure).split())}", file=sys.stderr)
             first = False
-            sys.stdout.flush()
             sleep(arguments.watch)
     except KeyboardInterrupt:
         return 0

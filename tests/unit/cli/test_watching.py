@@ -1,6 +1,9 @@
 """`--watch`: what only looks is shown again and again."""
 
 import argparse
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -8,6 +11,7 @@ from odradek.cli import watching
 from odradek.cli.commands import SUMMARIES, module_name
 from odradek.cli.main import main
 from odradek.cli.parser import load_tool, visible_flags
+from odradek.testing import Cluster
 from odradek.tools.failures import CommandFailed
 
 Captured = pytest.CaptureFixture[str]
@@ -87,3 +91,17 @@ def test_a_failure_in_between_is_shown_and_passed_over(
 def test_the_first_failure_ends_it(capsys: Captured) -> None:
     assert main(["topics", "--list", "--watch", "--bootstrap-server", "127.0.0.1:1"]) == 1
     assert "cannot connect to 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_it_ends_when_nobody_reads_it(odradek_cluster: Cluster) -> None:
+    command = f'"{sys.executable}" -m odradek.cli cluster cluster-id --watch 0.1'
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        env={**os.environ, "ODRADEK_BOOTSTRAP": odradek_cluster.bootstrap},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 141
