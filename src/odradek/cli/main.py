@@ -32,6 +32,8 @@ _BROKEN_PIPE = 141
 
 def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(_COLLECTION_THRESHOLD)
+    if sys.stdout is None:  # It was closed by the shell, as in `odradek ... >&-`.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it stays open until the end
     typed = sys.argv[1:] if arguments is None else arguments
     name = "odradek"
     try:

@@ -161,6 +161,17 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
     assert done.returncode in {0, 141}
 
 
+def test_standard_output_may_be_closed() -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m odradek.cli topics --help >&-'],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_typing_a_command_imports_no_other_tool() -> None:
     code = (
         "import sys; from odradek.cli.main import main\n"
