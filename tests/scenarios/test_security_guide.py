@@ -1,29 +1,15 @@
-"""What docs/security.md shows is what happens."""
+"""The authorizer that docs/security.md shows does what the page says. `tests/guides` runs the rest
+of the page."""
 
 import re
-import shlex
 from pathlib import Path
 
 from odradek.config import BrokerSettings
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.security.authorizer import Authorizer
 from odradek.security.principals import ANONYMOUS
-from odradek.testing import Cluster
-from tests.scenarios.test_cli import Shell
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
-
-
-def test_the_session_at_the_command_line() -> None:
-    (session,) = re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL)
-    (overrides,) = re.findall(r"`odradek up (.*?)`", GUIDE)
-    settings = dict(word.split("=") for word in shlex.split(overrides) if "=" in word)
-    with Cluster(settings=settings) as cluster:
-        odradek = Shell(cluster.bootstrap)
-        for step in session.split("$ odradek ")[1:]:
-            command, _, expected = step.partition("\n")
-            done = odradek(*shlex.split(command))
-            assert done.stdout + done.stderr == expected, command
 
 
 def test_the_authorizer_of_ones_own() -> None:

@@ -1,0 +1,96 @@
+"""The pages for users run as scripts, from top to bottom, and show what is printed."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.guides.markdown import Block, Kind, blocks
+from tests.guides.page import Page
+from tests.guides.terminal import ROOT
+from tests.guides.transcript import Step
+
+# Pages that are run by another test, or made by a program. The reference is made too, and
+# decisions tell how things were.
+ELSEWHERE: Final = {
+    "docs/client.md": "tests/conformance/test_own_client_guide.py",
+    "docs/recipes/retries.md": "tests/conformance/test_recipes.py",
+    "docs/performance.md": "scripts/benchmark",
+}
+# How many blocks of a page cannot be run. A page that is not named here has none.
+NOT_RUN: Final = {
+    "README.md": 2,
+    "CONTRIBUTING.md": 2,
+    "docs/archive.md": 2,
+    "docs/chaos.md": 2,
+    "docs/operations.md": 1,
+    "docs/pipelines.md": 2,
+    "docs/simulation.md": 2,
+    "docs/spark.md": 3,
+    "examples/README.md": 1,
+}
+PAGES: Final = {
+    str(path.relative_to(ROOT)): path
+    for path in sorted(
+        [
+            ROOT / "README.md",
+            ROOT / "CONTRIBUTING.md",
+            ROOT / "examples" / "README.md",
+            *ROOT.glob("docs/*.md"),
+            *ROOT.glob("docs/recipes/*.md"),
+        ]
+    )
+}
+_TEST_FILE: Final = re.compile(r"\btests/[\w/]+(?:\.py)?")
+_INSTALL: Final = re.compile(r"(?:pip install|scripts/setup) +([^\s`]+)`")
+
+
+def _blocks(name: str) -> list[Block]:
+    return list(blocks(PAGES[name].read_text())) if name not in ELSEWHERE else []
+
+
+def _ignore(line: int, step: Step, printed: str, problem: str | None) -> None:
+    """What a page shows is compared by `Page`, which raises; a test needs no report."""
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - set(ELSEWHERE)))
+def test_a_page(name: str, tmp_path: Path) -> None:
+    Page(PAGES[name], tmp_path, _ignore).run()
+
+
+def test_few_blocks_are_not_run() -> None:
+    found = {
+        name: count
+        for name in PAGES
+        if (count := sum(block.kind is Kind.NOT_RUN for block in _blocks(name)))
+    }
+    assert found == NOT_RUN
+
+
+def test_blocks_that_are_not_run_name_tests_that_exist() -> None:
+    named = [
+        test
+        for name in PAGES
+        for block in _blocks(name)
+        if block.kind is Kind.NOT_RUN
+        for test in _TEST_FILE.findall(block.argument)
+    ]
+    assert named
+    assert [test for test in [*named, *ELSEWHERE.values()] if not (ROOT / test).exists()] == []
+
+
+def test_what_is_installed_exists() -> None:
+    """Nothing is on an index yet, so lines install from a clone, and extras that there are."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    allowed = {"PATH", *project["optional-dependencies"]}
+    allowed |= {f"'PATH[{extra}]'" for extra in project["optional-dependencies"]}
+    own = {
+        what.rstrip(".,;:)")
+        for path in PAGES.values()
+        for what in _INSTALL.findall(path.read_text())
+        if not what.startswith("-")
+    }
+    others = {"confluent-kafka", "matplotlib"}
+    assert own - allowed - others == set()

@@ -1,0 +1,42 @@
+"""A block of commands: what is typed, and what is printed after it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command and the output that the page shows. `compares` is false in a block that shows no
+    output at all: a list of commands."""
+
+    command: str
+    shown: str
+    compares: bool = True
+
+    @property
+    def must_fail(self) -> bool:
+        """A command fails if the last line shown is the message of a tool: `odradek topics: ...`"""
+        words = self.command.split()
+        return len(words) > 1 and f"\n{self.shown}".rstrip("\n").rpartition("\n")[2].startswith(
+            f"odradek {words[1]}: "
+        )
+
+
+def steps(text: str) -> list[Step]:
+    """A command begins with `$ `. It goes on in the next line if its line ends with a backslash, or
+    if the next begins with `> `, as a shell shows it."""
+    found = list(_commands(text))
+    compares = any(shown for _, shown in found)
+    return [Step(command, shown, compares) for command, shown in found]
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    lines = text.splitlines()
+    while lines:
+        command = lines.pop(0).removeprefix("$ ")
+        while lines and (command.endswith("\\") or lines[0].startswith("> ")):
+            command += "\n" + lines.pop(0).removeprefix("> ")
+        shown = []
+        while lines and not lines[0].startswith("$ "):
+            shown.append(lines.pop(0))
+        yield command, "".join(f"{line}\n" for line in shown)
