@@ -1,7 +1,11 @@
 """A block of commands: what is typed, and what is printed after it."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
+
+_MESSAGE: Final = re.compile(r"odradek(?: [a-z-]+)?: ")
 
 
 @dataclass(frozen=True)
@@ -16,10 +20,8 @@ class Step:
     @property
     def must_fail(self) -> bool:
         """A command fails if the last line shown is the message of a tool: `odradek topics: ...`"""
-        words = self.command.split()
-        return len(words) > 1 and f"\n{self.shown}".rstrip("\n").rpartition("\n")[2].startswith(
-            f"odradek {words[1]}: "
-        )
+        last = self.shown.rstrip("\n").rpartition("\n")[2]
+        return _MESSAGE.match(last) is not None
 
 
 def steps(text: str) -> list[Step]:
