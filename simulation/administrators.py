@@ -11,8 +11,8 @@ from random import Random
 from typing import Final
 
 from odradek.client import Admin
+from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
 from odradek.client.admin.group_types import GroupOffset
-from odradek.client.admin.types import ConfigChange, ConfigResource, ConfigType
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.create_acls import (

@@ -129,7 +129,13 @@ def _address(line: Sequence[str]) -> argparse.Namespace:
 async def _ask(kind: str, address: argparse.Namespace) -> list[str]:
     from odradek.tools.admin_session import open_admin
 
-    async with asyncio.timeout(_TIMEOUT_S), open_admin(address, retries="0") as admin:
+    async with asyncio.timeout(_TIMEOUT_S):
         if kind == "topics":
-            return sorted(await admin.list_topics(include_internal=True))
-        return sorted(group.group_id for group in await admin.list_groups())
+            from odradek.client.admin.topics import TopicCalls
+
+            async with open_admin(TopicCalls, address, retries="0") as topics:
+                return sorted(await topics.list_topics(include_internal=True))
+        from odradek.client.admin.groups import GroupCalls
+
+        async with open_admin(GroupCalls, address, retries="0") as groups:
+            return sorted(group.group_id for group in await groups.list_groups())

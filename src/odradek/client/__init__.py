@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.client.admin.admin import Admin
-    from odradek.client.admin.types import (
-        ConfigChange,
-        ConfigResource,
-        ConfigType,
-        NewPartitions,
-        NewTopic,
-    )
+    from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
+    from odradek.client.admin.topic_types import NewPartitions, NewTopic
     from odradek.client.connection import Connection
     from odradek.client.consumer.consumer import Consumer
     from odradek.client.consumer.fetched_batches import ConsumerRecord
@@ -48,10 +43,10 @@ _HOMES = {
     "Admin": "odradek.client.admin.admin",
     "AdminSettings": "odradek.client.settings",
     "ClientError": "odradek.client.errors",
-    "ConfigChange": "odradek.client.admin.types",
+    "ConfigChange": "odradek.client.admin.config_types",
     "ConfigOperation": "odradek.config.operation",
-    "ConfigResource": "odradek.client.admin.types",
-    "ConfigType": "odradek.client.admin.types",
+    "ConfigResource": "odradek.client.admin.config_types",
+    "ConfigType": "odradek.client.admin.config_types",
     "Connection": "odradek.client.connection",
     "Consumer": "odradek.client.consumer.consumer",
     "ConsumerInterceptor": "odradek.client.consumer.interceptors",
@@ -60,8 +55,8 @@ _HOMES = {
     "ErrorCode": "odradek.protocol.errors",
     "GroupMetadata": "odradek.client.group.offsets",
     "KafkaError": "odradek.protocol.errors",
-    "NewPartitions": "odradek.client.admin.types",
-    "NewTopic": "odradek.client.admin.types",
+    "NewPartitions": "odradek.client.admin.topic_types",
+    "NewTopic": "odradek.client.admin.topic_types",
     "NoBrokerAvailable": "odradek.client.errors",
     "OffsetAndMetadata": "odradek.client.group.offsets",
     "Producer": "odradek.client.producer.producer",

@@ -19,7 +19,7 @@ from odradek.client.errors import (
     is_retriable,
 )
 from odradek.client.retry import Failures, RetryPolicy, sleep_until
-from odradek.client.settings import ClientSettings
+from odradek.client.settings.shared import ClientSettings
 from odradek.client.unreachable import UnreachableBrokers
 from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.metadata import (
@@ -30,7 +30,7 @@ from odradek.protocol.messages.metadata import (
 from odradek.protocol.types import (
     BrokerId,
 )
-from odradek.world import Randomness
+from odradek.world.randomness import Randomness
 
 _log = logging.getLogger("odradek.client")
 

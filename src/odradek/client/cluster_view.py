@@ -20,6 +20,8 @@ _UNKNOWN_EPOCH = LeaderEpoch(-1)
 
 @dataclass(frozen=True, slots=True)
 class Broker:
+    """A broker and the address that it advertises."""
+
     id: BrokerId
     host: str
     port: int
@@ -28,6 +30,8 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
+    """A partition as brokers describe it, with its leader and replicas."""
+
     index: int
     leader: BrokerId
     leader_epoch: LeaderEpoch

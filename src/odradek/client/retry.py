@@ -20,9 +20,9 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from odradek.client.errors import BrokerUnreachable, ClientError, RequestTimedOut, is_retriable
-from odradek.client.settings import ClientSettings
+from odradek.client.settings.shared import ClientSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, UnknownTopic
-from odradek.world import Randomness
+from odradek.world.randomness import Randomness
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from odradek.client.cluster_view import ClusterView
-from odradek.client.settings import ClientSettings
+from odradek.client.settings.shared import ClientSettings
 
 _log = logging.getLogger("odradek.client")
 

@@ -12,7 +12,7 @@ import sys
 from contextlib import closing
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import ConfigResource, ConfigSource, ConfigType
+from odradek.client.admin.config_types import ConfigResource, ConfigSource, ConfigType
 from odradek.client.errors import ClientError
 from odradek.client.settings import AdminSettings
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides

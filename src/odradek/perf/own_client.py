@@ -4,6 +4,7 @@ import argparse
 import asyncio
 from functools import partial
 
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.producer.accumulator import RecordMetadata
@@ -43,7 +44,7 @@ async def _produce_load(
     arguments: argparse.Namespace, payloads: list[bytes], properties: dict[str, str]
 ) -> int:
     settings = producer_settings(properties)
-    async with open_admin_beside(properties) as admin:
+    async with open_admin_beside(TopicCalls, properties) as admin:
         await require_producible(admin, arguments.topic)
     clock = SystemClock()
     load = Production(arguments.num_records, arguments.warmup_records, clock)
@@ -103,7 +104,7 @@ async def _consume_load(arguments: argparse.Namespace, properties: dict[str, str
     clock = SystemClock()
     settings = ConsumerSettings.from_properties(properties)
     start_ms = clock.now_ms()
-    async with open_admin_beside(properties) as admin:
+    async with open_admin_beside(TopicCalls, properties) as admin:
         partitions = await asked_partitions(admin, arguments.topic, arguments.include)
     async with Consumer(settings) as consumer:
         start_reading(consumer, partitions, LATEST if arguments.from_latest else EARLIEST)
@@ -153,7 +154,7 @@ async def _measure_latency(arguments: argparse.Namespace, properties: dict[str, 
     )
     consumer_settings = ConsumerSettings.from_properties(properties)
     topic = arguments.topic
-    async with open_admin_beside(properties) as admin:
+    async with open_admin_beside(TopicCalls, properties) as admin:
         if topic not in await admin.list_topics():
             print(f'Topic "{topic}" does not exist. Will create it with 1 partition.')
             await admin.create_topic(topic, 1)

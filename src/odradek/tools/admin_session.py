@@ -6,11 +6,11 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.client.admin.admin import Admin
+from odradek.client.admin.channel import AdminChannel
 from odradek.client.cluster_view import Topic
-from odradek.client.settings import AdminSettings
+from odradek.client.settings.shared import AdminSettings
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -18,10 +18,16 @@ from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
 )
+from odradek.protocol.types import TopicPartition
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.topic_names import no_such_topic
 
+if TYPE_CHECKING:
+    from odradek.client.admin.brokers import BrokerCalls
+    from odradek.client.admin.topics import TopicCalls
+
+A = TypeVar("A", bound=AdminChannel)
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -34,21 +40,27 @@ _FEW = 5
 
 
 @asynccontextmanager
-async def open_admin(arguments: argparse.Namespace, **defaults: str) -> AsyncIterator[Admin]:
+async def open_admin(
+    calls: type[A], arguments: argparse.Namespace, **defaults: str
+) -> AsyncIterator[A]:
     """Opens an admin client. `defaults`, client settings in snake_case, apply where the user has
-    set nothing."""
+    set nothing.
+
+    A tool names the class with the calls that it uses, such as `TopicCalls`, or combines several.
+    All of them are in `Admin`, but to import their messages takes as long as the tool's work.
+    """
     defaults = {"client_id": "odradek-admin", "retries": _RETRIES} | defaults
     properties = client_properties(arguments, **defaults)
-    async with Admin(AdminSettings.from_properties(properties)) as admin:
+    async with calls(AdminSettings.from_properties(properties)) as admin:
         yield admin
 
 
 @asynccontextmanager
-async def open_admin_beside(properties: Mapping[str, str]) -> AsyncIterator[Admin]:
+async def open_admin_beside(calls: type[A], properties: Mapping[str, str]) -> AsyncIterator[A]:
     """Opens an admin client for a tool that produces or consumes. Only the connection properties
     are used."""
     known = {name: properties[name] for name in _SHARED & properties.keys()}
-    async with Admin(AdminSettings.from_properties({"retries": _RETRIES} | known)) as admin:
+    async with calls(AdminSettings.from_properties({"retries": _RETRIES} | known)) as admin:
         yield admin
 
 
@@ -65,7 +77,7 @@ def checked(answers: Mapping[K, T | KafkaError]) -> list[T]:
     return values
 
 
-async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
+async def topics_named(admin: "TopicCalls", names: Iterable[str]) -> dict[str, Topic]:
     """Returns the topics of these names. A missing topic ends the command with one clear line."""
     answers = await admin.describe_topics(names)
     found: dict[str, Topic] = {}
@@ -78,7 +90,35 @@ async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
     return found
 
 
-async def require_brokers(admin: Admin, asked: Iterable[int]) -> list[int]:
+async def named_partitions(admin: "TopicCalls", texts: Iterable[str]) -> list[TopicPartition]:
+    """Reads partitions: `orders` means all partitions of the topic, `orders:0,1` two of them."""
+    indexes_by_topic: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, indexes = text.partition(":")
+        chosen = _indexes(text, indexes) if colon else None
+        before = indexes_by_topic.get(topic, [])
+        indexes_by_topic[topic] = None if chosen is None or before is None else before + chosen
+    known = await topics_named(admin, indexes_by_topic)
+    partitions: list[TopicPartition] = []
+    for topic, indexes_asked in indexes_by_topic.items():
+        there = known[topic].partitions
+        for index in there if indexes_asked is None else dict.fromkeys(indexes_asked):
+            if index not in there:
+                raise CommandFailed(
+                    f"topic {topic!r} has no partition {index}; it has 0 to {len(there) - 1}"
+                )
+            partitions.append(TopicPartition(topic, index))
+    return partitions
+
+
+def _indexes(text: str, indexes: str) -> list[int]:
+    try:
+        return [int(index) for index in indexes.split(",")]
+    except ValueError:
+        raise CommandFailed(f"--topic {text!r} is not like orders or orders:0,1") from None
+
+
+async def require_brokers(admin: "BrokerCalls", asked: Iterable[int]) -> list[int]:
     """Returns the ids of all brokers. A requested broker that is not among them ends the
     command."""
     known = sorted(broker.id for broker in (await admin.describe_cluster()).brokers)
@@ -107,7 +147,7 @@ def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartitio
         )
 
 
-async def require_producible(admin: Admin, name: str) -> None:
+async def require_producible(admin: "TopicCalls", name: str) -> None:
     """Checks that a topic exists, or that the brokers create it (auto.create.topics.enable);
     otherwise raises at once."""
     asked = MetadataRequest(

@@ -1,6 +1,6 @@
 """Chooses the partitions and offsets that a tool reads, for all tools that consume."""
 
-from odradek.client.admin.admin import Admin
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.protocol.types import TopicPartition
@@ -9,7 +9,7 @@ from odradek.tools.topic_names import no_such_topic, topic_pattern
 
 
 async def asked_partitions(
-    admin: Admin, topic: str | None, include: str | None = None
+    admin: TopicCalls, topic: str | None, include: str | None = None
 ) -> list[TopicPartition]:
     """Returns all partitions of a topic, or of the topics that a regular expression matches."""
     if topic is not None:

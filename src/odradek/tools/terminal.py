@@ -5,7 +5,6 @@ bounded, so a huge file is never in memory as a whole.
 """
 
 import asyncio
-import json
 import os
 import sys
 import threading
@@ -17,6 +16,8 @@ _STANDARD_INPUT = 0
 
 
 def print_json(value: object) -> None:
+    import json
+
     sys.stdout.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n")
 
 

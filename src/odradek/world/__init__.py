@@ -3,18 +3,37 @@
 Only this package uses `time`, `open()`, `os` and `random`. Timers and the network come from the
 running asyncio loop. So the simulation can run a whole cluster in one process, in virtual time and
 repeatably from a seed, with the same code that runs in production.
+
+The names below are imported when they are first used: a tool that asks a broker a question needs
+randomness alone.
 """
 
-from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from odradek.world.boot_id import boot_id
-from odradek.world.clock import Clock, SystemClock
-from odradek.world.disk import Disk, File, OsDisk
-from odradek.world.memory_disk import MemoryDisk
-from odradek.world.processes import OsProcesses, Processes
-from odradek.world.randomness import Randomness
-from odradek.world.resource_limits import memory_bytes
-from odradek.world.workers import ThreadWorkers, Workers
+if TYPE_CHECKING:
+    from odradek.world.clock import Clock, SystemClock
+    from odradek.world.disk import Disk, File, OsDisk
+    from odradek.world.memory_disk import MemoryDisk
+    from odradek.world.processes import OsProcesses, Processes
+    from odradek.world.randomness import Randomness
+    from odradek.world.workers import ThreadWorkers, Workers
+    from odradek.world.world import World
+
+_HOMES = {
+    "Clock": "odradek.world.clock",
+    "Disk": "odradek.world.disk",
+    "File": "odradek.world.disk",
+    "MemoryDisk": "odradek.world.memory_disk",
+    "OsDisk": "odradek.world.disk",
+    "OsProcesses": "odradek.world.processes",
+    "Processes": "odradek.world.processes",
+    "Randomness": "odradek.world.randomness",
+    "SystemClock": "odradek.world.clock",
+    "ThreadWorkers": "odradek.world.workers",
+    "Workers": "odradek.world.workers",
+    "World": "odradek.world.world",
+}
 
 __all__ = [
     "Clock",
@@ -32,16 +51,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """Given to components, so that none of them uses the operating system directly."""
-
-    clock: Clock = field(default_factory=SystemClock)
-    disk: Disk = field(default_factory=OsDisk)
-    randomness: Randomness = field(default_factory=Randomness)
-    workers: Workers = field(default_factory=ThreadWorkers)
-    processes: Processes = field(default_factory=OsProcesses)
-    # Another value after each start of the operating system; empty if it is not known.
-    boot_id: str = field(default_factory=boot_id)
-    # The memory of the machine, or what its container may use.
-    memory_bytes: int = field(default_factory=memory_bytes)
+def __getattr__(name: str) -> object:
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return getattr(import_module(home), name)

@@ -1,7 +1,10 @@
 """Randomness and fresh identifiers, repeatable when made from a seed."""
 
 import random
-import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import uuid
 
 
 class Randomness:
@@ -21,5 +24,7 @@ class Randomness:
         """Returns a number from 0 up to, but not including, 1: for jitter and sampling."""
         return self._random.random()
 
-    def uuid(self) -> uuid.UUID:
-        return uuid.UUID(bytes=self.bytes(16), version=4)
+    def uuid(self) -> "uuid.UUID":
+        from uuid import UUID  # noqa: PLC0415 - its import takes 2 ms, and few need it
+
+        return UUID(bytes=self.bytes(16), version=4)

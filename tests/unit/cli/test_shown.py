@@ -14,7 +14,7 @@ from odradek.cli.topics.topic_actions import (
     topic_id_bytes,
     topic_id_text,
 )
-from odradek.client.admin.types import ConfigEntry, ConfigSource
+from odradek.client.admin.config_types import ConfigEntry, ConfigSource
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.producing import producer_settings
 from odradek.tools.terminal import Progress, print_json, table

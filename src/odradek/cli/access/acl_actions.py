@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable
 
-from odradek.client import Admin
+from odradek.client.admin.acls import AclCalls
 from odradek.protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -75,7 +75,7 @@ async def add(arguments: argparse.Namespace) -> int:
     rules = _rules(arguments)
     for resource, entries in rules.items():
         _check_operations(resource, entries)
-    async with open_admin(arguments) as admin:
+    async with open_admin(AclCalls, arguments) as admin:
         answers = await admin.create_acls(
             Acl(resource, entry) for resource, entries in rules.items() for entry in entries
         )
@@ -96,7 +96,7 @@ async def remove(arguments: argparse.Namespace) -> int:
     if not arguments.force and not _confirmed(rules):
         return 1
     removed: Rules = {}
-    async with open_admin(arguments) as admin:
+    async with open_admin(AclCalls, arguments) as admin:
         for answer in (await admin.delete_acls(filters)).values():
             if not isinstance(answer, list):
                 raise answer
@@ -106,7 +106,7 @@ async def remove(arguments: argparse.Namespace) -> int:
 
 
 async def show(arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(AclCalls, arguments) as admin:
         found = await _find(admin, arguments)
     if not arguments.principal or arguments.json:
         _print(arguments, "Current ACLs for resource", found)
@@ -117,7 +117,7 @@ async def show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _find(admin: Admin, arguments: argparse.Namespace) -> Rules:
+async def _find(admin: AclCalls, arguments: argparse.Namespace) -> Rules:
     resources = _resources(arguments)
     filters = [
         AclFilter(resource.type, resource.name, resource.pattern) for resource in resources

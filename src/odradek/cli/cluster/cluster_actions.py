@@ -2,6 +2,7 @@
 
 import argparse
 
+from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.api_versions import ApiVersions
 from odradek.client.errors import ClientError
 from odradek.protocol.apis import find_api
@@ -64,7 +65,7 @@ def api_lines(versions: ApiVersions) -> list[str]:
 
 
 async def print_api_versions(arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(BrokerCalls, arguments) as admin:
         brokers = {broker.id: broker for broker in (await admin.describe_cluster()).brokers}
         answers = await admin.api_versions()
     if arguments.json:
@@ -103,7 +104,7 @@ def _as_json(broker_id: int, answer: ApiVersions | ClientError) -> dict[str, obj
 
 
 async def print_cluster_id(arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(BrokerCalls, arguments) as admin:
         described = await admin.describe_cluster()
     if arguments.json:
         print_json({"clusterId": described.cluster_id})
@@ -113,7 +114,7 @@ async def print_cluster_id(arguments: argparse.Namespace) -> int:
 
 
 async def print_endpoints(arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(BrokerCalls, arguments) as admin:
         described = await admin.describe_cluster(include_fenced=arguments.include_fenced_brokers)
     rows = [
         {
@@ -139,7 +140,7 @@ async def print_endpoints(arguments: argparse.Namespace) -> int:
 async def unregister(arguments: argparse.Namespace) -> int:
     """Explains what to do instead: a broker of Odradek is registered by its session, so there is
     nothing to unregister."""
-    async with open_admin(arguments) as admin:
+    async with open_admin(BrokerCalls, arguments) as admin:
         known = {int(broker.id) for broker in (await admin.describe_cluster()).brokers}
     if arguments.id in known:
         raise CommandFailed(

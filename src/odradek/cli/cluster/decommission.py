@@ -5,9 +5,8 @@ import argparse
 import asyncio
 from collections import Counter
 
-from odradek.cli.replicas.reassign_actions import replicas_of
+from odradek.cli.replicas.reassign_actions import ReassignmentAdmin, replicas_of
 from odradek.cli.replicas.replica_plans import Plan, without
-from odradek.client.admin.admin import Admin
 from odradek.tools.admin_session import checked, open_admin, require_brokers
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import Progress, print_json
@@ -18,7 +17,7 @@ _LOOK_AGAIN_S = 0.1
 
 async def decommission(arguments: argparse.Namespace) -> int:
     leaver = arguments.id
-    async with open_admin(arguments, retries="10") as admin:
+    async with open_admin(ReassignmentAdmin, arguments, retries="10") as admin:
         await require_brokers(admin, [leaver])
         moved = await _start(admin, leaver, lower=arguments.lower_replication_factor)
         try:
@@ -40,7 +39,7 @@ async def decommission(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _start(admin: Admin, leaver: int, *, lower: bool) -> int:
+async def _start(admin: ReassignmentAdmin, leaver: int, *, lower: bool) -> int:
     """Starts every reassignment that is not in progress yet. Returns how many partitions have to
     move."""
     brokers = {
@@ -86,12 +85,12 @@ def _require_room(assigned: Plan, brokers: int, *, lower: bool) -> None:
         )
 
 
-async def _assigned_to(admin: Admin, leaver: int) -> Plan:
+async def _assigned_to(admin: ReassignmentAdmin, leaver: int) -> Plan:
     everything = await replicas_of(admin, await admin.list_topics(include_internal=True))
     return {partition: replicas for partition, replicas in everything.items() if leaver in replicas}
 
 
-async def _until_empty(admin: Admin, leaver: int) -> None:
+async def _until_empty(admin: ReassignmentAdmin, leaver: int) -> None:
     loop = asyncio.get_running_loop()
     total = len(await _assigned_to(admin, leaver))
     progress = Progress("partitions have moved", total)

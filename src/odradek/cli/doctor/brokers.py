@@ -6,8 +6,9 @@ import os
 import socket
 
 from odradek.cli.doctor.findings import Findings
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import ClusterDescription
+from odradek.client.admin.broker_types import ClusterDescription
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster_view import Broker
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
@@ -18,6 +19,10 @@ from odradek.wording import counted
 
 _CONNECT_S = 3.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class _DoctorAdmin(BrokerCalls, TopicCalls):
+    """The admin calls of this tool."""
 
 
 async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> None:
@@ -35,7 +40,7 @@ async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> No
     if not reached:
         return
     try:
-        async with open_admin(arguments) as admin:
+        async with open_admin(_DoctorAdmin, arguments) as admin:
             described = await admin.describe_cluster()
             findings.add(
                 "cluster",
@@ -110,7 +115,7 @@ def _unreachable(broker: Broker, problem: str) -> str:
 
 
 async def _check_partitions(
-    findings: Findings, admin: Admin, described: ClusterDescription
+    findings: Findings, admin: _DoctorAdmin, described: ClusterDescription
 ) -> None:
     topics = await admin.list_topics(include_internal=True)
     partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]

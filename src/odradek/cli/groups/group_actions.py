@@ -16,18 +16,21 @@ from odradek.cli.groups.tables import (
     offsets_table,
     state_table,
 )
-from odradek.client.admin.admin import Admin
+from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.group_types import (
     GroupDescription,
     GroupListing,
     GroupMember,
     GroupOffset,
 )
+from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.records import RecordCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.leader_requests import LATEST, Answers
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import open_admin, topics_named
+from odradek.tools.admin_session import named_partitions, open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 
@@ -35,12 +38,16 @@ _DEFAULT_TIMEOUT_MS = 30_000
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
+class GroupAdmin(GroupCalls, GroupOffsetCalls, RecordCalls, TopicCalls):
+    """The admin calls about groups, their offsets and the ends of logs."""
+
+
 @asynccontextmanager
-async def open_group_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
+async def open_group_admin(arguments: argparse.Namespace) -> AsyncIterator[GroupAdmin]:
     timeout_ms = str(arguments.timeout or _DEFAULT_TIMEOUT_MS)
     if arguments.timeout:
         arguments.command_property.append(("default.api.timeout.ms", timeout_ms))
-    async with open_admin(arguments, default_api_timeout_ms=timeout_ms) as admin:
+    async with open_admin(GroupAdmin, arguments, default_api_timeout_ms=timeout_ms) as admin:
         yield admin
 
 
@@ -58,7 +65,7 @@ async def perform(action: str, arguments: argparse.Namespace) -> int:
 # Lists
 
 
-async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _list(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     listings = await consumer_groups(
         admin, parse_states(arguments.state), parse_types(arguments.type)
     )
@@ -74,7 +81,7 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def consumer_groups(
-    admin: Admin, states: Iterable[str] = (), types: Iterable[str] = ()
+    admin: GroupAdmin, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[GroupListing]:
     listings = await admin.list_groups(states=states, types=types)
     return sorted(
@@ -86,7 +93,7 @@ async def consumer_groups(
 async def list_every_group(arguments: argparse.Namespace) -> int:
     """`odradek groups --list`."""
     types = parse_types(arguments.group_type, GROUP_TYPES)
-    async with open_admin(arguments) as admin:
+    async with open_admin(GroupCalls, arguments) as admin:
         listings = sorted(
             await admin.list_groups(types=types), key=lambda listing: listing.group_id
         )
@@ -117,13 +124,13 @@ def _listing_json(listing: GroupListing) -> dict[str, object]:
 # Descriptions
 
 
-async def group_ids(admin: Admin, arguments: argparse.Namespace) -> list[str]:
+async def group_ids(admin: GroupAdmin, arguments: argparse.Namespace) -> list[str]:
     if arguments.all_groups:
         return [listing.group_id for listing in await consumer_groups(admin)]
     return sorted(set(arguments.group))
 
 
-async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _describe(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     ids = await group_ids(admin, arguments)
     answers = await admin.describe_groups(ids)
     documents: list[dict[str, object]] = []
@@ -148,7 +155,7 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def no_such_group(admin: Admin, group_id: str, error: KafkaError) -> CommandFailed:
+async def no_such_group(admin: GroupAdmin, group_id: str, error: KafkaError) -> CommandFailed:
     if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
         return CommandFailed(f"group {group_id!r}: {error.message}")
     known = [listing.group_id for listing in await admin.list_groups()]
@@ -168,7 +175,7 @@ def _remark_on_state(group: GroupDescription) -> None:
     sys.stderr.flush()
 
 
-async def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
+async def offset_rows(admin: GroupAdmin, group: GroupDescription) -> list[OffsetRow]:
     """Returns the assigned partitions, those of members with the most partitions first, then
     partitions that have offsets but no member."""
     committed = await admin.list_group_offsets(group.group_id)
@@ -265,7 +272,7 @@ def _row_json(row: OffsetRow) -> dict[str, object]:
 # Deletions
 
 
-async def _delete(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _delete(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     answers = await admin.delete_groups(await group_ids(admin, arguments))
     deleted = [group for group, answer in answers.items() if not isinstance(answer, KafkaError)]
     failed = [
@@ -284,7 +291,7 @@ async def _delete(admin: Admin, arguments: argparse.Namespace) -> int:
     raise CommandFailed("; ".join(reasons))
 
 
-async def _why_it_stays(admin: Admin, group_id: str, error: KafkaError) -> str:
+async def _why_it_stays(admin: GroupAdmin, group_id: str, error: KafkaError) -> str:
     if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
         return str(await no_such_group(admin, group_id, error))
     if error.code == ErrorCode.NON_EMPTY_GROUP:
@@ -295,35 +302,7 @@ async def _why_it_stays(admin: Admin, group_id: str, error: KafkaError) -> str:
     return f"group {group_id!r} is not deleted: {error.message}"
 
 
-async def named_partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
-    """Reads partitions: `orders` means all partitions of the topic, `orders:0,1` two of them."""
-    indexes_by_topic: dict[str, list[int] | None] = {}
-    for text in texts:
-        topic, colon, indexes = text.partition(":")
-        chosen = _indexes(text, indexes) if colon else None
-        before = indexes_by_topic.get(topic, [])
-        indexes_by_topic[topic] = None if chosen is None or before is None else before + chosen
-    known = await topics_named(admin, indexes_by_topic)
-    partitions: list[TopicPartition] = []
-    for topic, indexes_asked in indexes_by_topic.items():
-        there = known[topic].partitions
-        for index in there if indexes_asked is None else dict.fromkeys(indexes_asked):
-            if index not in there:
-                raise CommandFailed(
-                    f"topic {topic!r} has no partition {index}; it has 0 to {len(there) - 1}"
-                )
-            partitions.append(TopicPartition(topic, index))
-    return partitions
-
-
-def _indexes(text: str, indexes: str) -> list[int]:
-    try:
-        return [int(index) for index in indexes.split(",")]
-    except ValueError:
-        raise CommandFailed(f"--topic {text!r} is not like orders or orders:0,1") from None
-
-
-async def _delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _delete_offsets(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     (group_id,) = arguments.group
     partitions = sorted(await named_partitions(admin, arguments.topic))
     try:

@@ -5,19 +5,19 @@ import sys
 from collections.abc import Iterable
 
 from odradek.cli.groups.group_actions import (
+    GroupAdmin,
     group_ids,
-    named_partitions,
     no_such_group,
     open_group_admin,
 )
 from odradek.cli.groups.group_names import who_is_active
 from odradek.cli.groups.offset_plans import Plan, duration_ms, moment_ms, read_plans, write_plans
 from odradek.cli.groups.tables import reset_table
-from odradek.client.admin.admin import Admin
 from odradek.client.admin.group_types import GroupDescription
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import named_partitions
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
@@ -61,7 +61,7 @@ def _active(group: GroupDescription) -> str:
     )
 
 
-async def _move(admin: Admin, group_id: str, plan: Plan) -> None:
+async def _move(admin: GroupAdmin, group_id: str, plan: Plan) -> None:
     answers = await admin.alter_group_offsets(group_id, plan)
     for partition, answer in sorted(answers.items()):
         if not isinstance(answer, KafkaError):
@@ -116,7 +116,7 @@ class _Target:
             content = OsDisk().read(arguments.from_file).decode("utf-8", errors="replace")
             self._plans = read_plans(content, arguments.group)
 
-    async def plan(self, admin: Admin, group_id: str) -> Plan:
+    async def plan(self, admin: GroupAdmin, group_id: str) -> Plan:
         arguments = self._arguments
         if self._plans is not None:
             if group_id not in self._plans:
@@ -138,7 +138,7 @@ class _Target:
         return await self._from_current(admin, group_id, partitions)
 
     async def _from_current(
-        self, admin: Admin, group_id: str, partitions: list[TopicPartition]
+        self, admin: GroupAdmin, group_id: str, partitions: list[TopicPartition]
     ) -> Plan:
         current: Plan = {}
         for partition, position in (await admin.list_group_offsets(group_id)).items():
@@ -161,7 +161,7 @@ class _Target:
 
 
 async def _ask(
-    admin: Admin, partitions: Iterable[TopicPartition], timestamp_ms: int
+    admin: GroupAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, ListedOffset]:
     answers = await admin.list_offsets(dict.fromkeys(partitions, timestamp_ms))
     offsets: dict[TopicPartition, ListedOffset] = {}
@@ -172,14 +172,14 @@ async def _ask(
     return offsets
 
 
-async def _listed(admin: Admin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+async def _listed(admin: GroupAdmin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
     if not partitions:
         return {}
     answers = await _ask(admin, partitions, timestamp_ms)
     return {partition: answers[partition].offset for partition in partitions}
 
 
-async def _by_time(admin: Admin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+async def _by_time(admin: GroupAdmin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
     found = await _listed(admin, partitions, max(timestamp_ms, 0))
     without = [partition for partition, offset in found.items() if offset < 0]
     for partition in without:
@@ -187,7 +187,7 @@ async def _by_time(admin: Admin, partitions: list[TopicPartition], timestamp_ms:
     return found | await _listed(admin, without, LATEST)
 
 
-async def _within_log(admin: Admin, requested: Plan) -> Plan:
+async def _within_log(admin: GroupAdmin, requested: Plan) -> Plan:
     """Limits offsets to the log: an offset before its start becomes the start, and an offset after
     its end becomes the end."""
     if not requested:

@@ -154,6 +154,6 @@ def run(arguments: argparse.Namespace) -> int:
     properties = consumer_properties(arguments)
     import asyncio
 
-    from odradek.cli.records.console_actions import print_records
+    from odradek.cli.records.console_consumer_actions import print_records
 
     return asyncio.run(print_records(arguments, make_formatter(arguments), offset, properties))

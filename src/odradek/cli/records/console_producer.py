@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader = LineReader(properties)
     import asyncio
 
-    from odradek.cli.records.console_actions import produce_lines
+    from odradek.cli.records.console_producer_actions import produce_lines
 
     return asyncio.run(
         produce_lines(arguments.topic, reader, producer_properties(arguments), sync=arguments.sync)

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.cli.records.console_actions import Formatter
+from odradek.cli.records.record_formatter import Formatter
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster import Cluster
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
@@ -35,7 +36,7 @@ async def print_newest(
     arguments: argparse.Namespace, key: bytes, formatter: Formatter, properties: dict[str, str]
 ) -> int:
     settings = ConsumerSettings.from_properties(properties)
-    async with open_admin_beside(properties) as admin:
+    async with open_admin_beside(TopicCalls, properties) as admin:
         topic = (await topics_named(admin, [arguments.topic]))[arguments.topic]
     partitions = _partitions_to_search(arguments, key, topic.all_partitions)
     if arguments.scan:

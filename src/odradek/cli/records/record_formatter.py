@@ -63,6 +63,12 @@ PROPERTIES = (
 )
 
 
+class Formatter(Protocol):
+    """Makes the bytes to print of a record."""
+
+    def format(self, record: PrintedRecord) -> bytes: ...
+
+
 class RecordFormatter:
     """Formats records as Kafka's DefaultMessageFormatter does."""
 

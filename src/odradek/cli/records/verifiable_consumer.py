@@ -47,6 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
     properties = client_properties(arguments, client_id="verifiable-consumer")
     import asyncio
 
-    from odradek.cli.records.verifiable_actions import consume
+    from odradek.cli.records.verifiable_consumer_actions import consume
 
     return asyncio.run(consume(arguments, properties))

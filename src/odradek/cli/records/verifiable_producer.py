@@ -58,6 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     properties["acks"] = arguments.acks
     import asyncio
 
-    from odradek.cli.records.verifiable_actions import produce
+    from odradek.cli.records.verifiable_producer_actions import produce
 
     return asyncio.run(produce(arguments, properties))

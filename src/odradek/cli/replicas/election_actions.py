@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.replicas.replica_plans import read_partitions
-from odradek.client.admin.partitions import ElectionType
+from odradek.client.admin.partitions import ElectionType, PartitionCalls
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin
@@ -23,7 +23,7 @@ def _partitions(arguments: argparse.Namespace) -> list[TopicPartition] | None:
 
 async def elect(arguments: argparse.Namespace) -> int:
     kind = ElectionType[arguments.election_type.upper()]
-    async with open_admin(arguments) as admin:
+    async with open_admin(PartitionCalls, arguments) as admin:
         answers = await admin.elect_leaders(kind, _partitions(arguments))
     elected, needless, failed = [], [], {}
     for partition, error in sorted(answers.items()):

@@ -12,8 +12,9 @@ from odradek.cli.replicas.replica_plans import (
     read_topics,
     spread,
 )
-from odradek.cli.replicas.throttles import lift_throttles, throttle
-from odradek.client.admin.admin import Admin
+from odradek.cli.replicas.throttles import ThrottleAdmin, lift_throttles, throttle
+from odradek.client.admin.partitions import PartitionCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
@@ -22,8 +23,12 @@ from odradek.tools.terminal import print_json
 from odradek.world.disk import OsDisk
 
 
+class ReassignmentAdmin(ThrottleAdmin, PartitionCalls, TopicCalls):
+    """The admin calls that move partitions."""
+
+
 async def perform(action: str, arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(ReassignmentAdmin, arguments) as admin:
         return await {
             "generate": _generate,
             "execute": _execute,
@@ -37,7 +42,7 @@ def _read(path: str) -> str:
     return OsDisk().read(path).decode("utf-8", "replace")
 
 
-async def replicas_of(admin: Admin, topics: Iterable[str]) -> Plan:
+async def replicas_of(admin: ReassignmentAdmin, topics: Iterable[str]) -> Plan:
     """Returns the current replicas of the partitions of these topics."""
     described = await topics_named(admin, topics)
     return {
@@ -50,7 +55,7 @@ async def replicas_of(admin: Admin, topics: Iterable[str]) -> Plan:
 # Plans
 
 
-async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _generate(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
     topics = list(arguments.topic)
     if arguments.topics_to_move_json_file:
         path = arguments.topics_to_move_json_file
@@ -84,7 +89,7 @@ def _plan_json(plan: Plan) -> dict[str, object]:
     return content
 
 
-async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _execute(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
     plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
     current = await _current(admin, plan)
     if not arguments.additional and await admin.list_partition_reassignments():
@@ -119,7 +124,7 @@ async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _current(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> Plan:
+async def _current(admin: ReassignmentAdmin, plan: Mapping[TopicPartition, Sequence[int]]) -> Plan:
     known = await replicas_of(admin, sorted({partition.topic for partition in plan}))
     missing = [partition for partition in plan if partition not in known]
     if missing:
@@ -138,7 +143,7 @@ def _refusal(partition: TopicPartition, error: KafkaError) -> str:
 # Progress
 
 
-async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _verify(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
     plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
     moving = await admin.list_partition_reassignments()
     current = await _current(admin, plan)
@@ -179,7 +184,7 @@ def _ids(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers))
 
 
-async def _cancel(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _cancel(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
     plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
     active = [
         partition for partition in await admin.list_partition_reassignments() if partition in plan
@@ -197,7 +202,7 @@ async def _cancel(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _list(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
     moving = await admin.list_partition_reassignments()
     if arguments.json:
         print_json(

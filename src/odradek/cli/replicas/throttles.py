@@ -6,8 +6,9 @@
 from collections.abc import Iterable
 
 from odradek.cli.replicas.replica_plans import Plan
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import ConfigChange, ConfigResource, ConfigType
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
+from odradek.client.admin.configs import ConfigCalls
 from odradek.config.operation import ConfigOperation
 from odradek.tools.admin_session import checked
 
@@ -16,7 +17,11 @@ _LEADERS = "leader.replication.throttled.replicas"
 _FOLLOWERS = "follower.replication.throttled.replicas"
 
 
-async def throttle(admin: Admin, current: Plan, plan: Plan, rate: int) -> None:
+class ThrottleAdmin(ConfigCalls, BrokerCalls):
+    """The admin calls that set and lift throttles."""
+
+
+async def throttle(admin: ThrottleAdmin, current: Plan, plan: Plan, rate: int) -> None:
     """Sets replication quotas on the brokers that send and receive, only for the partitions that
     move."""
     brokers = {broker for replicas in (*current.values(), *plan.values()) for broker in replicas}
@@ -41,7 +46,7 @@ async def throttle(admin: Admin, current: Plan, plan: Plan, rate: int) -> None:
     checked(await admin.incremental_alter_configs(changes))
 
 
-async def change_rates(admin: Admin, brokers: Iterable[int], rate: int) -> None:
+async def change_rates(admin: ThrottleAdmin, brokers: Iterable[int], rate: int) -> None:
     """Changes the rate of moves that are throttled already."""
     checked(await admin.incremental_alter_configs(_rates(brokers, rate)))
 
@@ -55,7 +60,7 @@ def _rates(brokers: Iterable[int], rate: int) -> dict[ConfigResource, list[Confi
     }
 
 
-async def lift_throttles(admin: Admin, topics: Iterable[str]) -> None:
+async def lift_throttles(admin: ThrottleAdmin, topics: Iterable[str]) -> None:
     remove = ConfigOperation.DELETE
     changes = {
         ConfigResource(ConfigType.BROKER, str(broker.id)): [

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import ConfigResource, ConfigType
+from odradek.client.admin.config_types import ConfigResource, ConfigType
+from odradek.client.admin.configs import ConfigCalls
+from odradek.client.admin.records import RecordCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError, error_for
@@ -30,6 +32,10 @@ _WAIT_MS = 500
 _DEBUGGING_READER = BrokerId(-2)
 
 
+class _VerificationAdmin(TopicCalls, ConfigCalls, RecordCalls):
+    """The admin calls of this tool."""
+
+
 class Entry(NamedTuple):
     """The offset and checksum of a batch, or of a record in compacted topics."""
 
@@ -50,7 +56,7 @@ class Verdict:
 
 
 async def verify(arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(_VerificationAdmin, arguments) as admin:
         pattern = topic_pattern(arguments.topics_include)
         topics = {
             name: topic
@@ -78,7 +84,7 @@ async def verify(arguments: argparse.Namespace) -> int:
     return _report(arguments, verdicts)
 
 
-async def _compacted(admin: Admin, names: list[str]) -> set[str]:
+async def _compacted(admin: _VerificationAdmin, names: list[str]) -> set[str]:
     resources = [ConfigResource(ConfigType.TOPIC, name) for name in names]
     answers = await admin.describe_configs(resources, ["cleanup.policy"])
     found = set()
@@ -93,7 +99,7 @@ class _Reader:
     """Reads one partition from any broker that holds it."""
 
     def __init__(
-        self, admin: Admin, topic: Topic, partition: TopicPartition, fetch_bytes: int
+        self, admin: _VerificationAdmin, topic: Topic, partition: TopicPartition, fetch_bytes: int
     ) -> None:
         self._admin = admin
         self._topic = topic

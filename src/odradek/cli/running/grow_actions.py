@@ -21,8 +21,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from odradek.cli.quantities import shown_bytes
+from odradek.cli.replicas.reassign_actions import ReassignmentAdmin
 from odradek.cli.running.growth_copies import Copies
-from odradek.client.admin.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.client.settings import AdminSettings
 from odradek.local.background import BackgroundCluster, wait_until
@@ -194,7 +194,7 @@ async def _copy(growth: Growth, rate: int, say: Callable[[str], None]) -> tuple[
 
 
 @asynccontextmanager
-async def _admin(growth: Growth) -> AsyncIterator[Admin]:
+async def _admin(growth: Growth) -> AsyncIterator[ReassignmentAdmin]:
     """Yields an admin client that outlasts the restart of a broker."""
     settings = AdminSettings.from_properties(
         {
@@ -203,7 +203,7 @@ async def _admin(growth: Growth) -> AsyncIterator[Admin]:
             "default.api.timeout.ms": str(_API_TIMEOUT_MS),
         }
     )
-    async with Admin(settings) as admin:
+    async with ReassignmentAdmin(settings) as admin:
         yield admin
 
 

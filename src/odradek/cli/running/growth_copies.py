@@ -23,11 +23,11 @@ from itertools import chain
 from typing import Final
 
 from odradek.cli.quantities import shown_bytes, shown_seconds
+from odradek.cli.replicas.reassign_actions import ReassignmentAdmin
 from odradek.cli.replicas.replica_plans import Plan, spread
 from odradek.cli.replicas.throttles import change_rates, lift_throttles, throttle
-from odradek.client.admin.admin import Admin
+from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigSource, ConfigType
 from odradek.client.admin.partitions import ElectionType
-from odradek.client.admin.types import ConfigChange, ConfigResource, ConfigSource, ConfigType
 from odradek.client.cluster_view import Broker, Partition, Topic
 from odradek.client.errors import ClientError
 from odradek.config.operation import ConfigOperation
@@ -62,7 +62,7 @@ Say = Callable[[str], None]
 class Copies:
     """The work on one cluster; `run` does all of it."""
 
-    def __init__(self, admin: Admin, growth: Growth, rate: int, say: Say) -> None:
+    def __init__(self, admin: ReassignmentAdmin, growth: Growth, rate: int, say: Say) -> None:
         """`rate` is in bytes a second; -1 is no limit."""
         self._admin = admin
         self._growth = growth

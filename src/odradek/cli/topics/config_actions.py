@@ -4,14 +4,17 @@ import argparse
 from collections.abc import Iterable
 
 from odradek.cli.topics.configs import Entity
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import (
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.config_types import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
     ConfigType,
 )
+from odradek.client.admin.configs import ConfigCalls
+from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.config.operation import ConfigOperation
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import KafkaError
@@ -28,8 +31,12 @@ _TYPES = {
 }
 
 
+class _ConfigAdmin(ConfigCalls, TopicCalls, BrokerCalls, GroupCalls):
+    """The admin calls of this tool."""
+
+
 async def describe(arguments: argparse.Namespace, entity: Entity) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(_ConfigAdmin, arguments) as admin:
         names = [entity.name] if entity.name is not None else await _all(admin, entity.type)
         await _require(admin, entity.type, names)
         report = []
@@ -44,7 +51,7 @@ async def describe(arguments: argparse.Namespace, entity: Entity) -> int:
     return 0
 
 
-async def _all(admin: Admin, entity_type: str) -> list[str]:
+async def _all(admin: _ConfigAdmin, entity_type: str) -> list[str]:
     if entity_type == "topics":
         return list(await admin.list_topics(include_internal=True))
     if entity_type == "groups":
@@ -56,14 +63,14 @@ async def _all(admin: Admin, entity_type: str) -> list[str]:
     return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
 
 
-async def _require(admin: Admin, entity_type: str, names: list[str]) -> None:
+async def _require(admin: _ConfigAdmin, entity_type: str, names: list[str]) -> None:
     if entity_type == "topics":
         await topics_named(admin, names)
     elif entity_type != "groups":  # A group need not exist to have settings.
         await require_brokers(admin, (int(name) for name in names if name))
 
 
-async def _require_settings(admin: Admin, entity: Entity, added: Iterable[str]) -> None:
+async def _require_settings(admin: _ConfigAdmin, entity: Entity, added: Iterable[str]) -> None:
     """Raises if a setting does not exist and another one has nearly its name. A broker takes any
     name, because plugins have settings of their own, so it does not notice a misspelt one."""
     if entity.type == "broker-loggers":
@@ -83,7 +90,7 @@ async def _require_settings(admin: Admin, entity: Entity, added: Iterable[str]) 
             hint(f"{entity.type} have no setting {key} that is known")
 
 
-async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
+async def _entries(admin: _ConfigAdmin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
     resource = ConfigResource(_TYPES[entity.type], entity.name or "")
     (answer,) = (await admin.describe_configs([resource], include_synonyms=True)).values()
     if isinstance(answer, KafkaError):
@@ -151,7 +158,7 @@ async def alter(
     name = entity.name or ""
     changes = [ConfigChange(key, value) for key, value in added.items()]
     changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in deleted]
-    async with open_admin(arguments) as admin:
+    async with open_admin(_ConfigAdmin, arguments) as admin:
         await _require(admin, entity.type, [name])
         await _require_settings(admin, entity, added)
         resource = ConfigResource(_TYPES[entity.type], name)

@@ -5,7 +5,10 @@ import sys
 from collections.abc import Mapping
 
 from odradek.cli.topics.get_offsets import Filter
-from odradek.client.admin.types import LogDirectory
+from odradek.client.admin.broker_types import LogDirectory
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.records import RecordCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster_view import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
@@ -33,8 +36,12 @@ def selected_partitions(
     return partitions
 
 
+class _OffsetAdmin(TopicCalls, RecordCalls):
+    """The admin calls of `get-offsets`."""
+
+
 async def print_offsets(arguments: argparse.Namespace, is_selected: Filter) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(_OffsetAdmin, arguments) as admin:
         known = await admin.list_topics(include_internal=True)
         partitions = selected_partitions(arguments, known, is_selected)
         answers = await admin.list_offsets(dict.fromkeys(partitions, arguments.time))
@@ -67,7 +74,7 @@ async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str,
     before = {TopicPartition(*place): offset for place, offset in offsets.items()}
     if not arguments.json:
         print("Executing records delete operation")
-    async with open_admin(arguments) as admin:
+    async with open_admin(RecordCalls, arguments) as admin:
         answers = await admin.delete_records(before)
     if arguments.json:
         print_json(
@@ -99,7 +106,7 @@ async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str,
 async def print_log_directories(
     arguments: argparse.Namespace, brokers: list[int], topics: list[str]
 ) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(BrokerCalls, arguments) as admin:
         known = await require_brokers(admin, brokers)
         asked = sorted(brokers or known)
         shown = ",".join(map(str, asked))

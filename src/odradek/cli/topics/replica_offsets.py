@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from odradek.cli.topics.get_offsets import Filter
 from odradek.cli.topics.partition_actions import selected_partitions
-from odradek.client.admin.admin import Admin
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster_view import Partition, Topic
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import EARLIEST, LATEST
@@ -31,6 +32,10 @@ _DEBUGGING_READER: Final = BrokerId(-2)
 Ends = dict[TopicPartition, int | str]
 
 
+class _ReplicaAdmin(TopicCalls, BrokerCalls):
+    """The admin calls of this tool."""
+
+
 class Replica(NamedTuple):
     """What one broker says about one of its replicas."""
 
@@ -43,7 +48,7 @@ class Replica(NamedTuple):
 
 
 async def print_replica_offsets(arguments: argparse.Namespace, is_selected: Filter) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(_ReplicaAdmin, arguments) as admin:
         known = await admin.list_topics(include_internal=True)
         partitions = selected_partitions(arguments, known, is_selected)
         replicas = await _replicas(admin, known, partitions)
@@ -80,7 +85,7 @@ async def print_replica_offsets(arguments: argparse.Namespace, is_selected: Filt
 
 
 async def _replicas(
-    admin: Admin, known: dict[str, Topic], partitions: list[TopicPartition]
+    admin: _ReplicaAdmin, known: dict[str, Topic], partitions: list[TopicPartition]
 ) -> list[Replica]:
     live = {broker.id for broker in (await admin.describe_cluster()).brokers}
     by_broker: dict[BrokerId, list[TopicPartition]] = {}
@@ -108,7 +113,7 @@ def _role(state: Partition, broker: BrokerId) -> str:
 
 
 async def _both_ends(
-    admin: Admin, broker: BrokerId, held: list[TopicPartition], live: set[BrokerId]
+    admin: _ReplicaAdmin, broker: BrokerId, held: list[TopicPartition], live: set[BrokerId]
 ) -> tuple[Ends, Ends]:
     if broker not in live:
         away: Ends = dict.fromkeys(held, "broker is down")
@@ -116,7 +121,9 @@ async def _both_ends(
     return await _ends(admin, broker, held, EARLIEST), await _ends(admin, broker, held, LATEST)
 
 
-async def _ends(admin: Admin, broker: BrokerId, held: list[TopicPartition], timestamp: int) -> Ends:
+async def _ends(
+    admin: _ReplicaAdmin, broker: BrokerId, held: list[TopicPartition], timestamp: int
+) -> Ends:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for partition in held:
         by_topic.setdefault(partition.topic, []).append(

@@ -6,14 +6,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import (
-    ConfigEntry,
-    ConfigResource,
-    ConfigType,
-    NewPartitions,
-    NewTopic,
-)
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.config_types import ConfigEntry, ConfigResource, ConfigType
+from odradek.client.admin.configs import ConfigCalls
+from odradek.client.admin.topic_types import NewPartitions, NewTopic
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.errors import UnsupportedVersion
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tools.admin_session import checked, open_admin
@@ -26,8 +23,12 @@ from odradek.wording import counted
 _PAGE_PARTITIONS = 2000
 
 
+class _TopicAdmin(TopicCalls, ConfigCalls, BrokerCalls):
+    """The admin calls of this tool."""
+
+
 async def perform(action: str, arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(_TopicAdmin, arguments) as admin:
         perform_one = {
             "create": _create,
             "list": _list,
@@ -39,7 +40,7 @@ async def perform(action: str, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _create(admin: Admin, arguments: argparse.Namespace) -> None:
+async def _create(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     name = arguments.topic
     if "." in name and "_" in name:
         hint("metrics cannot tell . from _ in topic names; it is best to use only one of them")
@@ -63,7 +64,7 @@ async def _create(admin: Admin, arguments: argparse.Namespace) -> None:
         print(f"Created topic {name}.")
 
 
-async def _list(admin: Admin, arguments: argparse.Namespace) -> None:
+async def _list(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     names = await _matching(admin, arguments)
     if arguments.json:
         print_json(names)
@@ -71,7 +72,7 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> None:
         print("\n".join(names))
 
 
-async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
+async def _matching(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[str]:
     """Returns the names of existing topics that the flags select, sorted."""
     known = await admin.list_topics(include_internal=True)
     names = [
@@ -88,7 +89,7 @@ async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     return found
 
 
-async def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
+async def _alter(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     names = await _matching(admin, arguments)
     print(
         "warning: records with a key go to other partitions from now on than before, so the order"
@@ -112,7 +113,7 @@ async def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
             print(f"Topic {name} has {counted(new.total, 'partition')} now.")
 
 
-async def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
+async def _delete(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     names = await _matching(admin, arguments)
     checked(await admin.delete_topics(names))
     if arguments.json:
@@ -201,7 +202,7 @@ class PartitionFilter:
         )
 
 
-async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
+async def _describe(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     names = await _named_by_id(admin, arguments)
     if names is None:
         names = await _matching(admin, arguments)
@@ -219,7 +220,7 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
             print(partition.line(topic.name))
 
 
-async def _named_by_id(admin: Admin, arguments: argparse.Namespace) -> list[str] | None:
+async def _named_by_id(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[str] | None:
     if arguments.topic_id is None:
         return None
     topic_id = topic_id_bytes(arguments.topic_id)
@@ -230,7 +231,7 @@ async def _named_by_id(admin: Admin, arguments: argparse.Namespace) -> list[str]
     return names
 
 
-async def _states(admin: Admin, names: list[str], page_partitions: int) -> list[TopicState]:
+async def _states(admin: _TopicAdmin, names: list[str], page_partitions: int) -> list[TopicState]:
     if not names:
         return []
     configs = await admin.describe_configs(ConfigResource(ConfigType.TOPIC, name) for name in names)
@@ -247,7 +248,7 @@ async def _states(admin: Admin, names: list[str], page_partitions: int) -> list[
 
 
 async def _partitions(
-    admin: Admin, names: list[str], page_partitions: int
+    admin: _TopicAdmin, names: list[str], page_partitions: int
 ) -> list[tuple[str, bytes, PartitionState]]:
     try:
         return [

@@ -3,13 +3,17 @@
 import argparse
 from typing import NamedTuple
 
-from odradek.cli.groups.group_actions import named_partitions
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.transactions import PartitionProducer, TransactionDescription
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.topics import TopicCalls
+from odradek.client.admin.transactions import (
+    PartitionProducer,
+    TransactionCalls,
+    TransactionDescription,
+)
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import open_admin, require_brokers, topics_named
+from odradek.tools.admin_session import named_partitions, open_admin, require_brokers, topics_named
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 from odradek.world import SystemClock
@@ -20,8 +24,12 @@ _DEFAULT_TIMEOUT_MINUTES = 15
 _MAX_PARTITIONS_PER_REQUEST = 500
 
 
+class _TransactionAdmin(TransactionCalls, TopicCalls, BrokerCalls):
+    """The admin calls of this tool."""
+
+
 async def perform(arguments: argparse.Namespace) -> int:
-    async with open_admin(arguments) as admin:
+    async with open_admin(_TransactionAdmin, arguments) as admin:
         action = arguments.action
         if action == "list":
             return await _list(admin, arguments)
@@ -49,7 +57,7 @@ def _text(value: int | None) -> str:
     return "None" if value is None else str(value)
 
 
-async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _list(admin: _TransactionAdmin, arguments: argparse.Namespace) -> int:
     duration_ms = arguments.duration_filter
     listings = await admin.list_transactions(
         longer_than_ms=-1 if duration_ms is None else duration_ms,
@@ -83,7 +91,7 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _described(admin: Admin, transactional_id: str) -> TransactionDescription:
+async def _described(admin: _TransactionAdmin, transactional_id: str) -> TransactionDescription:
     answer = (await admin.describe_transactions([transactional_id]))[transactional_id]
     if not isinstance(answer, KafkaError):
         return answer
@@ -97,7 +105,7 @@ async def _described(admin: Admin, transactional_id: str) -> TransactionDescript
     )
 
 
-async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _describe(admin: _TransactionAdmin, arguments: argparse.Namespace) -> int:
     description = await _described(admin, arguments.transactional_id)
     duration_ms = None
     if description.started_ms is not None:
@@ -136,7 +144,7 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def _producers(
-    admin: Admin, arguments: argparse.Namespace, partitions: list[TopicPartition]
+    admin: _TransactionAdmin, arguments: argparse.Namespace, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, list[PartitionProducer]]:
     broker_id = arguments.broker_id
     if broker_id is not None:
@@ -152,12 +160,12 @@ async def _producers(
     return producers
 
 
-async def _one_partition(admin: Admin, arguments: argparse.Namespace) -> TopicPartition:
+async def _one_partition(admin: _TransactionAdmin, arguments: argparse.Namespace) -> TopicPartition:
     (partition,) = await named_partitions(admin, [f"{arguments.topic}:{arguments.partition}"])
     return partition
 
 
-async def _describe_producers(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _describe_producers(admin: _TransactionAdmin, arguments: argparse.Namespace) -> int:
     partition = await _one_partition(admin, arguments)
     producers = (await _producers(admin, arguments, [partition]))[partition]
     if arguments.json:
@@ -199,7 +207,7 @@ class _Open(NamedTuple):
     producer: PartitionProducer
 
 
-async def _find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _find_hanging(admin: _TransactionAdmin, arguments: argparse.Namespace) -> int:
     now_ms = SystemClock().now_ms()
     minutes = arguments.max_transaction_timeout or _DEFAULT_TIMEOUT_MINUTES
     producers = await _producers(admin, arguments, await _partitions_to_search(admin, arguments))
@@ -240,7 +248,7 @@ async def _find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def _partitions_to_search(
-    admin: Admin, arguments: argparse.Namespace
+    admin: _TransactionAdmin, arguments: argparse.Namespace
 ) -> list[TopicPartition]:
     """Returns the partitions to search: those of a topic, those on a broker, or a single one."""
     if arguments.partition is not None:
@@ -257,7 +265,7 @@ async def _partitions_to_search(
     ]
 
 
-async def _without_coordinator(admin: Admin, candidates: list[_Open]) -> list[_Open]:
+async def _without_coordinator(admin: _TransactionAdmin, candidates: list[_Open]) -> list[_Open]:
     """Returns the open transactions that their coordinator does not know: it will never write a
     marker for them."""
     if not candidates:
@@ -281,7 +289,7 @@ async def _without_coordinator(admin: Admin, candidates: list[_Open]) -> list[_O
     return hanging
 
 
-async def _abort(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _abort(admin: _TransactionAdmin, arguments: argparse.Namespace) -> int:
     partition = await _one_partition(admin, arguments)
     identity = (arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch)
     if arguments.start_offset is not None:
@@ -317,7 +325,7 @@ async def _abort(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _force_terminate(admin: Admin, arguments: argparse.Namespace) -> int:
+async def _force_terminate(admin: _TransactionAdmin, arguments: argparse.Namespace) -> int:
     transactional_id = arguments.transactional_id
     # Fencing a transactional id that does not exist would create it.
     await _described(admin, transactional_id)

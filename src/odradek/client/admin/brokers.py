@@ -2,11 +2,8 @@
 
 from collections.abc import Iterable
 
+from odradek.client.admin.broker_types import ClusterDescription, LogDirectory
 from odradek.client.admin.channel import AdminChannel
-from odradek.client.admin.types import (
-    ClusterDescription,
-    LogDirectory,
-)
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Broker
 from odradek.client.errors import ClientError

@@ -11,8 +11,7 @@ from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientClosed
 from odradek.client.habits import ADMIN, answers
-from odradek.client.settings import AdminSettings
-from odradek.client.settings.shared import settings_from
+from odradek.client.settings.shared import AdminSettings, settings_from
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -21,10 +20,11 @@ from odradek.protocol.messages.metadata import (
 )
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId
-from odradek.world import World
+from odradek.world.randomness import Randomness
 
 if TYPE_CHECKING:
     from odradek.client.settings.options import AdminOptions
+    from odradek.world import World
 
 R = TypeVar("R", bound=Response)
 
@@ -38,7 +38,7 @@ class AdminChannel:
         settings: AdminSettings | Mapping[str, object] | None = None,
         /,
         *,
-        world: World | None = None,
+        world: "World | None" = None,
         **options: "Unpack[AdminOptions]",
     ) -> None:
         """No broker is contacted before the first call.
@@ -47,7 +47,7 @@ class AdminChannel:
         described in docs/reference/client-settings.md.
         """
         self.settings = settings_from(AdminSettings, settings, options, "Admin")
-        self._world = world or World()
+        self._randomness = Randomness() if world is None else world.randomness
         self._known: Cluster | None = None
         self._closed = False
 
@@ -77,7 +77,7 @@ class AdminChannel:
         if self._closed:
             raise ClientClosed("the admin client is closed")
         if self._known is None:
-            self._known = Cluster(self.settings, self._world.randomness)
+            self._known = Cluster(self.settings, self._randomness)
         return self._known
 
     async def request(

@@ -4,12 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from odradek.client.admin.channel import AdminChannel, error_or_none
-from odradek.client.admin.types import (
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    ConfigType,
-)
+from odradek.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource, ConfigType
 from odradek.protocol.errors import KafkaError, error_for, raise_for
 from odradek.protocol.messages.alter_configs import (
     AlterableConfig as ReplacingConfig,

@@ -4,10 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TypeVar
 
 from odradek.client.admin.channel import AdminChannel, error_or_none
-from odradek.client.admin.types import (
-    NewPartitions,
-    NewTopic,
-)
+from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.cluster_view import Topic, topic_from
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.create_partitions import (

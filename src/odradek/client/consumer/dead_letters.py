@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.types import NewTopic
+from odradek.client.admin.topic_types import NewTopic
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import CommitFailed, MustAbort

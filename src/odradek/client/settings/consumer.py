@@ -83,6 +83,8 @@ def _check_interceptors(value: object) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
+    """The settings of a consumer; docs/reference/client-settings.md describes each."""
+
     key_deserializer: Deserializer | str | None = option(
         custom(
             "key.deserializer",

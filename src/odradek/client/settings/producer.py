@@ -52,6 +52,8 @@ def _check_interceptors(value: object) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings(ClientSettings):
+    """The settings of a producer; docs/reference/client-settings.md describes each."""
+
     key_serializer: Serializer | str | None = option(
         custom(
             "key.serializer",

@@ -78,6 +78,8 @@ def settings_from(
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings(ProgramSettings):
+    """What every client needs to find and reach its brokers."""
+
     error_class: ClassVar[type[SettingsError]] = SettingsError
 
     bootstrap_servers: str | tuple[str, ...] | list[str] = option(
@@ -244,8 +246,11 @@ class ClientSettings(ProgramSettings):
 
 def _of_other_client(asked: type[ClientSettings], name: str) -> str:
     """Returns the end of a sentence about a setting that another kind of client has."""
+    # The others are imported only after a mistake, because they need most of the client.
+    from odradek.client.settings import ConsumerSettings, ProducerSettings  # noqa: PLC0415
+
     dotted = name.replace("_", ".")
-    for settings in ClientSettings.__subclasses__():
+    for settings in (ConsumerSettings, ProducerSettings, AdminSettings):
         if settings is not asked and dotted in settings.declared():
             return f"; it is a setting of {settings.__name__.removesuffix('Settings')}"
     return ""
@@ -253,6 +258,8 @@ def _of_other_client(asked: type[ClientSettings], name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AdminSettings(ClientSettings):
+    """The settings of an admin client; docs/reference/client-settings.md describes each."""
+
     connections_max_idle_ms: int = option(
         long(
             "connections.max.idle.ms",

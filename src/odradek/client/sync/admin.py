@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from odradek.client.admin.acls import ANY_ACL
 from odradek.client.admin.admin import Admin as AsyncAdmin
+from odradek.client.admin.broker_types import ClusterDescription, LogDirectory
 from odradek.client.admin.channel import R
+from odradek.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource, ConfigType
 from odradek.client.admin.group_types import (
     GroupDescription,
     GroupListing,
@@ -13,21 +15,12 @@ from odradek.client.admin.group_types import (
     MemberToRemove,
 )
 from odradek.client.admin.partitions import ElectionType, Reassignment
+from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.admin.transactions import (
     FencedProducer,
     PartitionProducer,
     TransactionDescription,
     TransactionListing,
-)
-from odradek.client.admin.types import (
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    ConfigType,
-    LogDirectory,
-    NewPartitions,
-    NewTopic,
 )
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Topic
@@ -44,10 +37,10 @@ from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
-from odradek.world import World
 
 if TYPE_CHECKING:
     from odradek.client.settings.options import AdminOptions
+    from odradek.world import World
 
 
 T = TypeVar("T")
@@ -63,7 +56,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         settings: AdminSettings | Mapping[str, object] | None = None,
         /,
         *,
-        world: World | None = None,
+        world: "World | None" = None,
         **options: "Unpack[AdminOptions]",
     ) -> None:
         """No broker is contacted before the first call.

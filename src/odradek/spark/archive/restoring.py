@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from odradek.client.admin.types import ConfigResource, ConfigType, NewTopic
+from odradek.client.admin.config_types import ConfigResource, ConfigType
+from odradek.client.admin.topic_types import NewTopic
 from odradek.client.cluster_view import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition

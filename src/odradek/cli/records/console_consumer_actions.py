@@ -1,89 +1,22 @@
-"""The actions of the console producer and consumer, after their flags are parsed."""
+"""The action of the console consumer, after its flags are parsed."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Iterable
-from typing import Protocol
 
-from odradek.cli.records.line_reader import LineReader
-from odradek.cli.records.record_formatter import PrintedRecord
-from odradek.client.admin.admin import Admin
+from odradek.cli.records.record_formatter import Formatter, PrintedRecord
+from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
-from odradek.client.producer.accumulator import RecordMetadata
-from odradek.client.producer.producer import Producer
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import open_admin_beside, require_producible
+from odradek.tools.admin_session import open_admin_beside
 from odradek.tools.failures import CommandFailed
 from odradek.tools.interruption import until_interrupted
-from odradek.tools.producing import producer_settings
 from odradek.tools.reading import asked_partitions, start_reading
-from odradek.tools.terminal import Progress, flush_out, input_is_terminal, input_lines, write_out
+from odradek.tools.terminal import flush_out, write_out
 from odradek.tools.topic_names import topic_pattern
-from odradek.wording import counted
-from odradek.world import SystemClock
 
 _POLL_MS = 500
-
-
-class Deliveries:
-    """Counts acknowledged and failed records, and keeps the first error for the user."""
-
-    def __init__(self) -> None:
-        self.acknowledged = 0
-        self.failed = 0
-        self.first_error: BaseException | None = None
-
-    def note(self, _: RecordMetadata | None, error: BaseException | None) -> None:
-        if error is None:
-            self.acknowledged += 1
-            return
-        self.failed += 1
-        self.first_error = self.first_error or error
-
-
-async def produce_lines(
-    topic: str, reader: LineReader, properties: dict[str, str], *, sync: bool
-) -> int:
-    settings = producer_settings(properties)
-    async with open_admin_beside(properties) as admin:
-        await require_producible(admin, topic)
-    deliveries = Deliveries()
-    clock = SystemClock()
-    progress = Progress("records sent") if not input_is_terminal() else None
-    sent = 0
-    async with Producer(settings) as producer:
-        async for lines in input_lines(prompt=b">"):
-            for line in lines:
-                record = reader.read(line)
-                delivery = await producer.send(
-                    topic,
-                    record.value,
-                    record.key,
-                    headers=record.headers,
-                    on_delivery=deliveries.note,
-                )
-                if sync:
-                    await asyncio.wait([delivery])
-            sent += len(lines)
-            if deliveries.first_error is not None:
-                break
-            if progress is not None:
-                progress.update(sent, clock.monotonic_s())
-        await producer.flush()
-    if progress is not None:
-        progress.clear()
-    if deliveries.first_error is not None:
-        raise CommandFailed(
-            f"{counted(deliveries.failed, 'record was', 'records were')} not taken, of {sent}:"
-            f" {deliveries.first_error}"
-        )
-    return 0
-
-
-class Formatter(Protocol):
-    def format(self, record: PrintedRecord) -> bytes: ...
 
 
 async def print_records(
@@ -93,7 +26,7 @@ async def print_records(
     properties: dict[str, str],
 ) -> int:
     settings = ConsumerSettings.from_properties(properties)
-    async with open_admin_beside(properties) as admin:
+    async with open_admin_beside(TopicCalls, properties) as admin:
         partitions = await _partitions(admin, arguments)
     printer = RecordPrinter(formatter, skip_errors=arguments.skip_message_on_error)
     async with Consumer(settings) as consumer:
@@ -109,7 +42,7 @@ async def print_records(
             print(f"Processed a total of {printer.printed} messages", file=sys.stderr)
 
 
-async def _partitions(admin: Admin, arguments: argparse.Namespace) -> list[TopicPartition]:
+async def _partitions(admin: TopicCalls, arguments: argparse.Namespace) -> list[TopicPartition]:
     found = await asked_partitions(admin, arguments.topic, arguments.include)
     if arguments.partition is None:
         return found
