@@ -3,12 +3,11 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cli.records.record_formatter import Formatter
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster import Cluster
-from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.key_lookup import look_up, newest, partition_of
 from odradek.client.errors import UnsupportedVersion
@@ -20,6 +19,9 @@ from odradek.tools.hints import hint
 from odradek.tools.terminal import flush_out, write_out
 from odradek.wording import counted
 from odradek.world import SystemClock
+
+if TYPE_CHECKING:
+    from odradek.client.consumer.consumer import Consumer
 
 # Short, because a poll that only passes a transaction marker returns no record: the loop then
 # checks the consumer's position.
@@ -150,6 +152,8 @@ async def _scan(
     clock = SystemClock()
     begun_s, count = clock.monotonic_s(), 0
     found: dict[int, ConsumerRecord] = {}
+    from odradek.client.consumer.consumer import Consumer
+
     async with Consumer(settings) as consumer:
         consumer.assign(partitions)
         consumer.seek_to_beginning()
@@ -164,7 +168,7 @@ async def _scan(
     return Answer(newest(found.values()), f"{counted(count, 'record')} read in {took_ms:.2f} ms")
 
 
-async def _is_before(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:
+async def _is_before(consumer: "Consumer", ends: Mapping[TopicPartition, int]) -> bool:
     for partition, end in ends.items():
         if await consumer.position(partition) < end:
             return True

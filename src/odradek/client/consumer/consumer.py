@@ -29,8 +29,7 @@ from odradek.client.errors import (
     Wakeup,
 )
 from odradek.client.group.assignment import RebalanceListener
-from odradek.client.group.group import Group, OnCommit
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, OnCommit, with_metadata
 from odradek.client.habits import CONSUMER, answers, awaits, in_commit, in_poll, in_subscribe
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
 from odradek.client.settings import ConsumerSettings
@@ -44,6 +43,7 @@ _ITERATION_WAIT_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
 
 if TYPE_CHECKING:
+    from odradek.client.group.group import Group
     from odradek.client.settings.options import ConsumerOptions
 
 
@@ -110,7 +110,7 @@ class Consumer(ConsumerQueries):
         return self._started
 
     @property
-    def _group(self) -> Group | None:
+    def _group(self) -> "Group | None":
         return None if self._started is None else self._started.group
 
     @property
@@ -223,7 +223,7 @@ class Consumer(ConsumerQueries):
         offsets (`Producer.send_offsets_to_transaction`)."""
         return self._need_group("group_metadata()").metadata()
 
-    def _need_group(self, call: str) -> Group:
+    def _need_group(self, call: str) -> "Group":
         group = self._parts().group
         if group is None:
             raise NoGroup(f'{call} needs a group: give the consumer group_id="my-group"')

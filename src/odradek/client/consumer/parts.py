@@ -7,17 +7,20 @@ makes this object at the first call that needs a broker.
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from odradek.client.cluster import Cluster
 from odradek.client.consumer.fetched_batches import Deserialize
 from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.positions import Positions
 from odradek.client.errors import ClientClosed
-from odradek.client.group.group import Group
 from odradek.client.group.offsets import OffsetAndMetadata, Offsets
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.client.group.group import Group
 
 
 class ConsumerParts:
@@ -44,7 +47,10 @@ class ConsumerParts:
         self.fetcher = Fetcher(self.cluster, settings, self.positions, deserialize)
         self.group: Group | None = None
         if settings.group_id is not None:
-            self.group = Group(
+            # A consumer without a group does not need the requests of its protocols.
+            from odradek.client.group import group  # noqa: PLC0415
+
+            self.group = group.Group(
                 self.cluster,
                 settings,
                 self.positions,

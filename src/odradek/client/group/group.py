@@ -24,6 +24,7 @@ from odradek.client.group.offsets import (
     GroupOffsets,
     OffsetAndMetadata,
     Offsets,
+    OnCommit,
     StartingOffsets,
     may_retry,
 )
@@ -34,8 +35,6 @@ from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
-
-OnCommit = Callable[[Offsets, BaseException | None], None]
 
 _MISSING_TOPIC_LOOK_S = 1.0
 # A topic that is being created is unknown for a moment.

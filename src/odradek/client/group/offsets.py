@@ -7,9 +7,8 @@ assigned the offset that the group has committed, or leaves them to `auto.offset
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, is_retriable
 from odradek.client.retry import RetryPolicy
@@ -28,6 +27,9 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.consumer.positions import PartitionState, Positions
 
 _log = logging.getLogger("odradek.client")
 
@@ -55,6 +57,9 @@ class GroupMetadata(NamedTuple):
 
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+OnCommit = Callable[[Offsets, BaseException | None], None]
+"""Called after an asynchronous commit, with the error if it failed."""
 
 
 def with_metadata(
@@ -205,7 +210,7 @@ class StartingOffsets:
     def __init__(
         self,
         offsets: GroupOffsets,
-        positions: Positions,
+        positions: "Positions",
         retry: RetryPolicy,
         *,
         on_change: Callable[[], None],
@@ -219,7 +224,7 @@ class StartingOffsets:
         self._waiting: dict[PartitionState, int] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, state: PartitionState) -> None:
+    def begin(self, state: "PartitionState") -> None:
         """Starts to look up the position of a partition; a seek in the meantime wins."""
         self._waiting[state] = state.seek_count
         if self._task is None:
@@ -250,7 +255,7 @@ class StartingOffsets:
         finally:
             self._task = None
 
-    def _current(self) -> dict[PartitionState, int]:
+    def _current(self) -> "dict[PartitionState, int]":
         """Returns the partitions that still wait: assigned, and without a seek in the meantime."""
         self._waiting = {
             state: seek_count
@@ -262,7 +267,7 @@ class StartingOffsets:
 
     def _settle(
         self,
-        requested: dict[PartitionState, int],
+        requested: "dict[PartitionState, int]",
         offsets: dict[TopicPartition, OffsetAndMetadata | None] | None,
         error: BaseException | None,
     ) -> None:

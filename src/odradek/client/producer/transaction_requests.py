@@ -4,12 +4,11 @@ Each function sends its request once and raises the error of the answer; the cal
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import is_retriable
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.settings import ProducerSettings
 from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.add_offsets_to_txn import (
@@ -33,6 +32,9 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.settings import ProducerSettings
 
 # Newer versions are used between brokers only.
 _LAST_ADD_PARTITIONS = 3
@@ -64,7 +66,7 @@ def end_version(features: Mapping[str, int]) -> int | None:
 async def initialise(
     coordinator: Coordinator,
     transactional_id: str,
-    settings: ProducerSettings,
+    settings: "ProducerSettings",
     known: tuple[ProducerId, ProducerEpoch] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH),
 ) -> tuple[ProducerId, ProducerEpoch]:
     """Returns a producer id and an epoch that fences every earlier producer of this id.

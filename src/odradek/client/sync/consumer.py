@@ -9,8 +9,7 @@ from odradek.client.consumer.consumer import Consumer as AsyncConsumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.interceptors import ConsumerInterceptor
 from odradek.client.group.assignment import RebalanceListener
-from odradek.client.group.group import OnCommit
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, OnCommit
 from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe, waits
 from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
