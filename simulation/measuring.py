@@ -15,6 +15,7 @@ from functools import partial
 from statistics import median
 from typing import Final
 
+from odradek.wording import install_line
 from simulation.__main__ import SCENARIOS, find, look_for, seeds
 from simulation.findings import FINDINGS
 from simulation.run import run
@@ -61,7 +62,7 @@ def measure_coverage(names: Iterable[str], first: int, last: int) -> int:
     try:
         import coverage  # noqa: PLC0415 - a tool for developers
     except ImportError:
-        print("coverage.py is missing: pip install 'odradek[dev]'", file=sys.stderr)
+        print(f"coverage.py is missing: {install_line('dev')}", file=sys.stderr)
         return 1
     measured = coverage.Coverage(branch=True, source=["odradek"], data_file=None)
     measured.start()

@@ -13,3 +13,5 @@
 `python -m tests.fuzz --bootstrap HOST:PORT --pid PID --inputs 200000` runs it; a seed repeats
 the same inputs. `test_fuzz.py` is a short run against a broker of its own.
 """
+
+import benchmarks  # noqa: F401 - says what to install, if packages of the extra `dev` are missing

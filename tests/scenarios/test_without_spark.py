@@ -92,9 +92,8 @@ def test_a_command_without_the_extra_says_what_to_install(
     done = run(words, where, no_extra)
     assert done.returncode == 1, done.stderr
     name = NEEDS_SPARK[command][0]
-    assert done.stderr == (
-        f"odradek {name}: pyspark is not installed: pip install 'odradek[spark]'\n"
-    )
+    line = f"pyspark is not installed: {sys.executable} -m pip install '{_ROOT}[spark]'"
+    assert done.stderr == f"odradek {name}: {line}\n"
 
 
 def test_a_session_without_the_extra_says_what_to_install(
@@ -104,7 +103,21 @@ def test_a_session_without_the_extra_says_what_to_install(
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "odradek.spark.prerequisites.PackagesMissing: pyspark is not installed:"
-        " pip install 'odradek[spark]'"
+        f" {sys.executable} -m pip install '{_ROOT}[spark]'"
+    )
+
+
+@pytest.mark.parametrize("scenario", ["scenarios.chaos", "scenarios.exactly_once", "fuzz"])
+def test_a_scenario_without_its_packages_says_what_to_install(
+    scenario: str, no_extra: dict[str, str]
+) -> None:
+    packages = Path(no_extra["PYTHONPATH"].rpartition(os.pathsep)[2])
+    for one in packages.glob("confluent_kafka*"):
+        one.unlink()
+    done = run([sys.executable, "-S", "-m", f"tests.{scenario}"], _ROOT, no_extra)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"confluent_kafka is not installed: {sys.executable} -m pip install '{_ROOT}[dev]'\n"
     )
 
 

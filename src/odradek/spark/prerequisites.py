@@ -10,11 +10,15 @@ module itself imports neither pyspark nor anything that needs Java.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from functools import cache
 from importlib.util import find_spec
 from typing import Final
+
+from odradek.wording import install_line
 
 _PACKAGES: Final = ("pyspark", "pyarrow", "numba")
 _MIN_JAVA: Final = 17
@@ -49,7 +53,16 @@ def require_spark() -> None:
 def require_packages() -> None:
     for name in _PACKAGES:
         if find_spec(name) is None:
-            raise PackagesMissing(f"{name} is not installed: pip install 'odradek[spark]'")
+            raise PackagesMissing(f"{name} is not installed: {install_line('spark')}")
+
+
+def require_matplotlib() -> None:
+    """Raises `PackagesMissing` if charts cannot be drawn into files."""
+    if find_spec("matplotlib") is None:
+        python = shlex.quote(sys.executable)
+        raise PackagesMissing(
+            f"--png needs matplotlib, which is not installed: {python} -m pip install matplotlib"
+        )
 
 
 def find_java() -> tuple[str, str]:
@@ -69,8 +82,8 @@ def find_java() -> tuple[str, str]:
 
 @cache
 def _version_of(java: str) -> str:
-    said = subprocess.run(  # noqa: S603 - the program that Spark is about to run
+    report = subprocess.run(  # noqa: S603 - the program that Spark is about to run
         [java, "-version"], capture_output=True, text=True, check=False, timeout=60
     ).stderr
-    found = _VERSION.search(said)
-    return found[1] if found else ""
+    match = _VERSION.search(report)
+    return match[1] if match else ""

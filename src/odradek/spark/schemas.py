@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema
 from odradek.schemas.registry_client import Kind, Schema, client_of
+from odradek.wording import install_line
 
 try:
     from odradek.schemas.avro import AvroCodec
@@ -38,7 +39,7 @@ try:
     from odradek.schemas.protobuf import ProtobufCodec, ProtobufSchema
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"{error.name} is not installed: pip install 'odradek[spark,schemas]'", name=error.name
+        f"{error.name} is not installed: {install_line('spark,schemas')}", name=error.name
     ) from None
 
 Mode = Literal["failfast", "permissive"]
@@ -49,7 +50,7 @@ _TO_THE_END: Final = (1 << 31) - 1
 _NOT_FRAMED: Final = "a value does not begin with 00 and a schema's id: it was not framed"
 
 
-class _Chosen(NamedTuple):
+class _Choice(NamedTuple):
     """The schema of a column. `id` is the schema id that is written before each value, if any."""
 
     schema: Schema
@@ -68,22 +69,22 @@ def _to_decode(
 
 def _to_encode(
     kind: Kind, schema: str | None, imports: Imports, registry: str | None, subject: str | None
-) -> _Chosen:
+) -> _Choice:
     """Registers the given schema, or takes the newest version of the subject."""
     if schema is not None:
-        given = Schema(kind, schema, tuple(imports.items()))
+        local = Schema(kind, schema, tuple(imports.items()))
         if registry is None or subject is None:
-            return _Chosen(given, None)
+            return _Choice(local, None)
         if imports:
             raise BadSchema(
                 "a schema with imports is registered by the registry's own means, which name its"
                 " references: leave the schema out to take the newest version of the subject"
             )
-        return _Chosen(given, client_of(registry).register(subject, kind, schema))
+        return _Choice(local, client_of(registry).register(subject, kind, schema))
     if registry is None or subject is None:
         raise BadSchema("give a schema, or registry and subject to take the newest version of")
-    found = client_of(registry).latest(subject)
-    return _Chosen(_of_kind(kind, found.schema, subject), found.id)
+    newest = client_of(registry).latest(subject)
+    return _Choice(_of_kind(kind, newest.schema, subject), newest.id)
 
 
 def _of_kind(kind: Kind, schema: Schema, subject: str) -> Schema:
@@ -92,16 +93,16 @@ def _of_kind(kind: Kind, schema: Schema, subject: str) -> Schema:
     return schema
 
 
-def _frame_id(chosen: _Chosen, schema_id: int | None, framed: bool) -> int | None:
+def _frame_id(choice: _Choice, schema_id: int | None, framed: bool) -> int | None:
     """Returns the schema id that is written before values; None for payloads without a frame."""
     if not framed:
         return None
-    found = chosen.id if schema_id is None else schema_id
-    if found is None:
+    frame_id = choice.id if schema_id is None else schema_id
+    if frame_id is None:
         raise BadSchema(
             "values get a schema's id: give registry and subject, or schema_id, or framed=False"
         )
-    return found
+    return frame_id
 
 
 # Python functions on columns
@@ -253,9 +254,9 @@ def encode_avro(
 
     The given schema is registered under the subject; without one, the newest version is used.
     """
-    chosen = _to_encode("AVRO", schema, imports, registry, subject)
-    _avro_shape(chosen.schema)
-    return _encoding(_AvroEncoder(chosen.schema, _frame_id(chosen, schema_id, framed)), column)
+    choice = _to_encode("AVRO", schema, imports, registry, subject)
+    _avro_shape(choice.schema)
+    return _encoding(_AvroEncoder(choice.schema, _frame_id(choice, schema_id, framed)), column)
 
 
 # JSON
@@ -288,8 +289,8 @@ def decode_json(
 ) -> Column:
     """Decodes JSON values into columns of a JSON schema. Spark decodes them; with `validate` each
     is checked against the schema first."""
-    chosen = _to_decode("JSON", schema, imports, registry, subject)
-    kind = _json(chosen).column_type()
+    choice = _to_decode("JSON", schema, imports, registry, subject)
+    kind = _json(choice).column_type()
     payload = _column(column)
     if framed:
         begins = f.substring(payload, 1, 1) == f.lit(b"\0")
@@ -297,7 +298,7 @@ def decode_json(
         rest = f.substring(payload, framing.HEADER_SIZE + 1, _TO_THE_END)
         payload = f.when(payload.isNull(), f.lit(None)).when(begins, rest).otherwise(other)
     if validate:
-        payload = _decoding(_JsonCheck(chosen), "binary", payload, mode)
+        payload = _decoding(_JsonCheck(choice), "binary", payload, mode)
     text = payload.cast("string")
     if not kind.startswith(("struct<", "array<", "map<")):
         return text
@@ -316,13 +317,15 @@ def encode_json(
     validate: bool = False,
 ) -> Column:
     """Encodes a struct, map or array as framed JSON. Fields that are null are left out."""
-    chosen = _to_encode("JSON", schema, imports, registry, subject)
-    _json(chosen.schema)
+    choice = _to_encode("JSON", schema, imports, registry, subject)
+    _json(choice.schema)
     payload = f.to_json(_column(column)).cast("binary")
     if validate:
-        payload = _decoding(_JsonCheck(chosen.schema), "binary", payload, "failfast")
-    found = _frame_id(chosen, schema_id, framed)
-    return payload if found is None else f.concat(f.lit(framing.frame(found, b"")), payload)
+        payload = _decoding(_JsonCheck(choice.schema), "binary", payload, "failfast")
+    frame_id = _frame_id(choice, schema_id, framed)
+    if frame_id is None:
+        return payload
+    return f.concat(f.lit(framing.frame(frame_id, b"")), payload)
 
 
 # Protobuf
@@ -395,13 +398,13 @@ def decode_protobuf(
 ) -> Column:
     """Decodes messages into columns. `schema` is `.proto` text, or a descriptor set as bytes.
     `message` names the message; by default it is the first one of the file."""
-    found: Schema | bytes
+    source: Schema | bytes
     if isinstance(schema, bytes):
-        found = schema
+        source = schema
     else:
-        found = _to_decode("PROTOBUF", schema, imports, registry, subject)
-    kind = _message(found, message).column_type()
-    return _decoding(_ProtobufDecoder(found, message, registry, framed), kind, column, mode)
+        source = _to_decode("PROTOBUF", schema, imports, registry, subject)
+    kind = _message(source, message).column_type()
+    return _decoding(_ProtobufDecoder(source, message, registry, framed), kind, column, mode)
 
 
 def encode_protobuf(
@@ -416,14 +419,14 @@ def encode_protobuf(
     framed: bool = True,
 ) -> Column:
     """Encodes a struct as a framed message. Fields that are null are not set."""
-    found: Schema | bytes
+    source: Schema | bytes
     if isinstance(schema, bytes):
-        found, frame_id = schema, schema_id
+        source, frame_id = schema, schema_id
         if framed and schema_id is None:
             raise BadSchema("a descriptor set cannot be registered: give schema_id")
     else:
-        chosen = _to_encode("PROTOBUF", schema, imports, registry, subject)
-        found, frame_id = chosen.schema, _frame_id(chosen, schema_id, framed)
-    _message(found, message)
-    encoder = _ProtobufEncoder(found, message, frame_id if framed else None)
+        choice = _to_encode("PROTOBUF", schema, imports, registry, subject)
+        source, frame_id = choice.schema, _frame_id(choice, schema_id, framed)
+    _message(source, message)
+    encoder = _ProtobufEncoder(source, message, frame_id if framed else None)
     return _encoding(encoder, column)

@@ -20,6 +20,7 @@ from typing import Any
 
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed, UsageError
+from odradek.wording import install_line
 
 _EXAMPLES = """\
 examples:
@@ -154,6 +155,6 @@ def find_class_path() -> str:
         if glob.glob(os.path.join(glob.escape(directory), "zookeeper*.jar")):
             return os.path.join(directory, "*")
     raise CommandFailed(
-        "no ZooKeeper server here: pip install 'odradek[spark]' brings one, so does"
+        f"no ZooKeeper server here: {install_line('spark')} brings one, so does"
         " apt-get install zookeeper; or name a directory of its jars in ODRADEK_ZOOKEEPER_JARS"
     )
