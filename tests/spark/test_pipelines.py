@@ -102,6 +102,10 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
         if running.poll() is None:
             running.send_signal(signal.SIGKILL)
             running.wait()
+    lines = [line.partition("  ")[2] for line in (tmp_path / "said").read_text().splitlines()]
+    assert lines[0].startswith("pages  starting; checkpoint in ")
+    assert lines[-2:] == ["stopping: the batch that runs is finished first", "pages  stopped"]
+    assert all(line.startswith("pages  batch ") for line in lines[1:-2]), "Java and Spark are quiet"
     listed = json.loads(odradek("pipeline", "list", "--data", data, "--json").stdout)
     assert [(one["name"], one["status"]) for one in listed] == [("pages", "stopped")]
     metrics = Path(data, "pages", "metrics.prom").read_text()
@@ -111,6 +115,78 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     once = odradek("pipeline", "run", str(file), "--data", data, "--once", "--master", "local[1]")
     assert once.returncode == 0, once.stdout + once.stderr
     assert counts(brokers, sink) == {"/0": 80, "/1": 80}, "its state went on where it was"
+
+
+_PROGRAM = """
+def pipeline(spark):
+    clicks = spark.readStream.format("odradek").options(
+        **{{"kafka.bootstrap.servers": "{servers}", "subscribe": "{source}"}}
+    )
+    return clicks.load().writeStream.format("odradek").options(
+        **{{"kafka.bootstrap.servers": "{servers}", "topic": "{sink}"}}
+    )
+"""
+
+
+def test_a_failed_query_says_why_everywhere(brokers: "Cluster", tmp_path: Path) -> None:
+    sink = brokers.create_topic()
+    file = tmp_path / "copies.py"
+    file.write_text(_PROGRAM.format(servers=brokers.bootstrap, source=f"{sink}s", sink=sink))
+    data = str(tmp_path / "pipelines")
+    why = f"topic {sink}s does not exist; did you mean {sink}?"
+    ran = odradek("pipeline", "run", str(file), "--data", data, "--master", "local[1]")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    lines = [line.partition("  ")[2] for line in ran.stdout.splitlines()]
+    assert lines[1:] == [f"copies  failed for good: {why}", "copies  failed"]
+    status = odradek("pipeline", "status", "copies", "--data", data)
+    assert status.stdout.splitlines()[:2] == ["copies: failed", f"last failure: {why}"]
+    state = json.loads(Path(data, "copies", "state.json").read_text())
+    assert (state["status"], state["error"]) == ("failed", why)
+
+
+# The first sample of docs/spark.md, as a user would type it.
+_SAMPLE = """
+from odradek import spark
+
+session = spark.session("my-app", master="local[1]")
+servers = {{"kafka.bootstrap.servers": "{servers}"}}
+clicks = session.readStream.format("odradek").options(**servers, subscribe="{source}")
+query = (
+    clicks.option("startingOffsets", "earliest").load().select("value")
+    .writeStream.format("odradek").options(**servers, topic="{sink}")
+    .option("checkpointLocation", "{checkpoint}").start()
+)
+query.awaitTermination()
+"""
+
+
+def test_a_program_that_is_interrupted_leaves_one_line(brokers: "Cluster", tmp_path: Path) -> None:
+    source, sink = brokers.create_topic(), brokers.create_topic()
+    fill(brokers, source, [b"v"])
+    program = tmp_path / "app.py"
+    program.write_text(
+        _SAMPLE.format(
+            servers=brokers.bootstrap, source=source, sink=sink, checkpoint=tmp_path / "checkpoint"
+        )
+    )
+    with (tmp_path / "said").open("w") as said:
+        # A session of its own, so that the signal reaches all its processes, as from a terminal.
+        running = subprocess.Popen(
+            [sys.executable, str(program)], stdout=said, stderr=said, start_new_session=True
+        )
+    try:
+        deadline_s = time.monotonic() + _HANGS_S
+        while not records_in(brokers, sink, 1):
+            assert running.poll() is None, (tmp_path / "said").read_text()
+            assert time.monotonic() < deadline_s, (tmp_path / "said").read_text()
+            time.sleep(0.5)
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(_HANGS_S) == -signal.SIGINT
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    assert (tmp_path / "said").read_text() == "interrupted\n"
 
 
 _EVENTS = """

@@ -1,18 +1,26 @@
 """Topics as DataFrames, with a real Spark and a real broker."""
 
+import re
+import socket
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from odradek import spark as odradek_spark
 from odradek.client.sync import Admin, Producer
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import total_lag
-from odradek.spark.options import SourceOptions
-from odradek.spark.source import DataMissing, StreamReader
+from odradek.spark.data_loss import DataMissing
+from odradek.spark.failures import cause
+from odradek.spark.options import BadOption, SourceOptions
+from odradek.spark.source import BatchReader, StreamReader
+from odradek.spark.spark_settings import check_spelling
 from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.topics import fill
@@ -79,7 +87,7 @@ def test_lost_records_stop_a_query_unless_it_may_go_on(brokers: Cluster, read: R
     with Admin(bootstrap_servers=brokers.bootstrap) as admin:
         admin.delete_records({TopicPartition(topic, 0): 5})
     options = {"startingOffsets": f'{{"{topic}": {{"0": 0}}}}'}
-    with pytest.raises(Exception, match="the log now begins at 5"):
+    with pytest.raises(Exception, match="which begins at 5"):
         read(topic, **options).count()
     assert read(topic, failOnDataLoss="false", **options).count() == 15
 
@@ -173,3 +181,85 @@ def test_a_stream_without_topic_ids_in_its_checkpoint_notices_a_shorter_topic(
     reader.prepareForTriggerAvailableNow()
     with pytest.raises(DataMissing, match="ends at 1 after 7 was read"):
         reader.latestOffset({topic: {"0": 7}}, ReadAllAvailable())
+
+
+def test_a_mistake_arrives_as_one_line_and_at_once(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    topic = brokers.create_topic()
+    servers = {"kafka.bootstrap.servers": brokers.bootstrap}
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        nobody = f"127.0.0.1:{listening.getsockname()[1]}"
+
+    def told(**options: str) -> str:
+        reader = spark.read.format("odradek").options(**{**servers, "subscribe": topic, **options})
+        begun_s = time.monotonic()
+        with pytest.raises(PySparkException) as failed:
+            reader.load().count()
+        assert time.monotonic() - begun_s < 50, "the client waits for a minute"
+        assert "Traceback" not in str(failed.value)
+        return cause(failed.value)
+
+    assert told(startngOffsets="earliest").endswith("did you mean startingOffsets?")
+    assert told(subscribe=f"{topic}s") == f"topic {topic}s does not exist; did you mean {topic}?"
+    refused = told(**{"kafka.bootstrap.servers": nobody})
+    assert refused.startswith(f"cannot connect to {nobody}: connection refused; start a broker")
+    beyond = f'{{"{topic}": {{"0": 100}}}}'
+    assert f"offset 100 of {topic} [0], which ends at 0" in told(startingOffsets=beyond)
+    assert f"offset 100 of {topic} [0], which ends at 0" in told(endingOffsets=beyond)
+    assert told(assign=f'{{"{topic}": [7]}}', subscribe="") == (
+        f"assign: {topic} has no partition 7; it has 1"
+    )
+    rows = spark.createDataFrame([("v",)], "value string").write.format("odradek")
+    writer = rows.options(**{"kafka.bootstrap.servers": nobody, "topic": topic}).mode("append")
+    begun_s = time.monotonic()
+    with pytest.raises(PySparkException) as failed:
+        writer.save()
+    assert time.monotonic() - begun_s < 50, "the client waits for a minute"
+    assert cause(failed.value) == refused
+    # An allowed loss is none: the query reads what there is.
+    allowed = {**servers, "subscribe": topic, "failOnDataLoss": "false", "endingOffsets": beyond}
+    assert spark.read.format("odradek").options(**allowed).load().count() == 0
+
+    stream = spark.readStream.format("odradek").options(**servers, subscribe=topic).load()
+    query = (
+        stream.select("value")
+        .writeStream.format("odradek")
+        .options(**servers, topic=topic, checkpointLocation=str(tmp_path / "checkpoint"))
+        .outputMode("update")
+        .start()
+    )
+    with pytest.raises(PySparkException) as failed:
+        query.awaitTermination(120)
+    assert "foreachBatch(odradek.spark.into_topic(" in cause(failed.value)
+
+
+@pytest.mark.parametrize("side", ["starting", "ending"])
+def test_named_offsets_outside_of_the_log_are_noticed_by_batches_and_streams(
+    brokers: Cluster, side: str
+) -> None:
+    """Without Spark: what planning asks is the same for every trigger."""
+    topic = brokers.create_topic()
+    fill(brokers, topic, [b"v"])
+    given = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": topic}
+    given[f"{side}Offsets"] = f'{{"{topic}": {{"0": 7}}}}'
+    said = f"{side}Offsets names offset 7 of {re.escape(topic)} \\[0\\], which ends at 1"
+    with pytest.raises(DataMissing, match=said):
+        BatchReader(SourceOptions.read(given, is_streaming=False)).partitions()
+    if side == "starting":
+        with pytest.raises(DataMissing, match=said):
+            StreamReader(SourceOptions.read(given, is_streaming=True)).initialOffset()
+        given["failOnDataLoss"] = "false"
+        reader = StreamReader(SourceOptions.read(given, is_streaming=True))
+        assert reader.initialOffset()[topic] == {"0": 1}
+
+
+def test_a_misspelt_setting_of_spark_is_refused(spark: SparkSession) -> None:
+    settings = ["spark.sql.shuffle.partitions", "spark.hadoop.fs.x", "spark.mine", "spark.master"]
+    check_spelling(spark, settings)
+    with pytest.raises(BadOption, match=r"did you mean spark.sql.shuffle.partitions\?"):
+        check_spelling(spark, ["spark.sql.shuffle.partitons"])
+    with pytest.raises(BadOption, match=r"did you mean spark.driver.memory\?"):
+        check_spelling(spark, ["spark.driver.memry"])
+    with pytest.raises(BadOption, match=r"did you mean spark.sql.x\?"):
+        odradek_spark.session(config={"sql.x": "1"})

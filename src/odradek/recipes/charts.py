@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 _STEPS = "▁▂▃▄▅▆▇█"
@@ -131,10 +130,8 @@ class Grid:
         axes.set_yticks(range(len(self.rows)), [label for label, _ in self.rows])
 
 
-def save_png(path: str, charts: Sequence[Chart]) -> bool:
-    """Writes all charts below one another. Returns False if matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        return False
+def save_png(path: str, charts: Sequence[Chart]) -> None:
+    """Writes all charts below one another. Needs matplotlib."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - it is not there for everybody
 
     figure = Figure(figsize=(9, 3.4 * len(charts)), layout="constrained")
@@ -142,5 +139,4 @@ def save_png(path: str, charts: Sequence[Chart]) -> bool:
         axes = figure.add_subplot(len(charts), 1, index)
         axes.set_title(chart.title)
         chart.draw(axes)
-    figure.savefig(path, dpi=110)
-    return True
+    figure.savefig(path, dpi=110, format="png")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from odradek.recipes.charts import Chart
-from odradek.spark.spark_session import session
+from odradek.spark.spark_session import session, stop
 from odradek.spark.updates import into_topic as update_writer
 from odradek.testing import Cluster
 
@@ -60,16 +60,16 @@ class RecipeEnvironment:
         ).save()
 
     def read(self, topic: str, **options: str) -> "DataFrame":
-        chosen = {"subscribe": topic, "kafka.isolation.level": "read_committed", **options}
-        if "assign" in chosen:
-            del chosen["subscribe"]
-        return self.spark.read.format("odradek").options(**self.connection_options, **chosen).load()
+        source = {"subscribe": topic, "kafka.isolation.level": "read_committed", **options}
+        if "assign" in source:
+            del source["subscribe"]
+        return self.spark.read.format("odradek").options(**self.connection_options, **source).load()
 
     def stream(self, topic: str, **options: str) -> "DataFrame":
-        chosen = {"subscribe": topic, "startingOffsets": "earliest", **options}
+        source = {"subscribe": topic, "startingOffsets": "earliest", **options}
         return (
             self.spark.readStream.format("odradek")
-            .options(**self.connection_options, **chosen)
+            .options(**self.connection_options, **source)
             .load()
         )
 
@@ -114,9 +114,9 @@ class RecipeEnvironment:
 
 def from_json(frame: "DataFrame", schema: str) -> "DataFrame":
     """Parses a topic's JSON values into columns, beside the record's key and timestamp."""
-    parsed = f.from_json(f.col("value").cast("string"), schema).alias("value")
+    fields = f.from_json(f.col("value").cast("string"), schema).alias("value")
     key = f.col("key").cast("string").alias("key")
-    return frame.select(key, "timestamp", parsed).select("key", "timestamp", "value.*")
+    return frame.select(key, "timestamp", fields).select("key", "timestamp", "value.*")
 
 
 def as_json(*columns: str) -> Any:
@@ -138,4 +138,4 @@ def recipe_environment(print_line: Callable[[str], None]) -> Iterator[RecipeEnvi
             try:
                 yield RecipeEnvironment(spark, brokers, directory, print_line)
             finally:
-                spark.stop()
+                stop(spark)

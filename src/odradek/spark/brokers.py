@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -9,11 +10,13 @@ from odradek.client.cluster_view import Topic
 from odradek.client.leader_requests import EARLIEST as EARLIEST_TIMESTAMP
 from odradek.client.leader_requests import LATEST as LATEST_TIMESTAMP
 from odradek.client.leader_requests import ListedOffset
-from odradek.protocol.errors import KafkaError
+from odradek.config.spelling import did_you_mean
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
-from odradek.spark import clients
+from odradek.spark import clients, data_loss
 from odradek.spark.offsets import Offsets
 from odradek.spark.options import EARLIEST, LATEST, BadOption, OffsetSpec, SourceOptions
+from odradek.spark.reachability import require_reachable
 
 _log = logging.getLogger("odradek.spark")
 
@@ -33,35 +36,52 @@ class Brokers:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
+    def require_reachable(self) -> None:
+        """Raises `NoBrokerAvailable` at once if no broker can be reached; called before the first
+        question of a query."""
+        require_reachable(self._options.admin_settings())
+
     def partitions(self) -> list[TopicPartition]:
         """Returns the partitions to read, sorted. A topic that an option names must exist."""
         return self.subscription().partitions
 
     def subscription(self) -> Subscription:
         """Returns the partitions to read, sorted, and the ids of their topics."""
-        topics = self._options.topics
-        admin = clients.admin(self._options.admin_settings())
-        found: dict[str, Topic | KafkaError]
-        if topics.pattern:
-            # Spark's Kafka source uses Java's matches(), which is fullmatch in Python.
-            pattern = re.compile(topics.pattern)
-            found = {
-                name: topic
-                for name, topic in admin.list_topics().items()
-                if pattern.fullmatch(name)
-            }
-        else:
-            named = sorted({partition.topic for partition in topics.partitions}) or topics.names
-            found = admin.describe_topics(named)
         partitions = []
         ids = {}
-        for name, topic in sorted(found.items()):
+        for name, topic in sorted(self._topics().items()):
             if isinstance(topic, KafkaError):
-                raise BadOption(f"topic {name} cannot be read: {topic}")
+                raise self._unreadable(name, topic)
             partitions += [TopicPartition(name, index) for index in topic.partitions]
             if topic.id != NO_TOPIC_ID:
                 ids[name] = topic.id.hex()
-        return Subscription(list(topics.partitions) or sorted(partitions), ids)
+        assigned = self._options.topics.partitions
+        if missing := sorted(set(assigned) - set(partitions)):
+            topic_name, index = missing[0]
+            count = len([partition for partition in partitions if partition.topic == topic_name])
+            raise BadOption(f"assign: {topic_name} has no partition {index}; it has {count}")
+        return Subscription(list(assigned) or sorted(partitions), ids)
+
+    def _topics(self) -> dict[str, Topic | KafkaError]:
+        topics = self._options.topics
+        admin = clients.admin(self._options.admin_settings())
+        if not topics.pattern:
+            named = sorted({partition.topic for partition in topics.partitions}) or topics.names
+            return admin.describe_topics(named)
+        # Spark's Kafka source uses Java's matches(), which is fullmatch in Python.
+        pattern = re.compile(topics.pattern)
+        return {
+            name: topic for name, topic in admin.list_topics().items() if pattern.fullmatch(name)
+        }
+
+    def _unreadable(self, name: str, error: KafkaError) -> BadOption:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return BadOption(f"topic {name} cannot be read: {error}")
+        existing = list(clients.admin(self._options.admin_settings()).list_topics())
+        advice = did_you_mean(name, existing) or (
+            f"; create it with: odradek topics --create --topic {shlex.quote(name)}"
+        )
+        return BadOption(f"topic {name} does not exist{advice}")
 
     def resolve(
         self, spec: OffsetSpec, partitions: Iterable[TopicPartition], *, is_start: bool
@@ -70,33 +90,54 @@ class Brokers:
         partitions = list(partitions)
         if spec.is_by_time:
             return self._by_time(spec, partitions, is_start=is_start)
-        given = dict(spec.offsets)
-        if spec.offsets:
-            self._check_named(given, partitions)
-        requested = {partition: given.get(partition, spec.offset) for partition in partitions}
-        found = {partition: offset for partition, offset in requested.items() if offset >= 0}
+        named = dict(spec.offsets)
+        if named:
+            self._check_named(named, partitions)
+        requested = {partition: named.get(partition, spec.offset) for partition in partitions}
+        option = "startingOffsets" if is_start else "endingOffsets"
+        offsets = self._within_log(
+            option, {partition: offset for partition, offset in requested.items() if offset >= 0}
+        )
         for word, timestamp in (
             (EARLIEST, EARLIEST_TIMESTAMP),
             (LATEST, LATEST_TIMESTAMP),
         ):
-            asked = {
+            times = {
                 partition: timestamp for partition, offset in requested.items() if offset == word
             }
-            found |= {partition: listed.offset for partition, listed in self._list(asked).items()}
-        return found
+            answers = self._list(times)
+            offsets |= {partition: answer.offset for partition, answer in answers.items()}
+        return offsets
+
+    def _within_log(self, option: str, named: Offsets) -> Offsets:
+        """Checks offsets that a user has named. Those beyond the end become the end, if data loss
+        is allowed."""
+        # An offset above the last stable one will be readable when the transactions before it end.
+        earliest, latest = (
+            {
+                partition: int(answer.offset)
+                for partition, answer in self._list(
+                    dict.fromkeys(named, timestamp), read_committed=False
+                ).items()
+            }
+            for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        )
+        losses = data_loss.outside_log(option, named, earliest, latest)
+        data_loss.report(losses, fail_on_data_loss=self._options.fail_on_data_loss)
+        return {partition: min(offset, latest[partition]) for partition, offset in named.items()}
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Returns the end offsets for readers of this isolation level."""
-        listed = self._list(dict.fromkeys(partitions, LATEST_TIMESTAMP))
-        return {partition: answer.offset for partition, answer in listed.items()}
+        answers = self._list(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+        return {partition: answer.offset for partition, answer in answers.items()}
 
     def first_at(self, timestamp_ms: int, partitions: Iterable[TopicPartition]) -> Offsets:
         """Returns the offset of the first record at or after a time. Partitions without such a
         record are left out."""
-        listed = self._list(dict.fromkeys(partitions, timestamp_ms))
+        answers = self._list(dict.fromkeys(partitions, timestamp_ms))
         return {
             partition: answer.offset
-            for partition, answer in listed.items()
+            for partition, answer in answers.items()
             if answer.offset != _NO_SUCH_RECORD
         }
 
@@ -121,22 +162,24 @@ class Brokers:
             times = dict.fromkeys(partitions, spec.timestamp_ms)
         else:
             self._check_named(times, partitions)
-        listed = self._list(
+        answers = self._list(
             {partition: times[partition] for partition in partitions if partition in times}
         )
-        found = {partition: int(answer.offset) for partition, answer in listed.items()}
-        missed = [partition for partition, offset in found.items() if offset == _NO_SUCH_RECORD]
-        if missed and is_start and not self._options.unmatched_time_is_latest:
+        offsets = {partition: int(answer.offset) for partition, answer in answers.items()}
+        without_record = [
+            partition for partition, offset in offsets.items() if offset == _NO_SUCH_RECORD
+        ]
+        if without_record and is_start and not self._options.unmatched_time_is_latest:
+            first = without_record[0]
             raise BadOption(
-                f"no record of {missed[0].topic} [{missed[0].partition}] is as new as"
-                f" {times[missed[0]]}: to start at the end there, set"
+                f"no record of {first.topic} [{first.partition}] is as new as"
+                f" {times[first]}: to start at the end there, set"
                 " startingOffsetsByTimestampStrategy=latest"
             )
         unnamed = [partition for partition in partitions if partition not in times]
         if unnamed:
-            rest = self.resolve(OffsetSpec(spec.offset), unnamed, is_start=is_start)
-            found |= rest
-        return found | self.latest(missed)
+            offsets |= self.resolve(OffsetSpec(spec.offset), unnamed, is_start=is_start)
+        return offsets | self.latest(without_record)
 
     @staticmethod
     def _check_named(named: Iterable[TopicPartition], partitions: list[TopicPartition]) -> None:
@@ -146,16 +189,20 @@ class Brokers:
                 f"an offset is given for {first.topic} [{first.partition}], which is not read"
             )
 
-    def _list(self, requested: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+    def _list(
+        self, requested: Mapping[TopicPartition, int], *, read_committed: bool | None = None
+    ) -> dict[TopicPartition, ListedOffset]:
         if not requested:
             return {}
+        if read_committed is None:
+            read_committed = self._options.read_committed
         admin = clients.admin(self._options.admin_settings())
-        answers = admin.list_offsets(requested, read_committed=self._options.read_committed)
-        found = {}
+        offsets = {}
+        answers = admin.list_offsets(requested, read_committed=read_committed)
         for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise BadOption(
                     f"{partition.topic} [{partition.partition}] cannot be read: {answer}"
                 )
-            found[partition] = answer
-        return found
+            offsets[partition] = answer
+        return offsets

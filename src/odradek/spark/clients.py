@@ -14,10 +14,19 @@ from odradek.client.sync import Admin
 if TYPE_CHECKING:
     from odradek.spark.arrow.ranges import RangeReader
 
+_admins: dict[AdminSettings, Admin] = {}
 
-@cache
+
 def admin(settings: AdminSettings) -> Admin:
-    return Admin(settings)
+    if settings not in _admins:
+        _admins[settings] = Admin(settings)
+    return _admins[settings]
+
+
+def close_admins() -> None:
+    """Closes the admin clients and their threads; called by a command before it starts Java."""
+    while _admins:
+        _admins.popitem()[1].close()
 
 
 @cache

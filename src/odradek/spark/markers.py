@@ -126,13 +126,13 @@ class Marker(NamedTuple):
 
 def read_all(answers: Mapping[TopicPartition, GroupOffset | KafkaError]) -> list[Marker]:
     """Returns the markers of a group, one for each topic that the task has written to."""
-    found = []
+    markers = []
     for topic_partition, answer in sorted(answers.items()):
         if isinstance(answer, KafkaError):
             raise answer
         if answer.offset >= 0:
-            found.append(Marker.read(topic_partition.topic, answer))
-    return found
+            markers.append(Marker.read(topic_partition.topic, answer))
+    return markers
 
 
 def done(

@@ -58,38 +58,38 @@ def to_json(
     ids: TopicIds | None = None,
 ) -> OffsetsJson:
     """Writes offsets as JSON. It is sorted, so that equal offsets give equal text."""
-    written: OffsetsJson = {}
+    document: OffsetsJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
-        written.setdefault(topic, {})[str(partition)] = offset
-    kept = {topic: (ids or {})[topic] for topic in written if topic in (ids or {})}
+        document.setdefault(topic, {})[str(partition)] = offset
+    topic_ids = {topic: (ids or {})[topic] for topic in document if topic in (ids or {})}
     if any(split):
-        written[SPLIT_KEY] = {name: value for name, value in split._asdict().items() if value}
-    if kept:
-        written[IDS_KEY] = dict(kept)
-    return written
+        document[SPLIT_KEY] = {name: value for name, value in split._asdict().items() if value}
+    if topic_ids:
+        document[IDS_KEY] = dict(topic_ids)
+    return document
 
 
-def from_json(written: OffsetsJson) -> Offsets:
+def from_json(document: OffsetsJson) -> Offsets:
     return {
         TopicPartition(topic, int(partition)): int(offset)
-        for topic, offsets in written.items()
+        for topic, offsets in document.items()
         if not topic.startswith(_RESERVED)
         for partition, offset in offsets.items()
     }
 
 
-def split_of(written: OffsetsJson) -> Split:
-    return Split(**{name: int(value) for name, value in written.get(SPLIT_KEY, {}).items()})
+def split_of(document: OffsetsJson) -> Split:
+    return Split(**{name: int(value) for name, value in document.get(SPLIT_KEY, {}).items()})
 
 
-def ids_of(written: OffsetsJson) -> dict[str, str]:
-    return {topic: str(found) for topic, found in written.get(IDS_KEY, {}).items()}
+def ids_of(document: OffsetsJson) -> dict[str, str]:
+    return {topic: str(topic_id) for topic, topic_id in document.get(IDS_KEY, {}).items()}
 
 
 def recreated_topics(before: TopicIds, now: TopicIds) -> set[str]:
     """Returns the topics that have another id than before. Topics whose id is not known do not
     count."""
-    return {topic for topic, found in before.items() if now.get(topic, found) != found}
+    return {topic for topic, old in before.items() if now.get(topic, old) != old}
 
 
 def start_offsets(start: OffsetsJson, ids: TopicIds) -> Offsets:

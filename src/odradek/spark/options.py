@@ -124,36 +124,36 @@ class SourceOptions:
 
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SourceOptions":
-        given = {name.lower(): value for name, value in options.items()}
-        _refuse(given, _RESERVED_FOR_READING)
+        values = {name.lower(): value for name, value in options.items()}
+        _refuse(values, _RESERVED_FOR_READING)
         if is_streaming:
             for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
-                if name.lower() in given:
+                if name.lower() in values:
                     raise BadOption(f"{name} is for batch queries: a stream has no end")
-        starting = _offset_spec(given, "starting", LATEST if is_streaming else EARLIEST)
-        ending = _offset_spec(given, "ending", LATEST)
+        starting = _offset_spec(values, "starting", LATEST if is_streaming else EARLIEST)
+        ending = _offset_spec(values, "ending", LATEST)
         if not is_streaming and _has(starting, LATEST):
             raise BadOption("startingOffsets of a batch query cannot be latest: nothing would come")
         if _has(ending, EARLIEST):
             raise BadOption("endingOffsets cannot be earliest: nothing would come")
-        strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+        strategy = values.get("startingoffsetsbytimestampstrategy", "error").lower()
         if strategy not in {"error", "latest"}:
             raise BadOption("startingOffsetsByTimestampStrategy must be error or latest")
         return cls(
-            client=_client_properties(given),
-            topics=_topics(given),
+            client=_client_properties(values),
+            topics=_topics(values),
             starting=starting,
             ending=ending,
             unmatched_time_is_latest=strategy == "latest",
-            max_offsets_per_trigger=_count(given, "maxOffsetsPerTrigger"),
-            min_offsets_per_trigger=_count(given, "minOffsetsPerTrigger"),
-            max_trigger_delay_ms=_duration_ms(given.get("maxtriggerdelay", "15m")),
-            min_partitions=_count(given, "minPartitions"),
-            max_records_per_partition=_count(given, "maxRecordsPerPartition"),
-            fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
-            include_headers=_flag(given, "includeHeaders", default=False),
-            commit_group=given.get("commitoffsetstogroup") or None,
-            push_filters=_flag(given, "pushFilters", default=False),
+            max_offsets_per_trigger=_count(values, "maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=_count(values, "minOffsetsPerTrigger"),
+            max_trigger_delay_ms=_duration_ms(values.get("maxtriggerdelay", "15m")),
+            min_partitions=_count(values, "minPartitions"),
+            max_records_per_partition=_count(values, "maxRecordsPerPartition"),
+            fail_on_data_loss=_flag(values, "failOnDataLoss", default=True),
+            include_headers=_flag(values, "includeHeaders", default=False),
+            commit_group=values.get("commitoffsetstogroup") or None,
+            push_filters=_flag(values, "pushFilters", default=False),
         )
 
     def consumer_settings(self) -> ConsumerSettings:
@@ -183,18 +183,18 @@ class SinkOptions:
 
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SinkOptions":
-        given = {name.lower(): value for name, value in options.items()}
-        _refuse(given, _RESERVED_FOR_WRITING)
+        values = {name.lower(): value for name, value in options.items()}
+        _refuse(values, _RESERVED_FOR_WRITING)
         default = "exactly-once" if is_streaming else "at-least-once"
-        guarantee = given.get("deliveryguarantee", default).lower()
+        guarantee = values.get("deliveryguarantee", default).lower()
         if guarantee not in {"exactly-once", "at-least-once"}:
             raise BadOption("deliveryGuarantee must be exactly-once or at-least-once")
         return cls(
-            client=_client_properties(given),
-            topic=given.get("topic") or None,
+            client=_client_properties(values),
+            topic=values.get("topic") or None,
             exactly_once=guarantee == "exactly-once",
-            id_prefix=given.get("transactionalidprefix") or "odradek-sink",
-            batch_bytes=int(given.get("kafka.batch.size", DEFAULT_BATCH_BYTES)),
+            id_prefix=values.get("transactionalidprefix") or "odradek-sink",
+            batch_bytes=int(values.get("kafka.batch.size", DEFAULT_BATCH_BYTES)),
         )
 
     def producer_settings(self, transactional_id: str | None = None) -> ProducerSettings:
@@ -218,40 +218,40 @@ def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
     A client setting (`kafka.*`) is refused only if it looks like a misspelt one of ours: many
     settings exist only in Java's clients.
     """
-    known = _FOR_READING if is_reading else _FOR_WRITING
-    lowered = {name.lower(): name for name in known}
+    existing = _FOR_READING if is_reading else _FOR_WRITING
+    lower_names = {name.lower() for name in existing}
     for name in options:
         if name.lower().startswith(_PREFIX):
             _check_setting(name, is_reading=is_reading)
-        elif name.lower() not in lowered:
-            hint = did_you_mean(name, known) or f"; known are {', '.join(known)}"
+        elif name.lower() not in lower_names:
+            hint = did_you_mean(name, existing) or f"; known are {', '.join(existing)}"
             raise BadOption(f"there is no option {name}{hint}")
 
 
 def _check_setting(name: str, *, is_reading: bool) -> None:
     setting = name.lower().removeprefix(_PREFIX)
     kind = ConsumerSettings if is_reading else ProducerSettings
-    known = {name for name, _, _ in kind.describe()} | {"group.id", "interceptor.classes"}
-    near = None if setting in known else Speller(known).nearest(setting)
+    existing = {name for name, _, _ in kind.describe()} | {"group.id", "interceptor.classes"}
+    near = None if setting in existing else Speller(existing).nearest(setting)
     if near is not None:
         raise BadOption(f"there is no setting {name}; did you mean {_PREFIX}{near}?")
 
 
 def _admin_settings(client: tuple[tuple[str, str], ...]) -> AdminSettings:
-    known = {name for name, _, _ in AdminSettings.describe()}
-    return AdminSettings.from_properties({name: to for name, to in client if name in known})
+    existing = {name for name, _, _ in AdminSettings.describe()}
+    return AdminSettings.from_properties({name: to for name, to in client if name in existing})
 
 
-def _refuse(given: Mapping[str, str], reserved: Mapping[str, str]) -> None:
+def _refuse(values: Mapping[str, str], reserved: Mapping[str, str]) -> None:
     for name, advice in reserved.items():
-        if name in given:
+        if name in values:
             raise BadOption(f"{name} cannot be set here: {advice}")
 
 
-def _client_properties(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _client_properties(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     properties = {
         name.removeprefix(_PREFIX): value
-        for name, value in given.items()
+        for name, value in values.items()
         if name.startswith(_PREFIX)
     }
     if not properties.get("bootstrap.servers"):
@@ -260,11 +260,11 @@ def _client_properties(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(properties.items()))
 
 
-def _topics(given: Mapping[str, str]) -> Topics:
-    ways = [name for name in ("subscribe", "subscribepattern", "assign") if given.get(name)]
+def _topics(values: Mapping[str, str]) -> Topics:
+    ways = [name for name in ("subscribe", "subscribepattern", "assign") if values.get(name)]
     if len(ways) != 1:
         raise BadOption("set exactly one of subscribe, subscribePattern and assign")
-    text = given[ways[0]]
+    text = values[ways[0]]
     if ways[0] == "subscribe":
         names = tuple(sorted({name.strip() for name in text.split(",") if name.strip()}))
         if not names:
@@ -276,10 +276,10 @@ def _topics(given: Mapping[str, str]) -> Topics:
         except re.error as error:
             raise BadOption(f"subscribePattern is not a regular expression: {error}") from None
         return Topics(pattern=text)
-    assigned = _json("assign", text)
+    assignment = _json("assign", text)
     partitions = [
         TopicPartition(topic, _number("assign", index))
-        for topic, indexes in assigned.items()
+        for topic, indexes in assignment.items()
         if isinstance(indexes, list)
         for index in indexes
     ]
@@ -288,16 +288,16 @@ def _topics(given: Mapping[str, str]) -> Topics:
     return Topics(partitions=tuple(sorted(partitions)))
 
 
-def _offset_spec(given: Mapping[str, str], side: str, default: int) -> OffsetSpec:
+def _offset_spec(values: Mapping[str, str], side: str, default: int) -> OffsetSpec:
     """Reads `startingTimestamp`, `...OffsetsByTimestamp` or `...Offsets`."""
-    if given.get(f"{side}timestamp"):
+    if values.get(f"{side}timestamp"):
         return OffsetSpec(
-            default, timestamp_ms=_number(f"{side}Timestamp", given[f"{side}timestamp"])
+            default, timestamp_ms=_number(f"{side}Timestamp", values[f"{side}timestamp"])
         )
-    if given.get(f"{side}offsetsbytimestamp"):
+    if values.get(f"{side}offsetsbytimestamp"):
         name = f"{side}OffsetsByTimestamp"
-        return OffsetSpec(default, timestamps_ms=_by_partition(name, given[name.lower()]))
-    text = given.get(f"{side}offsets", "").strip()
+        return OffsetSpec(default, timestamps_ms=_by_partition(name, values[name.lower()]))
+    text = values.get(f"{side}offsets", "").strip()
     if not text:
         return OffsetSpec(default)
     if text.lower() in {"earliest", "latest"}:
@@ -314,24 +314,24 @@ def _has(spec: OffsetSpec, offset: int) -> bool:
 
 
 def _by_partition(name: str, text: str) -> tuple[tuple[TopicPartition, int], ...]:
-    found = []
+    by_partition = []
     for topic, offsets in _json(name, text).items():
         if not isinstance(offsets, dict):
             raise BadOption(f'{name} must look like {{"topic": {{"0": 23}}}}, or be a word')
         for partition, offset in offsets.items():
             topic_partition = TopicPartition(topic, _number(name, partition))
-            found.append((topic_partition, _number(name, offset)))
-    return tuple(sorted(found))
+            by_partition.append((topic_partition, _number(name, offset)))
+    return tuple(sorted(by_partition))
 
 
 def _json(name: str, text: str) -> dict[str, object]:
     try:
-        read = json.loads(text)
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         raise BadOption(f"{name} is neither a known word nor JSON: {error}") from None
-    if not isinstance(read, dict):
+    if not isinstance(document, dict):
         raise BadOption(f"{name} must be a JSON object with topics as names")
-    return read
+    return document
 
 
 def _number(name: str, value: object) -> int:
@@ -341,8 +341,8 @@ def _number(name: str, value: object) -> int:
         raise BadOption(f"{name}: {value!r} is not a whole number") from None
 
 
-def _count(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name.lower())
+def _count(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name.lower())
     if text is None:
         return None
     count = _number(name, text)
@@ -351,8 +351,8 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
     return count
 
 
-def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = given.get(name.lower(), str(default))
+def _flag(values: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = values.get(name.lower(), str(default))
     try:
         return parse_boolean(text)
     except InvalidValue as error:

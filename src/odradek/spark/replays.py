@@ -70,12 +70,12 @@ def topic_id_of(options: SinkOptions) -> Callable[[str], TopicId]:
     """Returns a function that asks the brokers for a topic's current id."""
 
     def ask(topic: str) -> TopicId:
-        found = clients.admin(options.admin_settings()).describe_topics([topic])[topic]
-        if isinstance(found, KafkaError):
-            if found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        answer = clients.admin(options.admin_settings()).describe_topics([topic])[topic]
+        if isinstance(answer, KafkaError):
+            if answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return NO_TOPIC_ID
-            raise found
-        return TopicId(found.id)
+            raise answer
+        return TopicId(answer.id)
 
     return ask
 
@@ -94,14 +94,14 @@ def last_batch_of_earlier_runs(
     If the current run is not known, every marker is treated as one of an earlier run.
     """
     admin, topic_id = clients.admin(options.admin_settings()), cache(topic_id_of(options))
-    found: list[EarlierMarker] = []
+    earlier: list[EarlierMarker] = []
     for name in of_query(options, same_query):
         for marker in read_all(admin.list_group_offsets(name)):
             is_there = marker.topic_id in {NO_TOPIC_ID, topic_id(marker.topic)}
             if is_there and (not run or marker.run != run):
-                found.append(EarlierMarker(name, marker))
-    last = max((left.marker.done_offset for left in found), default=0)
-    return tuple(left for left in found if left.marker.done_offset == last)
+                earlier.append(EarlierMarker(name, marker))
+    last = max((left.marker.done_offset for left in earlier), default=0)
+    return tuple(left for left in earlier if left.marker.done_offset == last)
 
 
 def commit_batch(options: SinkOptions, reports: Iterable[TaskReport]) -> None:

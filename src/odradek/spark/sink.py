@@ -37,8 +37,10 @@ from pyspark.sql.types import (
 
 from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.exactly_once import write_once
+from odradek.spark.failures import plain_errors
 from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
+from odradek.spark.reachability import require_reachable
 from odradek.spark.replays import TaskReport, abort_batch, commit_batch
 from odradek.world.clock import SystemClock
 
@@ -176,6 +178,8 @@ def send_all(
 
 
 def _write(options: SinkOptions, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
+    if _is_first_write():
+        require_reachable(options.admin_settings())
     columns = columns_of(iterator)
     if not options.exactly_once:
         return TaskResult(_write_at_least_once(options, columns))
@@ -199,6 +203,14 @@ def _write_exactly_once(options: SinkOptions, columns: "Iterator[RecordColumns]"
     outcome = write_once(task, options, columns, send=send)
     report = TaskReport(task, outcome.rows, outcome.was_done_before, outcome.pending)
     return TaskResult(outcome.rows, outcome.was_done_before, report)
+
+
+def _is_first_write() -> bool:
+    """Returns whether this is a batch query or the first batch of a stream: then brokers that
+    refuse connections are an error at once. Later a stream waits for them."""
+    context = TaskContext.get()
+    batch_id = None if context is None else context.getLocalProperty(BATCH_ID_PROPERTY)
+    return batch_id in {None, "0"}
 
 
 def _task_partition() -> int:
@@ -229,15 +241,18 @@ class BatchSink(DataSourceArrowWriter):
         check_schema(schema, options.topic)
         self._options = options
 
+    @plain_errors()
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
         # A batch write within foreachBatch may be exactly-once: its tasks inherit the properties of
         # the stream's tasks.
         return _write(self._options, iterator)
 
+    @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the open transactions of a replayed micro-batch. Otherwise there are none."""
         commit_batch(self._options, _reports(messages))
 
+    @plain_errors()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         abort_batch(self._options, _reports(messages))
 
@@ -247,13 +262,16 @@ class StreamSink(DataSourceStreamArrowWriter):
         check_schema(schema, options.topic)
         self._options = options
 
+    @plain_errors()
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskResult:
         return _write(self._options, iterator)
 
+    @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits the open transactions of a replayed micro-batch. Otherwise there are none."""
         commit_batch(self._options, _reports(messages))
 
+    @plain_errors()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Aborts the open transactions of a replayed micro-batch. Failed tasks have aborted theirs
         already; tasks that have committed are not undone."""
@@ -261,13 +279,13 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 def _task_identity(options: SinkOptions) -> TaskWrite:
-    """Returns the identity of this task's write. Raises `RuntimeError` outside of a stream, and for
+    """Returns the identity of this task's write. Raises `BadOption` outside of a stream, and for
     settings under which rows could be lost."""
     context = TaskContext.get()
     query_id = None if context is None else context.getLocalProperty(QUERY_ID_PROPERTY)
     batch_id = None if context is None else context.getLocalProperty(BATCH_ID_PROPERTY)
     if context is None or query_id is None or batch_id is None:
-        raise RuntimeError(
+        raise BadOption(
             "exactly-once works only in streaming queries (also within foreachBatch): a repeated"
             " batch write cannot be distinguished from a new one; set"
             " option('deliveryGuarantee', 'at-least-once')"
@@ -275,7 +293,7 @@ def _task_identity(options: SinkOptions) -> TaskWrite:
     if not _is_off(context, _ADAPTIVE_PROPERTY) and not _is_off(
         context, _ADAPTIVE_STREAMS_PROPERTY
     ):
-        raise RuntimeError(
+        raise BadOption(
             f"adaptive execution may split a replayed batch in another way, which would lose rows:"
             f" set {_ADAPTIVE_STREAMS_PROPERTY}=false (odradek.spark.register(session) does), or"
             " option('deliveryGuarantee', 'at-least-once')"

@@ -29,8 +29,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from odradek.spark import clients
-from odradek.spark.brokers import Brokers
+from odradek.spark import clients, data_loss
+from odradek.spark.brokers import Brokers, Subscription
+from odradek.spark.failures import plain_errors
 from odradek.spark.filters import Narrowing
 from odradek.spark.halt import is_halting
 from odradek.spark.offsets import (
@@ -66,10 +67,6 @@ _SCHEMA = (
 _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
-class DataMissing(RuntimeError):
-    """Partitions or offsets that a stream has read do not exist any more."""
-
-
 class RangePartition(InputPartition):
     """The input of one Spark task: one range."""
 
@@ -99,37 +96,45 @@ class OdradekDataSource(DataSource):
     def name(cls) -> str:
         return "odradek"
 
+    @plain_errors()
     def schema(self) -> str:
-        wanted = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return _SCHEMA + (_HEADERS if wanted else "")
+        """Called by `load()` to learn the columns, so a misspelt option is refused there."""
+        check_names(self.options, is_reading=True)
+        with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return _SCHEMA + (_HEADERS if with_headers else "")
 
+    @plain_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         check_names(self.options, is_reading=True)
         options = SourceOptions.read(self.options, is_streaming=False)
         return FilteringReader(options) if options.push_filters else BatchReader(options)
 
+    @plain_errors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_names(self.options, is_reading=True)
         return StreamReader(SourceOptions.read(self.options, is_streaming=True))
 
+    @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         check_names(self.options, is_reading=False)
         return BatchSink(SinkOptions.read(self.options, is_streaming=False), schema, overwrite)
 
+    @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         check_names(self.options, is_reading=False)
         return StreamSink(SinkOptions.read(self.options, is_streaming=True), schema)
 
 
 def _read(options: SourceOptions, work: Range) -> "Iterator[pa.RecordBatch]":
-    return clients.range_reader(options.consumer_settings()).read(
-        work.topic_partition,
-        work.start,
-        work.end,
-        with_headers=options.include_headers,
-        fail_on_data_loss=options.fail_on_data_loss,
-        topic_id=work.expected_id,
-    )
+    with plain_errors():
+        yield from clients.range_reader(options.consumer_settings()).read(
+            work.topic_partition,
+            work.start,
+            work.end,
+            with_headers=options.include_headers,
+            fail_on_data_loss=options.fail_on_data_loss,
+            topic_id=work.expected_id,
+        )
 
 
 class BatchReader(DataSourceReader):
@@ -138,16 +143,18 @@ class BatchReader(DataSourceReader):
         self._brokers = Brokers(options)
         self._narrowing = Narrowing()
 
+    @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         options, narrowing = self._options, self._narrowing
+        self._brokers.require_reachable()
         partitions, ids = self._brokers.subscription()
         starts = self._brokers.resolve(options.starting, partitions, is_start=True)
         ends = self._brokers.resolve(options.ending, partitions, is_start=False)
         if narrowing.first_timestamp_ms is not None:
-            found = self._brokers.first_at(narrowing.first_timestamp_ms, partitions)
+            firsts = self._brokers.first_at(narrowing.first_timestamp_ms, partitions)
             for partition in partitions:
                 # If no record is new enough, there is nothing to read.
-                starts[partition] = max(starts[partition], found.get(partition, ends[partition]))
+                starts[partition] = max(starts[partition], firsts.get(partition, ends[partition]))
         ranges = []
         for partition in partitions:
             if narrowing.topics is not None and partition.topic not in narrowing.topics:
@@ -195,11 +202,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: _Ends | None = None
         self._latest: Offsets | None = None
         self._last_batch_s = _clock.monotonic_s()
+        self._has_asked = False
 
     # Choosing offsets
 
+    @plain_errors()
     def initialOffset(self) -> OffsetsJson:
-        partitions, ids = self._brokers.subscription()
+        partitions, ids = self._subscription()
         starts = self._brokers.resolve(self._options.starting, partitions, is_start=True)
         return to_json(starts, self._split, ids)
 
@@ -211,15 +220,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ends()
 
+    @plain_errors()
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
         if is_halting():
             return start
         latest, ids = self._target or self._ends()
         self._latest = dict(latest)
-        self._check_loss(start, latest, ids)
+        losses = data_loss.lost_since(start, latest, ids)
+        data_loss.report(losses, fail_on_data_loss=self._options.fail_on_data_loss)
         begins = start_offsets(start, ids)
         if not isinstance(limit, ReadAllAvailable):
             latest = self._limited(begins, latest)
@@ -229,8 +241,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(latest, self._split, ids)
 
     def _ends(self) -> "_Ends":
-        partitions, ids = self._brokers.subscription()
+        partitions, ids = self._subscription()
         return _Ends(self._brokers.latest(partitions), ids)
+
+    def _subscription(self) -> Subscription:
+        """Returns what the brokers say. When the query starts, a refused connection is an error;
+        later, the client waits for the brokers."""
+        if not self._has_asked:
+            self._brokers.require_reachable()
+            self._has_asked = True
+        return self._brokers.subscription()
 
     def _limited(self, begins: Offsets, latest: Offsets) -> Offsets:
         options = self._options
@@ -247,32 +267,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begins
         most = options.max_offsets_per_trigger
         return latest if most is None else limit(begins, latest, most)
-
-    def _check_loss(self, start: OffsetsJson, latest: Offsets, ids: TopicIds) -> None:
-        """Raises or warns if records that were read before, or their topics, are gone; used by all
-        triggers."""
-        other = recreated_topics(ids_of(start), ids)
-        lost = []
-        for partition, begin in from_json(start).items():
-            name = f"{partition.topic} [{partition.partition}]"
-            if partition not in latest:
-                lost.append(f"{name} is gone")
-            elif partition.topic in other and begin > 0:
-                lost.append(
-                    f"{partition.topic} was deleted and made anew after offset {begin} of partition"
-                    f" {partition.partition} was read"
-                )
-            elif partition.topic not in other and latest[partition] < begin:
-                lost.append(f"{name} ends at {latest[partition]} after {begin} was read")
-        if not lost:
-            return
-        if self._options.fail_on_data_loss:
-            raise DataMissing(
-                f"{lost[0]}; records may be lost. To go on without them, set"
-                " option('failOnDataLoss', 'false')"
-            )
-        for loss in lost:
-            _log.warning("%s: going on without", loss)
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """Returns the end offsets for the query's progress: `latestOffset` minus `endOffset` is the

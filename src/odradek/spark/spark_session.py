@@ -11,10 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from odradek.spark.java_process import output, start_java
+from odradek.spark.options import BadOption
 from odradek.spark.prerequisites import find_java
 from odradek.spark.source import OdradekDataSource
+from odradek.spark.spark_settings import check_prefix, check_spelling
+from odradek.spark.uncaught import explain_uncaught, interrupt_plainly
 
 _log = logging.getLogger("odradek.spark")
 
@@ -60,29 +65,48 @@ def session(
     """Returns a session with the data source `odradek`; its master is `local[*]` unless one is
     given.
 
-    `config` overrides the settings made here. `SPARK_HOME`, `spark-submit` and a `spark.master` of
-    the environment are respected.
+    `config` overrides the settings made here; a misspelt one is refused. `SPARK_HOME`,
+    `spark-submit` and a `spark.master` of the environment are respected.
     """
+    check_prefix(config or {})
     java, version = find_java()
     _log.info("Spark runs on Java %s (%s)", version, java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = dict(config or {})
-    chosen = master or settings.get("spark.master") or os.environ.get("MASTER")
+    url = master or settings.get("spark.master") or os.environ.get("MASTER")
     builder = SparkSession.builder.appName(name)
-    if chosen is None:
-        chosen = "local[*]"
-    if chosen.startswith("local"):
+    if url is None:
+        url = "local[*]"
+    if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings = _LOCAL | settings
-    for key, value in (_EVERYWHERE | settings).items():
+    settings = _EVERYWHERE | settings
+    for key, value in settings.items():
         builder = builder.config(key, value)
     with _python_path(STARTUP):
-        made = builder.master(chosen).getOrCreate()
+        start_java({**settings, "spark.master": url, "spark.app.name": name})
+        is_new = SparkContext._active_spark_context is None
+        spark = builder.master(url).getOrCreate()
+    explain_uncaught(output)
+    if is_new:
+        interrupt_plainly()
+    try:
+        check_spelling(spark, config or {})
+    except BadOption:
+        if is_new:
+            stop(spark)
+        raise
     # Spark finds the data source in `pyspark_odradek` by itself; registering it again would only
     # cause a warning.
-    _set_required_settings(made)
-    return made
+    _set_required_settings(spark)
+    return spark
+
+
+def stop(spark: SparkSession) -> None:
+    """Stops a session for good. What Java reports while it ends is not shown."""
+    output.mute()
+    spark.stop()
 
 
 @contextmanager

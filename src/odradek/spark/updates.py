@@ -13,6 +13,8 @@ gives a task the same rows.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.spark.options import SinkOptions, check_names
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -23,9 +25,12 @@ def into_topic(**options: str) -> "Callable[[DataFrame, int], None]":
     A batch may go to several topics, one call each. A second write of a batch to the same topic is
     refused, because it looks the same as a repetition of the first: unite the rows before.
     """
+    # Here a mistake is found before the stream starts, and not in its first batch.
+    check_names(options, is_reading=False)
+    SinkOptions.read(options, is_streaming=True)
 
     def write(rows: "DataFrame", _: int) -> None:
-        given = {"deliveryGuarantee": "exactly-once", **options}
-        rows.write.format("odradek").options(**given).mode("append").save()
+        sink = {"deliveryGuarantee": "exactly-once", **options}
+        rows.write.format("odradek").options(**sink).mode("append").save()
 
     return write

@@ -22,8 +22,6 @@ class MissingFlag(UsageError):
 
 
 def explain(failure: BaseException) -> str:
-    if isinstance(failure, CommandFailed):
-        return str(failure)
     if isinstance(failure, BaseExceptionGroup):
         return explain(failure.exceptions[0])
     if isinstance(failure, TimeoutError):
@@ -34,9 +32,19 @@ def explain(failure: BaseException) -> str:
         )
     if isinstance(failure, OSError):
         return _explain_system(failure)
-    if _is_known(failure):
+    if isinstance(failure, CommandFailed) or _is_known(failure):
         return str(failure)
+    if type(failure).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+        return _explain_spark(failure)
     return f"unexpected {type(failure).__name__}: {failure}; set ODRADEK_DEBUG=1 to see where"
+
+
+def _explain_spark(failure: BaseException) -> str:
+    from odradek.spark.failures import cause, is_explained
+
+    if is_explained(failure):
+        return cause(failure)
+    return f"{cause(failure)}; set ODRADEK_DEBUG=1 to see all that Spark says"
 
 
 def _explain_system(failure: OSError) -> str:
@@ -58,6 +66,7 @@ _KNOWN = (
     ("odradek.protocol.errors", "MalformedMessage"),
     ("odradek.client.errors", "ClientError"),
     ("odradek.config.setting", "InvalidSetting"),
+    ("odradek.spark.options", "BadOption"),
     ("odradek.spark.prerequisites", "SparkMissing"),
 )
 

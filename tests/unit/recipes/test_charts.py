@@ -52,7 +52,7 @@ def test_a_picture_is_a_png(tmp_path: Path) -> None:
     path = tmp_path / "p.png"
     bars = Bars("b", [("a", [1, 2])], ["x", "y"])
     trends = Trends("t", {"a": [1, 2]})
-    assert save_png(str(path), [bars, trends, Grid("g", ["c"], [("r", [1.0])])])
+    save_png(str(path), [bars, trends, Grid("g", ["c"], [("r", [1.0])])])
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

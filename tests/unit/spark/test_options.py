@@ -12,6 +12,7 @@ from odradek.spark.options import (
     SourceOptions,
     check_names,
 )
+from odradek.spark.updates import into_topic
 
 _SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 _BASE = {**_SERVERS, "subscribe": "a"}
@@ -141,3 +142,12 @@ def test_options_are_known_in_any_case_and_so_are_settings_of_java_clients() -> 
 def test_options_are_shown_as_they_are_written(name: str) -> None:
     with pytest.raises(BadOption, match=f"^{name} is for batch queries"):
         read_stream(**{name.lower(): "1"})
+
+
+def test_the_options_of_into_topic_are_checked_before_a_stream_starts() -> None:
+    servers = {"kafka.bootstrap.servers": "localhost:9092"}
+    with pytest.raises(BadOption, match=r"no option topc; did you mean topic\?"):
+        into_topic(topc="counts", **servers)
+    with pytest.raises(BadOption, match=r"bootstrap\.servers is missing"):
+        into_topic(topic="counts")
+    assert callable(into_topic(topic="counts", **servers))

@@ -101,15 +101,15 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    asked = [name for name in ("list", "check", "merge") if getattr(arguments, name)]
-    if len(asked) > 1:
-        raise UsageError(f"give --{asked[0]} or --{asked[1]}, not both")
-    named = [name for name in ("topic", "include") if getattr(arguments, name)]
-    if asked and named:
-        raise UsageError(f"--{asked[0]} is about the whole archive: leave out --{named[0]}")
-    if asked and arguments.follow:
-        raise UsageError(f"--{asked[0]} ends, so --follow cannot be used with it")
-    if not asked and len(named) != 1:
+    actions = [name for name in ("list", "check", "merge") if getattr(arguments, name)]
+    if len(actions) > 1:
+        raise UsageError(f"give --{actions[0]} or --{actions[1]}, not both")
+    topics = [name for name in ("topic", "include") if getattr(arguments, name)]
+    if actions and topics:
+        raise UsageError(f"--{actions[0]} is about the whole archive: leave out --{topics[0]}")
+    if actions and arguments.follow:
+        raise UsageError(f"--{actions[0]} ends, so --follow cannot be used with it")
+    if not actions and len(topics) != 1:
         raise UsageError("give --topic NAME, or --include PATTERN for several")
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.cli.spark.archive import source_options
 from odradek.cli.spark.restore import sink_options
+from odradek.spark.options import SinkOptions
+from odradek.spark.preflight import check_directory, check_source, closing_clients
 from odradek.spark.prerequisites import require_spark
+from odradek.spark.reachability import require_reachable
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 from odradek.tools.terminal import Progress, print_json, table
@@ -26,32 +29,26 @@ if TYPE_CHECKING:
 _clock = SystemClock()
 # Enough memory for two tasks that sort; --spark-property can give more on a larger machine.
 _DRIVER_MEMORY: Final = "768m"
-_LAST_LINE: Final = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w+): (\S.*)$")
 
 
 @contextmanager
 def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSession]":
     """Yields a Spark session that ends with the command. Its errors become one line."""
-    require_spark()
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    from odradek.spark.spark_session import session, stop
 
-    from odradek.spark.options import BadOption
-    from odradek.spark.spark_session import session
-
-    refusals: tuple[type[Exception], ...] = (BadOption, *_refusals())
     config = {"spark.driver.memory": _DRIVER_MEMORY, **dict(arguments.spark_property)}
     spark = session(name, master=arguments.master, config=config)
     try:
         if not os.environ.get("ODRADEK_DEBUG"):
             spark.sparkContext.setLogLevel("OFF")
         yield spark
-    except (PySparkException, Py4JError) as error:
-        raise CommandFailed(cause_of(str(error))) from error
-    except refusals as error:
+    except _refusals() as error:
         raise CommandFailed(str(error)) from error
+    except KeyboardInterrupt:
+        print("interrupted; the same command again goes on where this one was", file=sys.stderr)
+        raise
     finally:
-        spark.stop()
+        stop(spark)
 
 
 def _refusals() -> tuple[type[Exception], ...]:
@@ -67,16 +64,6 @@ def _refusals() -> tuple[type[Exception], ...]:
         archive.RestoreFailed,
         archive.TakenOver,
     )
-
-
-def cause_of(text: str) -> str:
-    """Returns the line of Spark's error that states the cause: the last line of the task's
-    traceback."""
-    python, _, _ = text.partition("\n\tat ")
-    found = [_LAST_LINE.match(line.strip()) for line in python.splitlines()]
-    said = [hit[2] for hit in found if hit]
-    line = said[-1] if said else text.strip().partition("\n")[0]
-    return f"{line}; set ODRADEK_DEBUG=1 to see all that Spark says"
 
 
 class _Bar:
@@ -101,6 +88,12 @@ class _Bar:
 
 
 def work_on_archive(arguments: argparse.Namespace) -> int:
+    is_reading_only = arguments.list or arguments.check
+    require_spark()
+    with closing_clients():
+        check_directory("--to", arguments.to, must_exist=is_reading_only or arguments.merge)
+        if arguments.topic or arguments.include:
+            check_source(source_options(arguments), is_streaming=False)
     with spark_session(arguments, "odradek archive") as spark:
         from odradek.spark.archive import Archive
 
@@ -225,6 +218,12 @@ def _cell(value: object) -> str:
 
 
 def restore_topic(arguments: argparse.Namespace) -> int:
+    require_spark()
+    with closing_clients():
+        check_directory("--from", arguments.directory, must_exist=True)
+        require_reachable(
+            SinkOptions.read(sink_options(arguments), is_streaming=False).admin_settings()
+        )
     with spark_session(arguments, "odradek restore") as spark:
         from odradek.spark.archive import Archive, Restoring, restore
 

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-restarts",
         metavar="N",
         type=whole_number,
-        help="with run: give up after this many consecutive failures (default: never)",
+        help="with run: give up after this many consecutive failures (default: never; with --once:"
+        " 0)",
     )
     add_spark_arguments(parser)
     add_json_argument(parser)

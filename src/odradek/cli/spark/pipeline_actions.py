@@ -26,18 +26,18 @@ _NOT_RUNNING = 3
 
 
 def show_all(arguments: argparse.Namespace) -> int:
-    found = [
+    pipelines = [
         (directory, state)
         for directory in pipelines_in(OsDisk(), arguments.data)
         if (state := directory.read()) is not None
     ]
     if arguments.json:
-        print_json([asdict(state) for _, state in found])
+        print_json([asdict(state) for _, state in pipelines])
         return 0
-    if not found:
+    if not pipelines:
         print(f"No pipeline has run in {arguments.data}.")
         return 0
-    rows = [_row(directory, state) for directory, state in found]
+    rows = [_row(directory, state) for directory, state in pipelines]
     print(table(["PIPELINE", "STATE", "PROCESS", "RECORDS", "WAITING", "FILE"], rows))
     return 0
 
@@ -58,8 +58,8 @@ def _require_pipeline(arguments: argparse.Namespace) -> tuple[PipelineDirectory,
     directory = PipelineDirectory(OsDisk(), arguments.data, arguments.subject)
     state = directory.read()
     if state is None:
-        known = [directory.name for directory in pipelines_in(OsDisk(), arguments.data)]
-        near = did_you_mean(arguments.subject, known)
+        names = [directory.name for directory in pipelines_in(OsDisk(), arguments.data)]
+        near = did_you_mean(arguments.subject, names)
         raise CommandFailed(
             f"no pipeline {arguments.subject} has run in {arguments.data}"
             f"{near or '; odradek pipeline list shows all'}"

@@ -5,12 +5,21 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from odradek.spark.failures import cause
 from odradek.spark.halt import HALT_FILE
-from odradek.spark.pipelines.state import FAILED, AlreadyRunning, PipelineDirectory, PipelineState
+from odradek.spark.pipelines.state import (
+    FAILED,
+    STOPPED,
+    AlreadyRunning,
+    PipelineDirectory,
+    PipelineState,
+)
+from odradek.spark.preflight import check_directory
 from odradek.spark.prerequisites import require_spark
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
@@ -20,6 +29,8 @@ from odradek.world.disk import OsDisk
 if TYPE_CHECKING:
     from odradek.spark.pipelines.loading import Pipeline
 
+_INTERRUPTED: Final = 130
+
 
 def run_pipeline(arguments: argparse.Namespace) -> int:
     require_spark()
@@ -27,6 +38,7 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     from odradek.spark.pipelines.spec import BadPipeline
 
     clock = SystemClock()
+    check_directory("--data", arguments.data, must_exist=False)
     try:
         pipeline = load(arguments.subject, arguments.name)
         directory = PipelineDirectory(OsDisk(), arguments.data, pipeline.name)
@@ -40,18 +52,32 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
         state.queries = before.queries
     directory.write(state)
     try:
+        pipeline.check(directory.has_checkpoint(pipeline.name))
         return _run(arguments, pipeline, directory, state)
     except BadPipeline as error:
-        state.status, state.error = FAILED, str(error)
+        reason = f"{arguments.subject}: {error}"
+        _note_failure(directory, state, reason)
+        raise CommandFailed(reason) from error
+    except KeyboardInterrupt:
+        from odradek.spark.java_process import output
+
+        output.mute()
+        state.status = STOPPED
         directory.write(state)
-        raise CommandFailed(str(error)) from None
-    except BaseException as error:
-        state.status, state.error = FAILED, str(error).strip().partition("\n")[0]
-        directory.write(state)
+        _announce(arguments)(f"{pipeline.name}  stopped before it had begun")
+        return _INTERRUPTED
+    except Exception as error:
+        _note_failure(directory, state, cause(error))
         raise
     finally:
         directory.take_back_halt()
         lock.release()
+
+
+def _note_failure(directory: PipelineDirectory, state: PipelineState, reason: str) -> None:
+    """Notes for `status` why the pipeline has failed."""
+    state.status, state.error = FAILED, reason
+    directory.write(state)
 
 
 def _run(
@@ -63,14 +89,14 @@ def _run(
     from py4j.protocol import Py4JNetworkError
 
     from odradek.spark.pipelines.running import Runner
-    from odradek.spark.spark_session import session
+    from odradek.spark.spark_session import session, stop
 
     # Set before Java starts, because Java's child processes inherit the environment.
     os.environ[HALT_FILE] = directory.halt_path
     # Lets the workers import modules from the pipeline file's directory.
     beside = [os.path.dirname(pipeline.file), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in beside if entry)
-    say = _say_json if arguments.json else _say
+    say = _announce(arguments)
     say(f"{pipeline.name}  starting; checkpoint in {directory.checkpoint}")
     runner = Runner(
         pipeline,
@@ -78,13 +104,15 @@ def _run(
         state,
         clock=SystemClock(),
         say=say,
-        max_restarts=arguments.max_restarts,
+        max_restarts=max_restarts(arguments),
         available_now=arguments.once,
     )
 
     def interrupt(_: int, __: FrameType | None) -> None:
         runner.stop.set()
 
+    # Until queries run, there is nothing to finish.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     spark = session(
         pipeline.name,
         master=arguments.master,
@@ -96,7 +124,7 @@ def _run(
         signal.signal(number, interrupt)
     try:
         well = runner.run(spark)
-        spark.stop()
+        stop(spark)
     except (Py4JNetworkError, ConnectionError):
         raise CommandFailed(
             "Spark's Java process has ended (its memory is spark.driver.memory); run the pipeline"
@@ -104,6 +132,17 @@ def _run(
         ) from None
     say(f"{pipeline.name}  {state.status}")
     return 0 if well else 1
+
+
+def max_restarts(arguments: argparse.Namespace) -> int | None:
+    """A run that ends by itself gives up at the first failure: whoever started it does so again."""
+    if arguments.max_restarts is None and arguments.once:
+        return 0
+    return arguments.max_restarts  # type: ignore[no-any-return]
+
+
+def _announce(arguments: argparse.Namespace) -> Callable[[str], None]:
+    return _say_json if arguments.json else _say
 
 
 def _say(line: str) -> None:

@@ -82,17 +82,17 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
 
 def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """Returns the columns that make records, by name. As in Spark, case does not matter."""
-    found: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        known = name.lower()
-        if known not in ACCEPTED:
+        lower_name = name.lower()
+        if lower_name not in ACCEPTED:
             continue
-        if known in found:
-            raise BadColumn(f"there are two columns {known}: drop or rename one")
-        found[known] = column
-    if "value" not in found:
+        if lower_name in columns:
+            raise BadColumn(f"there are two columns {lower_name}: drop or rename one")
+        columns[lower_name] = column
+    if "value" not in columns:
         raise BadColumn(f"there is no column value; it must be {ACCEPTED['value']}")
-    return found
+    return columns
 
 
 def _typed_column(
@@ -137,25 +137,27 @@ def _partitions(column: pa.Array | None, count: int) -> Longs:
     if column is None:
         none: Longs = np.full(count, -1, np.int64)
         return none
-    given = column.cast(pa.int64())
-    least = pc.min(given).as_py()
+    numbers = column.cast(pa.int64())
+    least = pc.min(numbers).as_py()
     if least is not None and least < 0:
         raise BadColumn(
             f"a row names partition {least}, but partitions count from 0: null leaves the choice to"
             " the key"
         )
-    found: Longs = np.asarray(given.fill_null(-1))
-    return found
+    partitions: Longs = np.asarray(numbers.fill_null(-1))
+    return partitions
 
 
 def _timestamps_ms(column: pa.Array | None, count: int, now_ms: int) -> Longs:
     if column is None:
         now: Longs = np.full(count, now_ms, np.int64)
         return now
-    given = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    filled: Longs = np.asarray(given.fill_null(0))
-    found: Longs = np.where(np.asarray(given.is_valid()), filled // 1000, now_ms).astype(np.int64)
-    return found
+    times_us = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    filled: Longs = np.asarray(times_us.fill_null(0))
+    times_ms: Longs = np.where(np.asarray(times_us.is_valid()), filled // 1000, now_ms).astype(
+        np.int64
+    )
+    return times_ms
 
 
 def _bytes_column(column: pa.Array | None, count: int) -> Column:

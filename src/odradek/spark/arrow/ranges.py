@@ -174,11 +174,11 @@ class RangeReader:
         if topic_id == NO_TOPIC_ID:
             return
         limit_ms = self._settings.default_api_timeout_ms
-        found = await self._cluster.topic(partition.topic, limit_ms)
-        if found.id not in {topic_id, NO_TOPIC_ID}:
+        topic = await self._cluster.topic(partition.topic, limit_ms)
+        if topic.id not in {topic_id, NO_TOPIC_ID}:
             await self._cluster.refresh()
-            found = await self._cluster.topic(partition.topic, limit_ms)
-        if found.id in {topic_id, NO_TOPIC_ID}:
+            topic = await self._cluster.topic(partition.topic, limit_ms)
+        if topic.id in {topic_id, NO_TOPIC_ID}:
             return
         lost = f"{partition}: the topic was deleted and made anew since its offsets were noted"
         if fail_on_data_loss:

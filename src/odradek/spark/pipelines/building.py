@@ -2,16 +2,21 @@
 
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType
 
+from odradek.config.spelling import did_you_mean
 from odradek.spark.pipelines.spec import (
     AVAILABLE_NOW,
     BadPipeline,
@@ -64,11 +69,11 @@ def _decoded(frame: "DataFrame", source: SourceSpec) -> "DataFrame":
     if source.value == "string":
         return frame.withColumn("value", f.col("value").cast("string"))
     assert source.schema is not None
-    parsed = frame.withColumn("value", f.from_json(f.col("value").cast("string"), source.schema))
-    fields = [field.name for field in parsed.schema["value"].dataType.fields]
+    rows = frame.withColumn("value", f.from_json(f.col("value").cast("string"), source.schema))
+    fields = [field.name for field in rows.schema["value"].dataType.fields]
     # A field of the value hides the record's own column of the same name.
-    kept = [name for name in _RECORD_COLUMNS if name not in fields]
-    return parsed.select(*kept, "value.*")
+    names = [name for name in _RECORD_COLUMNS if name not in fields]
+    return rows.select(*names, "value.*")
 
 
 def _transformed(
@@ -77,10 +82,12 @@ def _transformed(
     if step.sql is not None:
         return session.sql(step.sql)
     assert step.python is not None
-    made = function_of(step.python, directory)(frame)
-    if not hasattr(made, "writeStream"):
-        raise BadPipeline(f"{step.python} returned {type(made).__name__}, and not a DataFrame")
-    return made
+    function = function_of(step.python, directory)
+    with user_errors(os.path.join(directory, step.python.partition(":")[0])):
+        result = function(frame)
+    if not hasattr(result, "writeStream"):
+        raise BadPipeline(f"{step.python} returned {type(result).__name__}, and not a DataFrame")
+    return result
 
 
 def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFrame]":
@@ -92,14 +99,37 @@ def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFr
     else:
         if directory not in sys.path:
             sys.path.insert(0, directory)
-        try:
+        with user_errors(where):
             module = import_module(where)
-        except ModuleNotFoundError as error:
-            raise BadPipeline(f"{reference}: {error}") from None
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise BadPipeline(f"{where} has no function {name}")
-    return found  # type: ignore[no-any-return] # a user's function: what it returns is checked
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise BadPipeline(f"{where} has no function {name}{did_you_mean(name, dir(module))}")
+    return function  # type: ignore[no-any-return] # a user's function: what it returns is checked
+
+
+@contextmanager
+def user_errors(file: str) -> Iterator[None]:
+    """Surrounds code of the user. An error in it becomes one line with its place, unless it is an
+    error of Spark's, which `failures.cause` explains."""
+    try:
+        yield
+    except (BadPipeline, PySparkException, Py4JError):
+        raise
+    except SyntaxError as error:
+        name = os.path.basename(error.filename or file)
+        raise BadPipeline(f"{name}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        place = _place(error, file)
+        raise BadPipeline(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _place(error: Exception, file: str) -> str:
+    """Returns the last line of the user's files that an error went through."""
+    directory = os.path.dirname(file)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if os.path.dirname(frame.filename) == directory:
+            return f"{os.path.basename(frame.filename)}, line {frame.lineno}"
+    return os.path.basename(file)
 
 
 def import_file(path: str) -> ModuleType:
@@ -117,7 +147,8 @@ def import_file(path: str) -> ModuleType:
     # Registered in sys.modules, because dataclasses look the module up; but workers cannot import
     # it, so cloudpickle is told to pickle it by value.
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with user_errors(path):
+        spec.loader.exec_module(module)
     register_pickle_by_value(module)
     return module
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.spark.pipelines.building import build, import_file
+from odradek.spark.pipelines.building import build, import_file, user_errors
+from odradek.spark.pipelines.checks import check_files, check_topics
 from odradek.spark.pipelines.spec import BadPipeline, check_name, read_spec
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 Writers = dict[str, "DataStreamWriter"]
+
+
+def _check_nothing(_: bool) -> None:
+    """A Python file decides what it reads when it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class Pipeline:
     file: str
     spark: Mapping[str, str]
     build: "Callable[[SparkSession], Writers]"
+    # Called with whether there is a checkpoint; raises `BadPipeline` if topics cannot be used.
+    check: Callable[[bool], None] = _check_nothing
 
 
 def load(path: str, name: str | None = None) -> Pipeline:
@@ -53,11 +60,15 @@ def _declared(file: str, name: str | None) -> Pipeline:
     except (OSError, UnicodeDecodeError) as error:
         raise BadPipeline(f"it cannot be read: {error}") from None
     pipeline_name = check_name(name or spec.name)
+    check_files(spec, os.path.dirname(file))
 
     def build_writers(session: "SparkSession") -> Writers:
         return {pipeline_name: build(session, spec, os.path.dirname(file))}
 
-    return Pipeline(pipeline_name, file, spec.spark, build_writers)
+    def check(has_checkpoint: bool) -> None:
+        check_topics(spec, has_checkpoint=has_checkpoint)
+
+    return Pipeline(pipeline_name, file, spec.spark, build_writers, check)
 
 
 def _programmed(file: str, name: str | None) -> Pipeline:
@@ -70,7 +81,8 @@ def _programmed(file: str, name: str | None) -> Pipeline:
     pipeline_name = check_name(name or getattr(module, "NAME", None) or _default_name(file))
 
     def build_writers(session: "SparkSession") -> Writers:
-        returned = function(session)
+        with user_errors(file):
+            returned = function(session)
         writers = returned if isinstance(returned, dict) else {pipeline_name: returned}
         for query, writer in writers.items():
             if not hasattr(writer, "queryName"):

@@ -12,6 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
+
+from odradek.spark.failures import cause, is_permanent
+from odradek.spark.java_process import output
 from odradek.spark.pipelines import progress_lines
 from odradek.spark.pipelines.backoff import Backoff
 from odradek.spark.pipelines.loading import Pipeline
@@ -36,19 +40,6 @@ _LOOK_AGAIN_S: Final = 0.2
 _GRACE_S: Final = 60.0
 # Between two triggers a query looks idle for a moment, so it must be idle twice in a row.
 _IDLE_LOOKS: Final = 2
-# Errors that a restart cannot fix, by the class names in Spark's message.
-_HOPELESS: Final = (
-    "AnalysisException",
-    "BadColumn",
-    "BadOption",
-    "DataLost",
-    "DataMissing",
-    "ReplayDiffers",
-    "WriteRefused",
-)
-# After this line Spark describes the query, in lines such as `Identifier: name [id = ...]`.
-_END_OF_REASON: Final = "=== Streaming Query ==="
-
 Say = Callable[[str], None]
 
 
@@ -62,7 +53,7 @@ class _Running:
     state: QueryState
     query: "StreamingQuery | None" = None
     shown_batch: int = -1
-    seen: str = ""
+    last_timestamp: str = ""
     restart_at_s: float | None = None
     is_over: bool = False
     has_failed: bool = False
@@ -103,9 +94,10 @@ class Runner:
             backoff = Backoff(max_failures=self._max_restarts)
             self._queries.append(_Running(name, writer.queryName(name), backoff, state))
         session.conf.set("spark.sql.streaming.checkpointLocation", self._directory.checkpoint)
-        for query in self._queries:
-            self._start(query)
         self._set_status(RUNNING)
+        for query in self._queries:
+            self._warn_of_lost_checkpoint(query)
+            self._start(query)
         while not self.stop.wait(_LOOK_AGAIN_S):
             for query in self._queries:
                 self._look(query)
@@ -115,8 +107,21 @@ class Runner:
 
     def _start(self, running: _Running) -> None:
         running.restart_at_s = None
-        running.shown_batch, running.seen = -1, ""
-        running.query = running.writer.start()
+        running.shown_batch, running.last_timestamp = -1, ""
+        try:
+            running.query = running.writer.start()
+        except PySparkException as error:
+            self._failed(running, error)
+
+    def _warn_of_lost_checkpoint(self, running: _Running) -> None:
+        """Warns if the query has run before, but its checkpoint is gone: it starts from nothing,
+        and may write again what it has written, or skip records."""
+        if running.state.has_checkpoint and not self._directory.has_checkpoint(running.name):
+            self._say(
+                f"{running.name}  warning: it has run up to batch {running.state.batch_id}, but its"
+                f" checkpoint in {self._directory.checkpoint} is gone; it starts again at its"
+                " startingOffsets"
+            )
 
     def _look(self, running: _Running) -> None:
         """Prints the progress of a query, and handles its end."""
@@ -126,8 +131,8 @@ class Runner:
             assert running.restart_at_s is not None
             if self._clock.monotonic_s() >= running.restart_at_s:
                 running.state.restarts += 1
-                self._start(running)
                 self._set_status(RUNNING)
+                self._start(running)
             return
         self._show(running, running.query)
         if running.query.isActive:
@@ -140,27 +145,27 @@ class Runner:
         self._failed(running, error)
 
     def _failed(self, running: _Running, error: object) -> None:
-        why = first_line(error)
+        why = cause(error)
         running.query = None
+        self._state.error = why if len(self._queries) == 1 else f"{running.name}: {why}"
         delay_s = None if is_permanent(error) else running.backoff.next_delay_s()
         if delay_s is None:
             running.is_over = running.has_failed = True
-            self._state.error = why
             self._say(f"{running.name}  failed for good: {why}")
+            self._write()
             return
         running.restart_at_s = self._clock.monotonic_s() + delay_s
-        self._state.error = why
         self._say(f"{running.name}  failed: {why}; starting again in {delay_s:.0f} s")
         self._set_status(WAITING)
 
     def _show(self, running: _Running, query: "StreamingQuery") -> None:
         """Prints a line for each batch with records since the last call."""
         last = query.lastProgress
-        if last is None or last["timestamp"] == running.seen:
+        if last is None or last["timestamp"] == running.last_timestamp:
             # `recentProgress` transfers all recent batches from Java as JSON: too costly five times
             # a second.
             return
-        running.seen = last["timestamp"]
+        running.last_timestamp = last["timestamp"]
         fresh = [
             progress
             for progress in query.recentProgress
@@ -179,6 +184,7 @@ class Runner:
             state.batches += 1
             state.batch_duration_s = done.duration_s
             state.last_batch_ms = self._clock.now_ms()
+            state.has_checkpoint = self._directory.has_checkpoint(running.name)
             changed = True
             if done.records:
                 self._say(progress_lines.line(running.name, done))
@@ -192,6 +198,8 @@ class Runner:
         self._say("stopping: the batch that runs is finished first")
         self._directory.ask_to_halt()
         self._set_status(STOPPING)
+        # The Python processes of the sources complain when their query is stopped.
+        output.mute()
         end_s = self._clock.monotonic_s() + _GRACE_S
         for query in self._queries:
             if query.query is None:
@@ -239,32 +247,3 @@ class Runner:
 def _has_run(progress: Any) -> bool:
     """Returns whether a trigger ran a batch. Spark also reports triggers that found no data."""
     return "addBatch" in progress["durationMs"]
-
-
-def is_permanent(error: object) -> bool:
-    """Returns whether the query would fail again in the same way after a restart."""
-    reason = str(error).partition(_END_OF_REASON)[0]
-    return any(name in reason for name in _HOPELESS)
-
-
-def first_line(error: object) -> str:
-    """Returns the line of a Spark exception that states the cause, without the Java and Python
-    stacks."""
-    reason = str(error).partition(_END_OF_REASON)[0]
-    lines = [line.strip() for line in reason.splitlines() if line.strip()]
-    # If it contains a Python traceback, the last line of that states the cause.
-    cause = [line for line in lines if _is_python_error(line)]
-    return (cause[-1] if cause else lines[0] if lines else type(error).__name__)[:300]
-
-
-def _is_python_error(line: str) -> bool:
-    """Returns whether a line is a Python error such as `odradek.spark.options.BadOption: no topic
-    ...`."""
-    name, colon, rest = line.partition(": ")
-    words = name.split(".")
-    return (
-        bool(colon and rest)
-        and all(word.isidentifier() for word in words)
-        and words[-1][0].isupper()
-        and words[0] not in {"org", "java", "py4j"}
-    )

@@ -153,36 +153,36 @@ class _Table:
         for key in self._entries:
             if key not in self._known:
                 hint = did_you_mean(key, sorted(self._known))
-                known = ", ".join(sorted(self._known))
-                raise BadPipeline(f"{self.where} knows no {key}{hint or f'; it knows {known}'}")
+                names = ", ".join(sorted(self._known))
+                raise BadPipeline(f"{self.where} knows no {key}{hint or f'; it knows {names}'}")
 
 
 def _flattened(where: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
     """`a.b = 1` is a nested table in TOML; Spark's settings have dots in their names."""
-    found = []
+    settings = []
     for key, value in table.items():
         if isinstance(value, Mapping):
-            found += [(f"{key}.{rest}", text) for rest, text in _flattened(where, value)]
+            settings += [(f"{key}.{rest}", text) for rest, text in _flattened(where, value)]
         elif isinstance(value, bool):
-            found.append((key, str(value).lower()))
+            settings.append((key, str(value).lower()))
         elif isinstance(value, str | int | float):
-            found.append((key, str(value)))
+            settings.append((key, str(value)))
         else:
             raise BadPipeline(f"{key} of {where} must be text, a number, true or false")
-    return found
+    return settings
 
 
 def _sources(top: _Table, bootstrap: str) -> tuple[SourceSpec, ...]:
-    given = top.take("source")
-    if not isinstance(given, Mapping) or not given:
+    tables = top.take("source")
+    if not isinstance(tables, Mapping) or not tables:
         raise BadPipeline("a [source] is needed: [source] with topic = ..., or [source.NAME]")
-    if all(isinstance(value, Mapping) for value in given.values()) and "options" not in given:
+    if all(isinstance(value, Mapping) for value in tables.values()) and "options" not in tables:
         return tuple(
             _source(name, _Table(f"[source.{name}]", table), bootstrap)
-            for name, table in given.items()
+            for name, table in tables.items()
             if isinstance(table, Mapping)
         )
-    return (_source("source", _Table("[source]", given), bootstrap),)
+    return (_source("source", _Table("[source]", tables), bootstrap),)
 
 
 def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
@@ -196,9 +196,9 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
     max_offsets = table.take("max_offsets_per_trigger")
     servers = table.text("bootstrap", bootstrap) or bootstrap
     if kind == "odradek":
-        given = {"subscribe": topic, "subscribePattern": pattern, "startingOffsets": starting}
-        given["maxOffsetsPerTrigger"] = None if max_offsets is None else str(max_offsets)
-        shorthand = {key: value for key, value in given.items() if value is not None}
+        short = {"subscribe": topic, "subscribePattern": pattern, "startingOffsets": starting}
+        short["maxOffsetsPerTrigger"] = None if max_offsets is None else str(max_offsets)
+        shorthand = {key: value for key, value in short.items() if value is not None}
         options = {"kafka.bootstrap.servers": servers, **shorthand, **options}
         if not {"subscribe", "subscribePattern", "assign"} & set(options):
             raise BadPipeline(f"{table.where} needs topic = ... (or pattern = ...)")
@@ -221,13 +221,13 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
 
 
 def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
-    given = top.take("transform")
-    if given is None:
+    tables = top.take("transform")
+    if tables is None:
         return ()
-    if not isinstance(given, list):
+    if not isinstance(tables, list):
         raise BadPipeline("transforms come in order: write [[transform]] with two brackets")
-    found = []
-    for number, entry in enumerate(given, start=1):
+    steps = []
+    for number, entry in enumerate(tables, start=1):
         table = _Table(f"[[transform]] {number}", entry)
         sql, python = table.text("sql"), table.text("python")
         if (sql is None) == (python is None):
@@ -238,15 +238,15 @@ def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
         if not _NAME.fullmatch(name):
             raise BadPipeline(f"{table.where}: {name!r} must be a word that SQL can use")
         table.end()
-        found.append(TransformSpec(name, sql, python))
-    return tuple(found)
+        steps.append(TransformSpec(name, sql, python))
+    return tuple(steps)
 
 
 def _sink(top: _Table, bootstrap: str) -> SinkSpec:
-    given = top.take("sink")
-    if not isinstance(given, Mapping):
+    entries = top.take("sink")
+    if not isinstance(entries, Mapping):
         raise BadPipeline('a [sink] is needed: topic = ..., or format = "console"')
-    table = _Table("[sink]", given)
+    table = _Table("[sink]", entries)
     topic = table.text("topic")
     kind = table.text("format", "odradek") or "odradek"
     options = table.options("options")

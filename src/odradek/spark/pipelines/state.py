@@ -45,6 +45,8 @@ class QueryState:
     lag: int = 0
     batch_duration_s: float = 0.0
     last_batch_ms: int = 0
+    # Whether the checkpoint was below the pipeline's directory; a query may name its own.
+    has_checkpoint: bool = False
 
 
 @dataclass(slots=True)
@@ -62,9 +64,9 @@ class PipelineState:
 
     @classmethod
     def from_json(cls, data: bytes) -> "PipelineState":
-        read = json.loads(data)
-        queries = {name: QueryState(**query) for name, query in read.pop("queries").items()}
-        return cls(**read, queries=queries)
+        fields = json.loads(data)
+        queries = {name: QueryState(**query) for name, query in fields.pop("queries").items()}
+        return cls(**fields, queries=queries)
 
 
 class PipelineDirectory:
@@ -95,6 +97,10 @@ class PipelineDirectory:
             ) from None
         self.take_back_halt()
         return lock
+
+    def has_checkpoint(self, query: str) -> bool:
+        """Returns whether Spark has a checkpoint of the query below the pipeline's directory."""
+        return self._disk.exists(f"{self.checkpoint}/{query}/metadata")
 
     def is_running(self) -> bool:
         if not self._disk.exists(self._lock_path):
@@ -134,5 +140,5 @@ def pipelines_in(disk: Disk, directory: str) -> list[PipelineDirectory]:
         names = sorted(disk.list_directory(directory))
     except OSError:
         return []
-    found = [PipelineDirectory(disk, directory, name) for name in names]
-    return [pipeline for pipeline in found if pipeline.read() is not None]
+    directories = [PipelineDirectory(disk, directory, name) for name in names]
+    return [pipeline for pipeline in directories if pipeline.read() is not None]

@@ -21,6 +21,6 @@ else:
     sys.path[:] = prefer_unpacked(sys.path)
 
 # Runs the `sitecustomize` that Python would have run without this one.
-found = PathFinder.find_spec("sitecustomize", sys.path)
-if found is not None and found.loader is not None:
-    found.loader.exec_module(module_from_spec(found))
+spec = PathFinder.find_spec("sitecustomize", sys.path)
+if spec is not None and spec.loader is not None:
+    spec.loader.exec_module(module_from_spec(spec))

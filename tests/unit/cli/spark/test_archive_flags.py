@@ -2,7 +2,6 @@ import pytest
 
 from odradek.cli.parser import parser_of
 from odradek.cli.spark import archive, restore
-from odradek.cli.spark.archive_actions import cause_of
 from odradek.tools.failures import UsageError
 
 
@@ -58,13 +57,3 @@ def test_a_time_that_is_none_is_refused() -> None:
         parser_of("restore", restore).parse_args(
             ["--from", "/x", "--topic", "t", "--until", "yesterday"]
         )
-
-
-def test_of_sparks_many_lines_the_telling_one_is_shown() -> None:
-    text = (
-        "An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted\n"
-        'Traceback (most recent call last):\n  File "x.py", line 1, in f\n'
-        "odradek.spark.archive.sending.RestoreFailed: the topic was deleted\n\n"
-        "\tat org.apache.spark.X: y\n"
-    )
-    assert cause_of(text).startswith("the topic was deleted; set ODRADEK_DEBUG=1")

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.main import main
+from odradek.cli.parser import parser_of
+from odradek.cli.spark import pipeline
+from odradek.cli.spark.pipeline_running import max_restarts
 from odradek.spark.pipelines.state import (
     FAILED,
     FINISHED,
@@ -101,3 +104,14 @@ def test_stop_waits_for_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipe", "bread"]) == 2
     assert "clicks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "restarts"),
+    [((), None), (("--once",), 0), (("--once", "--max-restarts", "3"), 3)],
+)
+def test_a_run_that_ends_by_itself_does_not_start_failed_queries_again(
+    flags: tuple[str, ...], restarts: int | None
+) -> None:
+    parser = parser_of("pipeline", pipeline)
+    assert max_restarts(parser.parse_args(["run", "x.toml", *flags])) == restarts

@@ -1,0 +1,49 @@
+"""How a program ends that does not handle an error of Spark's, or Ctrl-C. No Java: the hook is what
+is tested."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+_PROGRAM = """
+import logging, sys
+from odradek.spark.java_output import JavaOutput
+from odradek.spark.uncaught import explain_uncaught
+from pyspark.errors import AnalysisException
+
+explain_uncaught(JavaOutput())
+
+def load():
+    {body}
+
+load()
+"""
+
+
+def last_words(tmp_path: Path, body: str) -> list[str]:
+    program = tmp_path / "app.py"
+    program.write_text(_PROGRAM.format(body=body))
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode != 0
+    return done.stderr.splitlines()
+
+
+def test_the_reason_comes_first_and_then_the_place(tmp_path: Path) -> None:
+    failed = "Failed: odradek.spark.options.BadOption: there is no option x\\n SQLSTATE: 38000"
+    lines = last_words(tmp_path, f'raise AnalysisException("{failed}")')
+    assert lines[0] == "odradek: there is no option x"
+    assert f'  File "{tmp_path}/app.py", line 12, in <module>' in lines
+    assert lines[-1] == "(ODRADEK_DEBUG=1 shows all that Spark says)"
+    assert len(lines) == 6
+
+
+def test_other_errors_are_shown_as_ever(tmp_path: Path) -> None:
+    assert last_words(tmp_path, 'raise AnalysisException("no column x")')[0].startswith("Traceback")
+    assert last_words(tmp_path, 'raise ValueError("x")')[-1] == "ValueError: x"
+
+
+def test_an_interruption_is_one_line(tmp_path: Path) -> None:
+    body = 'logging.error("KeyboardInterrupt while sending command."); raise KeyboardInterrupt'
+    assert last_words(tmp_path, body) == ["interrupted"]
