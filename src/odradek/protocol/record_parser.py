@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # The decoded zigzag value of the field.
-_TIMESTAMP_DELTA: Final = "(timestamp_delta >> 1) ^ -(timestamp_delta & 1)"
+TIMESTAMP_DELTA: Final = "(timestamp_delta >> 1) ^ -(timestamp_delta & 1)"
 
 
 class Record(NamedTuple):
@@ -58,7 +58,7 @@ _RECORDS: Final = Walk(
     before=("records = []", "add = records.append"),
     each=(
         "if append_time_ms is None:",
-        f"    timestamp_ms = base_timestamp_ms + ({_TIMESTAMP_DELTA})",
+        f"    timestamp_ms = base_timestamp_ms + ({TIMESTAMP_DELTA})",
         "else:",
         "    timestamp_ms = append_time_ms",
         "add(new(Record, (base_offset + (offset_delta >> 1), timestamp_ms, key, value, headers)))",
@@ -67,7 +67,7 @@ _RECORDS: Final = Walk(
     names=(("new", tuple.__new__), ("Record", Record)),
 )
 _TIMESTAMP_DELTAS: Final = Walk(
-    "timestamp deltas", through="timestamp_delta", each=(f"yield {_TIMESTAMP_DELTA}, position",)
+    "timestamp deltas", through="timestamp_delta", each=(f"yield {TIMESTAMP_DELTA}, position",)
 )
 _SUMMARIES: Final = Walk(
     "summaries",
@@ -75,7 +75,7 @@ _SUMMARIES: Final = Walk(
     offsets=Offsets.CONSECUTIVE,
     parameters=("data", "count", "first", "position"),
     before=("summaries = []", "add = summaries.append"),
-    each=(f"add(({_TIMESTAMP_DELTA}, not key_length & 1))",),
+    each=(f"add(({TIMESTAMP_DELTA}, not key_length & 1))",),
     result="summaries, position",
     ends_with_batch=False,
 )

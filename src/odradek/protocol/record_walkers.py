@@ -101,6 +101,8 @@ class Walk:
     result: str = "None"
     ends_with_batch: bool = True
     single_record: bool = False
+    # The headers of a record that has none, if `keeps` names them.
+    no_headers: str = "[]"
     names: tuple[tuple[str, object], ...] = ()
 
     @cached_property
@@ -240,12 +242,14 @@ class _WalkSource:
 
     def _headers(self, field: Field) -> None:
         is_kept = field.name in self._walk.keeps
-        if is_kept:
-            self._line("headers = []")
         with self._block("if data[position]:"):
-            call = "parse_headers(data, position, end, headers)"
-            self._line(f"position = {call if is_kept else 'skip_headers(data, position, end)'}")
+            if is_kept:
+                self._line("headers, position = parse_headers(data, position, end)")
+            else:
+                self._line("position = skip_headers(data, position, end)")
         with self._block("else:"):
+            if is_kept:
+                self._line(f"headers = {self._walk.no_headers}")
             self._line("position += 1")
         with self._block("if position != end:"):
             self._refuse("a record's length does not fit its fields")
@@ -287,9 +291,10 @@ class _WalkSource:
 
 
 def parse_headers(
-    data: bytes, position: int, end: int, headers: list[tuple[str, bytes | None]]
-) -> int:
-    """Reads headers of a record that ends at `end`; returns the position after them."""
+    data: bytes, position: int, end: int
+) -> tuple[list[tuple[str, bytes | None]], int]:
+    """Returns the headers of a record that ends at `end`, and the position after them."""
+    headers: list[tuple[str, bytes | None]] = []
     count, position = _header_count(data, position, end)
     for _ in range(count):
         length, position = read_zigzag(data, position)
@@ -307,7 +312,7 @@ def parse_headers(
         if length & 1 or position > end:
             raise MalformedRecords("a record header's value has a wrong length")
         headers.append((name, data[start:position]))
-    return position
+    return headers, position
 
 
 def skip_headers(data: bytes | bytearray | memoryview, position: int, end: int) -> int:

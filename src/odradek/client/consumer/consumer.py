@@ -380,18 +380,23 @@ class Consumer(ConsumerQueries):
 
     async def __anext__(self) -> ConsumerRecord:
         """Returns the next record, however long that takes; `wakeup` ends the iteration."""
-        # In place of `_group`: a call for each record would show.
-        group = None if self._started is None else self._started.group
         records = self._undelivered.latest_first
-        if group is not None and records:
-            group.gate.note_iteration()
-            group.commit_if_due()
+        if records:
+            # In place of `_group`: a call for each record would show.
+            group = None if self._started is None else self._started.group
+            if group is None or not group.note_record_taken():
+                return records.pop()
+        return await self._poll_for_next()
+
+    async def _poll_for_next(self) -> ConsumerRecord:
+        records, group = self._undelivered.latest_first, self._group
         while not records or (group is not None and group.gate.has_work):
             try:
                 polled = await self.poll(_ITERATION_WAIT_MS)
             except Wakeup:
                 raise StopAsyncIteration from None
             self._undelivered.fill(polled)
+            group = self._group
         return records.pop()
 
     def return_unseen(

@@ -7,21 +7,26 @@ transactions in each response, and each ends at its abort marker in the log.
 
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from odradek.client.consumer.record_headers import NO_HEADERS, parse_record_headers
 from odradek.client.errors import ClientError, CorruptRecords
 from odradek.client.habits import RECORD, answers
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.control_records import ControlType, decode_control_type
 from odradek.protocol.messages.fetch import AbortedTransaction
+from odradek.protocol.record_parser import TIMESTAMP_DELTA
+from odradek.protocol.record_walkers import Offsets, Walk
 from odradek.protocol.records import (
     HEADER_SIZE,
     BatchHeader,
     Buffer,
     MalformedRecords,
+    check_last_offset,
     crc_is_valid,
     decode_records,
     read_header,
+    record_data,
 )
 from odradek.protocol.types import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
 
@@ -47,8 +52,47 @@ class ConsumerRecord(NamedTuple):
     key: Any
     value: Any
     headers: list[tuple[str, bytes | None]]
+    """They cannot be changed; a copy can: `[*record.headers, (name, value)]`."""
     leader_epoch: LeaderEpoch
 
+
+# This walk limits the speed of consumers, so it makes records without calling their constructor,
+# and works out a time only if it differs from that of the record before.
+_CONSUMER_RECORDS: Final = Walk(
+    "consumer records",
+    through="headers",
+    keeps=frozenset({"key", "value", "headers"}),
+    offsets=Offsets.RISING,
+    parameters=(
+        "data",
+        "count",
+        "topic",
+        "partition",
+        "base_offset",
+        "base_timestamp_ms",
+        "append_time_ms",
+        "timestamp_type",
+        "leader_epoch",
+    ),
+    before=("records = []", "add = records.append", "last_delta = None"),
+    each=(
+        "if timestamp_delta != last_delta:",
+        "    last_delta = timestamp_delta",
+        "    timestamp_ms = append_time_ms",
+        "    if timestamp_ms is None:",
+        f"        timestamp_ms = base_timestamp_ms + ({TIMESTAMP_DELTA})",
+        "add(new(ConsumerRecord, (topic, partition, base_offset + (offset_delta >> 1),"
+        " timestamp_ms, timestamp_type, key, value, headers, leader_epoch)))",
+    ),
+    result="records",
+    no_headers="NO_HEADERS",
+    names=(
+        ("new", tuple.__new__),
+        ("ConsumerRecord", ConsumerRecord),
+        ("NO_HEADERS", NO_HEADERS),
+        ("parse_headers", parse_record_headers),
+    ),
+)
 
 Deserialize = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], ClientError | None]]
 
@@ -196,15 +240,20 @@ class FetchedBatches:
         return bool(records) and decode_control_type(records[0]) is ControlType.ABORT
 
     def _decode(self, buffer: Buffer, position: int, header: BatchHeader) -> list[ConsumerRecord]:
-        records = decode_records(buffer, position)
-        new, made = tuple.__new__, ConsumerRecord
-        topic, partition = self.partition
-        epoch = header.leader_epoch
-        kind = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+        is_append_time = header.is_log_append_time
+        records: list[ConsumerRecord] = _CONSUMER_RECORDS.function(
+            record_data(buffer, position, header),
+            header.record_count,
+            *self.partition,
+            header.base_offset,
+            header.base_timestamp,
+            header.max_timestamp if is_append_time else None,
+            LOG_APPEND_TIME if is_append_time else CREATE_TIME,
+            header.leader_epoch,
+        )
+        if records:
+            check_last_offset(header, records[-1].offset)
         first = self.next_offset
         if header.base_offset < first:
             records = [record for record in records if record.offset >= first]
-        return [
-            new(made, (topic, partition, offset, timestamp, kind, key, value, headers, epoch))
-            for offset, timestamp, key, value, headers in records
-        ]
+        return records

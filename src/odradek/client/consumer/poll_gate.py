@@ -24,6 +24,7 @@ class PollGate:
         self._polling = 0
         self._last_poll_s = self._loop.time()
         self._polled = asyncio.Event()
+        self._is_poll_awaited = False
 
     @property
     def has_work(self) -> bool:
@@ -31,17 +32,22 @@ class PollGate:
 
     def enter_poll(self) -> None:
         self._polling += 1
-        self._last_poll_s = self._loop.time()
-        self._polled.set()
+        self.note_poll(self._loop.time())
 
     def leave_poll(self) -> None:
         self._polling -= 1
         self._last_poll_s = self._loop.time()
 
-    def note_iteration(self) -> None:
-        """Notes that the program took a record from the iterator, which is treated like a poll."""
-        self._last_poll_s = self._loop.time()
-        self._polled.set()
+    def note_poll(self, now_s: float) -> bool:
+        """Notes that the program polls, or takes a record from the iterator, which counts as much.
+
+        Returns whether work was handed over that `serve` must do before a record is returned.
+        """
+        self._last_poll_s = now_s
+        if self._is_poll_awaited:
+            self._is_poll_awaited = False
+            self._polled.set()
+        return bool(self._waiting)
 
     def wake(self) -> None:
         """Wakes a waiting poll(), because the state of the group has changed."""
@@ -63,6 +69,7 @@ class PollGate:
         """Returns when the next poll begins, at once if a poll is under way."""
         if not self._polling:
             self._polled.clear()
+            self._is_poll_awaited = True
             await self._polled.wait()
 
     async def run(self, work: Work) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Protocol
 
 from odradek.client.cluster import Cluster
@@ -119,7 +120,11 @@ class Group:
         self._running: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._commits: set[asyncio.Task[None]] = set()
-        self._next_commit_s = self._loop.time() + settings.auto_commit_interval_ms / 1000
+        self._now_s = self._loop.time
+        # When the next automatic commit is due.
+        self._next_commit_s = inf
+        if settings.enable_auto_commit:
+            self._next_commit_s = self._now_s() + settings.auto_commit_interval_ms / 1000
         self._look_again: asyncio.TimerHandle | None = None
         # How often brokers have said that a subscribed topic does not exist.
         self._missing_looks: dict[str, int] = {}
@@ -235,7 +240,19 @@ class Group:
         if self.gate.has_work:
             await self.gate.serve()
             self.raise_fault()
-        self.commit_if_due()
+        now_s = self._now_s()
+        if now_s >= self._next_commit_s:
+            self._commit_now(now_s)
+
+    def note_record_taken(self) -> bool:
+        """Called for every record that the iterator returns, so it must be fast.
+
+        Returns whether a poll must serve the group first, as it does before it returns records.
+        """
+        now_s = self._now_s()
+        if now_s >= self._next_commit_s:
+            self._commit_now(now_s)
+        return self.gate.note_poll(now_s)
 
     def raise_fault(self) -> None:
         if self._failure is not None:
@@ -261,15 +278,8 @@ class Group:
 
     # Committing
 
-    @property
-    def _commits_by_itself(self) -> bool:
-        return self._settings.enable_auto_commit
-
-    def commit_if_due(self) -> None:
+    def _commit_now(self, now_s: float) -> None:
         """Commits automatically: records that earlier polls returned are regarded as handled."""
-        now_s = self._loop.time()
-        if not self._commits_by_itself or now_s < self._next_commit_s:
-            return
         self._next_commit_s = now_s + self._settings.auto_commit_interval_ms / 1000
         offsets = self._offsets_to_commit()
         if offsets and (self._membership is None or self._membership.who().generation_id >= 0):
@@ -278,7 +288,7 @@ class Group:
     async def _commit_before_revoked(self) -> None:
         """Commits the positions before partitions are given up, so that no record is read twice."""
         await self._finish_commits()
-        if not self._commits_by_itself:
+        if not self._settings.enable_auto_commit:
             return
         offsets = self._offsets_to_commit()
         if offsets:
