@@ -18,7 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
@@ -43,7 +43,6 @@ class RecordMetadata(NamedTuple):
 
 
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], None]
-Delivery = tuple["asyncio.Future[RecordMetadata]", int, OnDelivery | None]
 
 
 class ProducerBatch:
@@ -53,10 +52,11 @@ class ProducerBatch:
         "attempts",
         "base_sequence",
         "builder",
+        "callbacks",
         "created_s",
-        "deliveries",
         "done",
         "done_waiter",
+        "futures",
         "held_bytes",
         "number",
         "order",
@@ -65,6 +65,7 @@ class ProducerBatch:
         "queue",
         "retry_at_s",
         "sent_epoch",
+        "timestamps_ms",
     )
 
     def __init__(
@@ -82,7 +83,11 @@ class ProducerBatch:
         self.number = order[0]
         self.builder = builder
         self.created_s = created_s
-        self.deliveries: list[Delivery] = []
+        # What each record is owed. Lists in place of a tuple for each record, because the time that
+        # the garbage collector takes grows with the number of tuples.
+        self.futures: list[asyncio.Future[RecordMetadata]] = []
+        self.timestamps_ms: list[int] = []
+        self.callbacks: dict[int, OnDelivery] = {}
         self.held_bytes = 0
         self.attempts = 0
         self.retry_at_s = 0.0
@@ -131,34 +136,42 @@ class ProducerBatch:
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
         """Completes the future of every record with its offset."""
         topic, partition = self.queue.topic_partition
-        new, offset = tuple.__new__, base_offset
-        for future, timestamp_ms, on_delivery in self.deliveries:
-            stamp = timestamp_ms if log_append_time_ms < 0 else log_append_time_ms
-            metadata = new(RecordMetadata, (topic, partition, offset, stamp))
+        new, step = tuple.__new__, 0 if base_offset < 0 else 1
+        offset = base_offset
+        for future, timestamp_ms in zip(self.futures, self.timestamps_ms, strict=True):
             if not future.done():
-                future.set_result(metadata)
-            if on_delivery is not None:
-                _call_back(future, on_delivery, metadata, None)
-            if base_offset >= 0:
-                offset += 1
+                stamp = timestamp_ms if log_append_time_ms < 0 else log_append_time_ms
+                future.set_result(new(RecordMetadata, (topic, partition, offset, stamp)))
+            offset += step
+        for index, on_delivery in self.callbacks.items():
+            stamp = self.timestamps_ms[index] if log_append_time_ms < 0 else log_append_time_ms
+            metadata = RecordMetadata(topic, partition, Offset(base_offset + index * step), stamp)
+            _call_back(self.futures[index], on_delivery, metadata, None)
 
     def fail(self, error: BaseException, record_errors: dict[int, BaseException]) -> None:
         """Fails the future of every record; single records may have an error of their own."""
-        for index, (future, _, on_delivery) in enumerate(self.deliveries):
-            reason = record_errors.get(index, error)
+        for index, future in enumerate(self.futures):
             if not future.done():
-                future.set_exception(reason)
+                future.set_exception(record_errors.get(index, error))
                 # The sender has logged the error, so asyncio need not if the future is not awaited.
                 future.exception()
-            if on_delivery is not None:
-                _call_back(future, on_delivery, None, reason)
+        for index, on_delivery in self.callbacks.items():
+            _call_back(self.futures[index], on_delivery, None, record_errors.get(index, error))
 
+    def owe(self, batch: "ProducerBatch", begin: int, end: int) -> None:
+        """Takes over what another batch owes for a range of its records.
 
-class _OneForAll(list[Delivery]):
-    """The single delivery of a batch that was appended as a whole: any slice of it is itself."""
-
-    def __getitem__(self, which: Any) -> Any:
-        return self if isinstance(which, slice) else super().__getitem__(which)
+        A batch that was appended as a whole owes one delivery, which each of its parts makes.
+        """
+        if len(batch.futures) < batch.record_count:
+            begin, end = 0, 1
+        self.futures = batch.futures[begin:end]
+        self.timestamps_ms = batch.timestamps_ms[begin:end]
+        self.callbacks = {
+            index - begin: on_delivery
+            for index, on_delivery in batch.callbacks.items()
+            if begin <= index < end
+        }
 
 
 def _call_back(
@@ -276,6 +289,7 @@ class Accumulator:
         self._on_opened = on_opened
         self._on_full = on_full
         self._loop = asyncio.get_running_loop()
+        self._new_future = self._loop.create_future
         self._opened = 0
         self._closed = False
 
@@ -356,8 +370,11 @@ class Accumulator:
             batch = self._open(queue)
         builder = batch.builder
         builder.append(key, value, headers, timestamp_ms)
-        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
-        batch.deliveries.append((future, timestamp_ms, on_delivery))
+        future: asyncio.Future[RecordMetadata] = self._new_future()
+        if on_delivery is not None:
+            batch.callbacks[len(batch.futures)] = on_delivery
+        batch.futures.append(future)
+        batch.timestamps_ms.append(timestamp_ms)
         batch.held_bytes += size_bytes
         self.free_bytes -= size_bytes
         if builder.size_bytes >= self._batch_bytes:
@@ -375,8 +392,8 @@ class Accumulator:
         """
         queue.open_batch = None
         batch = self._enqueue(queue, builder)
-        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
-        batch.deliveries = _OneForAll([(future, -1, on_delivery)])
+        batch.futures, batch.timestamps_ms = [self._loop.create_future()], [-1]
+        batch.callbacks = {0: on_delivery}
         batch.held_bytes = builder.size_bytes
         self.free_bytes -= builder.size_bytes
         self._on_opened(batch)
@@ -411,22 +428,20 @@ class Accumulator:
         """Splits a batch that is too large for the broker into two, and queues both."""
         records = decode_records(batch.build())
         half = max(1, len(records) // 2)
-        halves = [records[:half], records[half:]]
-        deliveries = [batch.deliveries[:half], batch.deliveries[half:]]
         parts = []
-        for index, (half_records, owed) in enumerate(zip(halves, deliveries, strict=True)):
+        for index, (begin, end) in enumerate(((0, half), (half, len(records)))):
             builder = BatchBuilder(self._codec, self._level)
             part = ProducerBatch(batch.queue, builder, (*batch.order, index), batch.created_s)
-            for record in half_records:
+            for record in records[begin:end]:
                 part.builder.append(record.key, record.value, record.headers, record.timestamp_ms)
-            part.deliveries = owed
+            part.owe(batch, begin, end)
             part.held_bytes = part.builder.size_bytes - HEADER_SIZE
             part.attempts = batch.attempts
             self.free_bytes -= part.held_bytes
             self.incomplete[part] = None
             parts.append(part)
             batch.queue.put_back(part)
-        batch.deliveries = []
+        batch.futures, batch.timestamps_ms, batch.callbacks = [], [], {}
         self.finish(batch)
         return parts
 
