@@ -20,6 +20,7 @@ from odradek.protocol.varint import read_zigzag
 __all__ = [
     "MAX_TIMESTAMP",
     "MIN_RECORD_BYTES",
+    "TIMESTAMP_DELTA",
     "MalformedRecords",
     "Record",
     "RecordSummary",
@@ -30,7 +31,7 @@ __all__ = [
     "parse_timestamp_deltas",
 ]
 
-# The decoded zigzag value of the field.
+# The decoded zigzag value of the field, for the statements of a walk.
 TIMESTAMP_DELTA: Final = "(timestamp_delta >> 1) ^ -(timestamp_delta & 1)"
 
 
@@ -48,7 +49,8 @@ class Record(NamedTuple):
 RecordSummary: TypeAlias = tuple[int, bool]
 
 
-# This walk limits the speed of consumers, so it makes records without calling their constructor.
+# Makes records without calling their constructor, for speed. Consumers have a walk of their own, in
+# `client/consumer/fetched_batches.py`.
 _RECORDS: Final = Walk(
     "records",
     through="headers",

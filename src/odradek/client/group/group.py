@@ -242,7 +242,7 @@ class Group:
             self.raise_fault()
         now_s = self._now_s()
         if now_s >= self._next_commit_s:
-            self._commit_now(now_s)
+            self.commit_automatically(now_s)
 
     def note_record_taken(self) -> bool:
         """Called for every record that the iterator returns, so it must be fast.
@@ -251,7 +251,7 @@ class Group:
         """
         now_s = self._now_s()
         if now_s >= self._next_commit_s:
-            self._commit_now(now_s)
+            self.commit_automatically(now_s)
         return self.gate.note_poll(now_s)
 
     def raise_fault(self) -> None:
@@ -278,7 +278,7 @@ class Group:
 
     # Committing
 
-    def _commit_now(self, now_s: float) -> None:
+    def commit_automatically(self, now_s: float) -> None:
         """Commits automatically: records that earlier polls returned are regarded as handled."""
         self._next_commit_s = now_s + self._settings.auto_commit_interval_ms / 1000
         offsets = self._offsets_to_commit()

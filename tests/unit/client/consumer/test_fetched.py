@@ -1,4 +1,9 @@
+import gc
+import struct
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.client.consumer.deserializing import deserializer_of
 from odradek.client.consumer.fetched_batches import (
@@ -10,13 +15,17 @@ from odradek.client.consumer.fetched_batches import (
 from odradek.client.errors import CorruptRecords, DeserializationFailed
 from odradek.protocol.messages.fetch import AbortedTransaction
 from odradek.protocol.records import (
+    HEADER_SIZE,
     BatchBuilder,
     ControlType,
     EndTransactionMarker,
+    MalformedRecords,
+    decode_records,
     encode_end_transaction_marker,
     set_log_append_time,
 )
 from odradek.protocol.types import Offset, ProducerId, TopicPartition
+from tests.unit.protocol.record_strategies import Content, record_contents
 
 T0 = TopicPartition("t", 0)
 
@@ -192,3 +201,54 @@ def test_deserializers_give_what_comes_before_the_record_they_fail_on() -> None:
     assert (raised.value.partition, raised.value.offset) == (T0, 2)
     assert fetched.next_offset == 2
     assert deserializer_of(None, None) is None
+
+
+@given(
+    st.lists(record_contents(), min_size=1, max_size=12),
+    st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=2),
+    st.booleans(),
+)
+def test_a_consumer_reads_what_decode_records_reads(
+    contents: list[Content], damage: list[tuple[int, int]], has_append_time: bool
+) -> None:
+    """It has a walk of its own, which must refuse the same damage."""
+    builder = BatchBuilder()
+    for key, value, headers, timestamp_ms in contents:
+        builder.append(key, value, headers, timestamp_ms)
+    whole = builder.build(70)
+    data = bytearray(set_log_append_time(whole, 5000) if has_append_time else whole)
+    for place, byte in damage:
+        data[HEADER_SIZE + place % (len(data) - HEADER_SIZE)] = byte
+    fetched = FetchedBatches(T0, bytes(data), Offset(70), check_crcs=False)
+    try:
+        expected = decode_records(bytes(data))
+    except MalformedRecords:
+        with pytest.raises(CorruptRecords):
+            everything(fetched)
+        return
+    found = everything(fetched)
+    assert [(one.offset, one.timestamp_ms, one.key, one.value, one.headers) for one in found] == [
+        tuple(one) for one in expected
+    ]
+    assert {one.timestamp_type for one in found} == {LOG_APPEND_TIME if has_append_time else 0}
+
+
+def test_an_offset_beyond_the_batch_is_refused() -> None:
+    data = bytearray(batch(0, b"a", b"b"))
+    struct.pack_into(">i", data, 23, 0)  # the last offset delta
+    with pytest.raises(CorruptRecords, match="greater than the last offset"):
+        everything(FetchedBatches(T0, bytes(data), Offset(0), check_crcs=False))
+
+
+def test_a_record_without_headers_is_one_object_for_the_garbage_collector() -> None:
+    """With two, the collector runs in each poll of 500 records: its threshold is 700 objects."""
+    fetched = FetchedBatches(T0, batch(0, *[b"value"] * 500), Offset(0))
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        records = fetched.read(500)
+        made = len(gc.get_objects()) - before
+    finally:
+        gc.enable()
+    assert len(records) == 500
+    assert made < 550

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 
 import pytest
@@ -7,12 +8,13 @@ from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.producer.accumulator import (
     RECORD_OVERHEAD,
     Accumulator,
+    OnDelivery,
     PartitionQueue,
     ProducerBatch,
     RecordMetadata,
 )
 from odradek.client.settings import ProducerSettings
-from odradek.protocol.records import decode_records
+from odradek.protocol.records import BatchBuilder, decode_records
 from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from simulation.run import run
 
@@ -188,6 +190,66 @@ def test_a_batch_is_put_back_before_what_was_never_sent_and_by_sequence() -> Non
         assert [batch.base_sequence for batch in story.queue.batches] == [0, 1, 2, -1]
 
     simulated(test)
+
+
+def test_parts_of_a_batch_call_back_for_their_own_records() -> None:
+    async def test() -> None:
+        story = Story()
+        told: list[tuple[int, int | None, BaseException | None]] = []
+
+        def teller(number: int) -> OnDelivery:
+            return lambda metadata, error: told.append(
+                (number, metadata and metadata.offset, error)
+            )
+
+        for number in range(5):
+            on_delivery = None if number == 1 else teller(number)
+            story.accumulator.append(story.queue, None, b"v", (), 5, 50, on_delivery)
+        first, second = story.accumulator.split(story.accumulator.take(story.queue))
+        first.complete(70, -1)
+        failed, other = ValueError("other"), ValueError("failed")
+        second.fail(failed, {1: other})
+        assert told == [(0, 70, None), (2, None, failed), (3, None, other), (4, None, failed)]
+
+    simulated(test)
+
+
+def test_each_part_of_a_batch_that_was_appended_whole_calls_back() -> None:
+    async def test() -> None:
+        story = Story()
+        told: list[int | None] = []
+        builder = BatchBuilder()
+        for number in range(5):
+            builder.append(None, b"%d" % number, (), 5)
+        story.accumulator.append_batch(
+            story.queue, builder, lambda metadata, _: told.append(metadata and metadata.offset)
+        )
+        first, second = story.accumulator.split(story.accumulator.take(story.queue))
+        story.accumulator.take(story.queue)
+        for offset, part in ((70, first), (72, second)):
+            part.complete(offset, -1)
+        assert told == [70, 72]
+
+    simulated(test)
+
+
+def test_a_record_that_waits_is_one_object_for_the_garbage_collector() -> None:
+    """It has its future and no more: the collector takes longer the more objects there are."""
+
+    async def test() -> None:
+        story = Story(batch_size=1 << 20)
+        story.append(b"opens the batch")
+        gc.disable()
+        try:
+            before = len(gc.get_objects())
+            for _ in range(500):
+                story.append(b"value")
+            made = len(gc.get_objects()) - before
+        finally:
+            gc.enable()
+        assert made < 550
+
+    asyncio.run(test())  # a future of the simulation is more than one object
 
 
 def test_a_batch_is_split_in_two_with_nothing_lost() -> None:
