@@ -18,6 +18,7 @@ from typing import NamedTuple
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.consumer.fetched_batches import ConsumerRecord, Deserialize
+from odradek.client.consumer.record_headers import RecordHeaders
 from odradek.client.errors import BadResponse, UnsupportedVersion
 from odradek.client.leader_requests import Answers, ask_leaders
 from odradek.client.producer.partitioners import hash_of_key
@@ -151,7 +152,7 @@ def _record(
         result.timestamp_type,
         key,
         result.value,
-        [(header.name, header.value) for header in result.headers],
+        RecordHeaders((header.name, header.value) for header in result.headers),
         LeaderEpoch(result.leader_epoch),
     )
 
