@@ -3,241 +3,24 @@
 They run as a reader would type them: with the scripts of `odradek shims` in `bin/` and on the PATH,
 against a real cluster. Each is accepted, or answered with what to type. Only the address of the
 broker is replaced, because the cluster of a test listens elsewhere; `--zookeeper localhost:2181`
-stays as it is printed. A script that is not ours has `odradek` before its name.
+stays as it is printed. `documents_command_lines` has the lines.
 """
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from odradek.testing import Cluster
+from tests.scenarios.documents_command_lines import LINES, TOPIC, Accepted, Answered, Serves
 
-TOPIC = "livin_teh_duck_life"
 _PLACES = ("broker:6667", "localhost:6667", "localhost:9092")
-
-
-class Accepted(NamedTuple):
-    """It works; `shows` is in its output."""
-
-    shows: str = ""
-    stdin: str = ""
-
-
-class Answered(NamedTuple):
-    """It is refused in one line that has these words."""
-
-    words: str
-
-
-ZOOKEEPER = "--zookeeper localhost:2181"
-HERE = f"Topic: {TOPIC}\t"
-LINES: list[tuple[str, Accepted | Answered]] = [
-    # A Byte's Journey Through Kafka
-    (
-        f"./kafka-topics.sh --bootstrap-server broker:6667 --topic {TOPIC} --describe",
-        Accepted(HERE),
-    ),
-    (f"./kafka-topics.sh --bootstrap-server broker:6667 --topic {TOPIC} -describe", Accepted(HERE)),
-    (
-        (
-            "./kafka-consumer-groups.sh --bootstrap-server localhost:6667 --group kittys_junk_shop"
-            " --describe"
-        ),
-        Accepted("LOG-END-OFFSET"),
-    ),
-    # The book: chapters 2 and 3
-    (f"bin/kafka-topics.sh {ZOOKEEPER} --list", Accepted(TOPIC)),
-    (
-        f"kafka-topics.sh {ZOOKEEPER} --create --topic T --partitions 3 --replication-factor 3",
-        Accepted("Created topic T."),
-    ),
-    (f"kafka-topics.sh {ZOOKEEPER} --list", Accepted("T\n")),
-    (f"kafka-topics.sh --describe {ZOOKEEPER} --topic T", Accepted("PartitionCount: 3")),
-    (
-        "kafka-console-producer.sh --broker-list localhost:9092 --topic T",
-        Accepted("", stdin="hello\n"),
-    ),
-    (
-        (
-            "timeout -s INT 5 kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic T"
-            " --from-beginning --max-messages 1"
-        ),
-        Accepted("hello"),
-    ),
-    (
-        (
-            "odradek connect-standalone.sh config/connect-standalone.properties"
-            " config/connect-file-source.properties"
-        ),
-        Answered("odradek pipeline run"),
-    ),
-    (
-        (
-            "kafka-console-consumer --bootstrap-server localhost:9092 --from-beginning --topic T"
-            " --new-consumer --max-messages 1"
-        ),
-        Accepted("hello"),
-    ),
-    ("odradek connect-standalone WORKER SOURCE SINK", Answered("odradek archive")),
-    # Chapter 6
-    ("zookeeper-shell.sh localhost:2181 ls /brokers/topics", Answered("odradek zookeeper-shell ")),
-    ("zookeeper-shell.sh data ls /brokers/topics", Accepted(TOPIC)),
-    ("zookeeper-shell.sh data get /controller", Accepted('"brokerid":')),
-    ("zookeeper-shell.sh data", Accepted('"brokerid":', stdin="get /controller\nquit\n")),
-    ("zookeeper-shell.sh data delete /controller", Accepted("elect a new controller")),
-    (
-        (
-            "odradek kafka-mirror-maker.sh --consumer.config source.properties --producer.config"
-            " target.properties --whitelist test-topic"
-        ),
-        Answered("odradek archive"),
-    ),
-    (f"kafka-topics.sh {ZOOKEEPER} --describe --under-replicated-partitions", Accepted()),
-    # Chapter 7
-    ("kafka-topics.sh", Answered("give exactly one of --create, --list")),
-    ("kafka-topics.sh --create", Answered("--create needs --topic NAME; odradek topics --help")),
-    (
-        (
-            "kafka-topics.sh --create --bootstrap-server localhost:9092 --topic my_test_topic"
-            " --replica-assignment 1:2,1:2 --if-not-exists"
-        ),
-        Accepted("Created topic"),
-    ),
-    (
-        f"kafka-topics.sh {ZOOKEEPER} --alter --topic my_test_topic --partitions 3",
-        Accepted("warning: records with a key go to other partitions"),
-    ),
-    (f"kafka-topics.sh {ZOOKEEPER} --delete --topic my_test_topic", Accepted("Deleted topic")),
-    (
-        (
-            "kafka-run-class.sh kafka.tools.DumpLogSegments --print-data-log --files"
-            " data/broker-1/rolled-0/00000000000000000000.log"
-        ),
-        Accepted("Log starting offset: 0"),
-    ),
-    (
-        (
-            "kafka-run-class.sh kafka.tools.DumpLogSegments --index-sanity-check --files"
-            " data/broker-1/rolled-0/00000000000000000000.index"
-        ),
-        Accepted("00000000000000000000.index"),
-    ),
-    (
-        (
-            "kafka-run-class.sh kafka.tools.DumpLogSegments --verify-index-only --deep-iteration"
-            " --files data/broker-1/rolled-0/00000000000000000000.index"
-        ),
-        Accepted("Dumping"),
-    ),
-    (
-        (
-            f"kafka-configs.sh {ZOOKEEPER} --alter --entity-type topics --entity-name T"
-            " --add-config segment.ms=60000"
-        ),
-        Accepted("Completed updating config"),
-    ),
-    (
-        (
-            f"kafka-configs.sh {ZOOKEEPER} --alter --entity-type topics --entity-name T"
-            " --delete-config segment.ms"
-        ),
-        Accepted("Completed updating config"),
-    ),
-    (
-        (
-            f"kafka-reassign-partitions.sh {ZOOKEEPER} --generate --topics-to-move-json-file"
-            " topics.json --broker-list 1,2,3"
-        ),
-        Accepted("Proposed partition reassignment configuration"),
-    ),
-    (
-        f"kafka-reassign-partitions.sh {ZOOKEEPER} --execute --reassignment-json-file plan.json",
-        Accepted("Successfully started partition reassignment"),
-    ),
-    (
-        f"kafka-reassign-partitions.sh {ZOOKEEPER} --verify --reassignment-json-file plan.json",
-        Accepted("Status of partition reassignment"),
-    ),
-    (f"kafka-preferred-replica-election.sh {ZOOKEEPER}", Accepted()),
-    (
-        f"kafka-preferred-replica-election.sh {ZOOKEEPER} --path-to-json-file partitions.json",
-        Accepted(),
-    ),
-    (
-        (
-            f"kafka-topics.sh --create {ZOOKEEPER} --topic compacted --partitions 1"
-            " --replication-factor 3 --config cleanup.policy=compact"
-        ),
-        Accepted("Created topic compacted."),
-    ),
-    # Chapter 9
-    (
-        "odradek kafkacat -P -b localhost:9092 -t T",
-        Answered("type: odradek console-producer --bootstrap-server"),
-    ),
-    (
-        "odradek kafkacat -C -b localhost:9092 -t T",
-        Answered("--topic T --from-beginning"),
-    ),
-    (
-        "odradek kafka-rest-start etc/kafka-rest/kafka-rest.properties",
-        Answered("odradek topics --list --json"),
-    ),
-    (
-        (
-            "kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group"
-            " kittys_junk_shop"
-        ),
-        Accepted("LAG"),
-    ),
-    # Chapter 10
-    (
-        (
-            "kafka-console-producer.sh --broker-list localhost:9092 --topic T --producer.config"
-            " client.properties"
-        ),
-        Accepted("", stdin="from a file\n"),
-    ),
-    (
-        (
-            "kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic T --from-beginning"
-            " --consumer.config client.properties --max-messages 1"
-        ),
-        Accepted("\n"),
-    ),
-    (
-        (
-            "kafka-acls --authorizer-properties zookeeper.connect=localhost:2181 --add"
-            " --allow-principal User:Franz --allow-principal User:Hemingway --operation Read"
-            " --operation Write --topic clueful_secrets"
-        ),
-        Accepted("clueful_secrets"),
-    ),
-    (
-        (
-            f"kafka-configs.sh {ZOOKEEPER} --alter --add-config"
-            " 'producer_byte_rate=1048576,consumer_byte_rate=10485760' --entity-type clients"
-            " --entity-name clueful"
-        ),
-        Answered("not part of this version yet"),
-    ),
-    (
-        f"kafka-configs.sh {ZOOKEEPER} --describe --entity-type clients --entity-name clueful",
-        Answered("not part of this version yet"),
-    ),
-    # Names that the documents mention without a whole line
-    ("odradek kafka-schema-registry-start x.properties", Answered("registry")),
-    ("odradek schema-registry-start x.properties", Answered("registry")),
-    ("odradek ksql", Answered("odradek pipeline run")),
-    ("odradek connect-distributed worker.properties", Answered("odradek pipeline run")),
-    ("kafka-run-class kafka.tools.GetOffsetShell --topic T --time -1", Accepted("T:0:")),
-    ("kafka-get-offsets.sh --topic T --replicas", Accepted("LOG-END-OFFSET")),
-]
 
 
 class Reader:
@@ -267,6 +50,61 @@ class Reader:
             timeout=60,
         )
 
+    def serves(self, line: str, expected: Serves) -> None:
+        """Types a line, waits for its output, and stops it as a person would."""
+        for place in _PLACES:
+            line = line.replace(place, self._bootstrap)
+        output = self._directory / "output"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                ["sh", "-c", line],
+                cwd=self._directory,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        try:
+            _wait_for_output(process, output, expected.shows)
+            if expected.stop:
+                stopped = _wait_until_stopped(self, expected.stop)
+                assert stopped.returncode == 0, stopped.stderr
+            else:
+                os.killpg(process.pid, signal.SIGINT)
+            process.wait(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        assert "Traceback" not in output.read_text()
+
+
+def _wait_for_output(
+    process: "subprocess.Popen[bytes]", output: Path, shows: tuple[str, ...]
+) -> None:
+    deadline_s = time.monotonic() + 60
+    while not all(text in output.read_text() for text in shows):
+        assert process.poll() is None, output.read_text()
+        assert time.monotonic() < deadline_s, output.read_text()
+        time.sleep(0.05)
+
+
+def _wait_until_stopped(reader: Reader, line: str) -> "subprocess.CompletedProcess[str]":
+    """Types the line that stops a server until it finds it: the JVM has to start first."""
+    deadline_s = time.monotonic() + 60
+    while True:
+        done = reader.types(line)
+        if done.returncode == 0 or time.monotonic() > deadline_s:
+            return done
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
@@ -282,6 +120,17 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     )
     (directory / "partitions.json").write_text('{"partitions":[{"topic":"T","partition":0}]}')
     (directory / "client.properties").write_text("client.id=reader\n")
+    (directory / "ssl.properties").write_text(
+        "security.protocol=SSL\nssl.truststore.location=client.jks\nssl.truststore.password=secret\n"
+    )
+    (directory / "config").mkdir()
+    (directory / "config" / "server0.properties").write_text(
+        f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={directory / 'kafka-logs-0'}\n"
+    )
+    (directory / "config" / "zookeeper.properties").write_text(
+        f"dataDir={directory / 'zookeeper'}\nclientPort={_free_port()}\n"
+        "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+    )
     settings = {
         "authorizer.class.name": "kafka.security.auth.SimpleAclAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -303,8 +152,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 @pytest.mark.xdist_group("documents")
 @pytest.mark.parametrize(("line", "expected"), LINES, ids=[line for line, _ in LINES])
 def test_a_line_is_accepted_or_answered(
-    reader: Reader, line: str, expected: Accepted | Answered
+    reader: Reader, line: str, expected: Accepted | Serves | Answered
 ) -> None:
+    if isinstance(expected, Serves):
+        reader.serves(line, expected)
+        return
     stdin = expected.stdin if isinstance(expected, Accepted) else ""
     done = reader.types(line, stdin)
     if isinstance(expected, Accepted):

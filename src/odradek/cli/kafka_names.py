@@ -5,14 +5,16 @@ A name is one of these:
     a command of ours              `bin/kafka-topics.sh` is `topics`
     an older name                  `kafka-preferred-replica-election.sh` is `leader-election`, with
                                    flags that the older name implies
-    a class for `kafka-run-class`  `kafka.tools.DumpLogSegments` is `dump-log`
+    a class for `kafka-run-class`  `kafka.tools.DumpLogSegments` is `dump-log`; `java` takes one too
     a tool that is not here        one line says why, and what to type instead
+    another program                the documents use it beside Kafka; one line says what to type
 """
 
 from typing import Final
 
 # Names of Kafka's scripts that are not `kafka-` followed by our name.
 _OTHER_NAMES: Final = {
+    "java": "run-class",
     "run-e2e-latency": "e2e-latency",
     "server-start": "broker",
     "zookeeper-server-start": "zookeeper",
@@ -61,6 +63,7 @@ _CLASSES: Final = {
 
 # Classes that are not here, and the line to type instead.
 _OTHER_CLASSES: Final = {
+    "ConsumerMain": "odradek archive --include TOPICS --to DIRECTORY --follow, in place of Secor",
     "ConsumerOffsetChecker": "odradek consumer-groups --describe --group GROUP",
     "ExportZkOffsets": "odradek consumer-groups --describe --group GROUP --json",
     "ImportZkOffsets": "odradek consumer-groups --reset-offsets --group GROUP --from-file FILE",
@@ -104,6 +107,20 @@ _AVRO: Final = (
     " `odradek console-consumer` move bytes as they are"
 )
 
+_TLS: Final = (
+    "TLS is not part of this version yet: listeners are PLAINTEXT, and need neither keys nor"
+    " certificates; until then keep brokers in a private network, as docs/machines.md says"
+)
+
+# Programs that the documents use beside Kafka's, and what to type here.
+OTHER_PROGRAMS: Final = {
+    "avro-tools": "odradek.schemas.avro.AvroCodec in Python, which takes the text of a schema and"
+    " needs no generated classes",
+    "confluent": "odradek local start",
+    "jps": "odradek local status",
+    "systemctl": "odradek local start, or odradek broker CONFIG as the command of a unit",
+}
+
 # Tools that a later version will have, and what to use until then ("" if there is nothing).
 NOT_YET: Final = {
     "avro-console-consumer": _AVRO,
@@ -115,14 +132,18 @@ NOT_YET: Final = {
     "connect-plugin-path": _CONNECT,
     "connect-standalone": _CONNECT,
     "console-share-consumer": "",
+    "curl": _REST,
     "delegation-tokens": "",
     "features": "",
+    "flume-ng": _CONNECT,
+    "keytool": _TLS,
     "ksql": _SQL,
     "ksql-cli": _SQL,
     "ksql-datagen": _SQL,
     "ksql-server-start": _SQL,
     "ksql-server-stop": _SQL,
     "mirror-maker": _MIRROR,
+    "openssl": _TLS,
     "rest-start": _REST,
     "rest-stop": _REST,
     "schema-registry-start": _REGISTRY,

@@ -14,6 +14,7 @@ from odradek.cli.kafka_names import (
     NEEDLESS,
     NOT_YET,
     OLDER_NAMES,
+    OTHER_PROGRAMS,
     RUN_CLASS,
     command_of_class,
     resolve,
@@ -25,6 +26,9 @@ from odradek.tools.failures import MissingFlag, UsageError, explain
 # many objects and no garbage: with 700 the collector takes 20 ms of the 180 ms in which a broker
 # starts. A broker changes the threshold again when it is ready (`world.garbage_collection`).
 _COLLECTION_THRESHOLD: Final = 50_000
+
+# Options of the JVM that take the next word.
+_WITH_PATH: Final = frozenset({"-cp", "-classpath", "--class-path", "-p", "--module-path"})
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -103,7 +107,7 @@ def _tool_of_class(arguments: list[str]) -> list[str]:
     """Returns the command for `kafka-run-class CLASS ...`. Options of the JVM before the class mean
     nothing here."""
     while arguments and arguments[0].startswith("-"):
-        del arguments[0]
+        del arguments[: 2 if arguments[0] in _WITH_PATH else 1]
     if not arguments:
         raise UsageError("name a tool's class, as in: kafka-run-class kafka.tools.GetOffsetShell")
     name, *rest = arguments
@@ -126,16 +130,22 @@ def _command(typed: str, arguments: list[str]) -> str:
         )
     if command in NEEDLESS:
         raise UsageError(NEEDLESS[command])
+    if command in OTHER_PROGRAMS:
+        raise _another_program(typed, OTHER_PROGRAMS[command])
     if command in {"kafkacat", "kcat"}:
         from odradek.cli.kcat import line_to_type
 
-        raise UsageError(f"{typed} is a program of its own; here type: {line_to_type(arguments)}")
+        raise _another_program(typed, line_to_type(arguments))
     if typed.startswith("-"):
         raise UsageError(f"a command comes first, then {typed}; odradek --help lists the commands")
     from odradek.config.spelling import did_you_mean
 
     near = did_you_mean(command, list(SUMMARIES))
     raise UsageError(f"no command {typed!r}{near or '; odradek --help lists the commands'}")
+
+
+def _another_program(typed: str, line: str) -> UsageError:
+    return UsageError(f"{typed} is a program of its own; here type: {line}")
 
 
 def _run(command: str, arguments: list[str]) -> int:

@@ -139,6 +139,36 @@ def test_what_is_not_here_yet_says_what_to_use(capsys: Captured) -> None:
         assert "odradek " in said.partition("yet")[2], name
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("confluent start", "here type: odradek local start"),
+        ("jps", "here type: odradek local status"),
+        ("systemctl start kafka", "odradek local start"),
+        ("avro-tools compile schema a.avsc .", "odradek.schemas.avro.AvroCodec"),
+        ("keytool -genkey", "TLS is not part of this version yet"),
+        ("openssl req -new", "TLS is not part of this version yet"),
+        ("curl localhost:8082/topics", "odradek topics --list --json"),
+        ("flume-ng agent", "odradek pipeline run"),
+        ("java -ea -cp a.jar com.pinterest.secor.main.ConsumerMain", "odradek archive --include"),
+        ("kafka-run-class -cp a.jar", "name a tool's class"),
+        ("broker -daemon config/a.properties", "nohup odradek broker config/a.properties"),
+        ("zookeeper-server-start.sh -daemon a.properties", "nohup odradek zookeeper a.properties"),
+        ("zookeeper-shell", "odradek zookeeper-shell: HOST:PORT|DIR is needed\n"),
+        ("configs --describe --entity-type users", "max.connections.per.ip"),
+    ],
+)
+def test_other_programs_and_habits_are_answered(capsys: Captured, line: str, words: str) -> None:
+    assert main(line.split()) == 2
+    assert words in capsys.readouterr().err.splitlines(keepends=True)[-1]
+
+
+def test_java_runs_the_tool_of_a_class(capsys: Captured) -> None:
+    with pytest.raises(SystemExit):
+        main(["java", "-Xmx1g", "-cp", "libs/*", "kafka.tools.DumpLogSegments", "--help"])
+    assert "odradek dump-log" in capsys.readouterr().out
+
+
 def test_commands_of_kafka_are_commands() -> None:
     assert set(KAFKAS) < set(SUMMARIES)
     assert {"topics", "zookeeper-shell", "server-stop"} <= set(KAFKAS)

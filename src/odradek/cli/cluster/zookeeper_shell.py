@@ -28,12 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT|DIR",
         help="a ZooKeeper ensemble, or the data directory of `odradek up` or of a broker",
     )
-    parser.add_argument(
+    command = parser.add_argument(
         "command",
         metavar="COMMAND",
         nargs=argparse.REMAINDER,
         help="one command; without it, commands are read from standard input",
     )
+    command.required = False  # `argparse` would name it as missing if the store is.
     if isinstance(parser, FlagParser):
         parser.takes_rest = True
 

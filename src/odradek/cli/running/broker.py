@@ -4,7 +4,12 @@ import argparse
 import os
 from typing import Final
 
-from odradek.cli.running.options import add_input_argument, add_serving_arguments
+from odradek.cli.running.options import (
+    add_daemon_argument,
+    add_input_argument,
+    add_serving_arguments,
+    refuse_daemon,
+)
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
@@ -45,9 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write all log lines to this file, and nothing to stderr",
     )
     add_input_argument(parser)
+    add_daemon_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    refuse_daemon(arguments, "broker")
     try:
         properties = read_properties(arguments.config)
     except UnicodeDecodeError:

@@ -2,6 +2,9 @@
 help does not import the broker."""
 
 import argparse
+import shlex
+
+from odradek.tools.failures import UsageError
 
 
 def add_input_argument(parser: argparse.ArgumentParser) -> None:
@@ -25,3 +28,18 @@ def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("ERROR", "WARN", "INFO", "DEBUG"),
         help="log level of brokers (default: WARN on stderr, INFO into files)",
     )
+
+
+def add_daemon_argument(parser: argparse.ArgumentParser) -> None:
+    """`-daemon` of Kafka's start scripts, which `refuse_daemon` answers."""
+    parser.add_argument("--daemon", action="store_true", help=argparse.SUPPRESS)
+
+
+def refuse_daemon(arguments: argparse.Namespace, command: str) -> None:
+    """Raises for `-daemon`: a server stays in the foreground, where its supervisor sees it end."""
+    if arguments.daemon:
+        config = shlex.quote(arguments.config or "CONFIG")
+        raise UsageError(
+            f"it stays in the foreground; for the background type: nohup odradek {command} {config}"
+            f" > {command}.log 2>&1 &"
+        )

@@ -18,6 +18,7 @@ import shlex
 import shutil
 from typing import Any
 
+from odradek.cli.running.options import add_daemon_argument, refuse_daemon
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.wording import install_line
@@ -58,9 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIRECTORY", help="where its data go; ./zookeeper-data if unset"
     )
+    add_daemon_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    refuse_daemon(arguments, "zookeeper")
     given = {name: getattr(arguments, name) for name in _DEFAULTS}
     flags = [f"--{name}" for name, value in given.items() if value is not None]
     if arguments.config is not None:

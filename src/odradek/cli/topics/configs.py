@@ -23,6 +23,10 @@ ENTITY_TYPES = (
     "groups",
 )
 _NOT_YET = frozenset({"clients", "users", "ips", "client-metrics"})
+_NO_QUOTAS = (
+    ": brokers keep no quotas; until then limit connections, with odradek configs --alter"
+    " --broker-defaults --add-config max.connections.per.ip=100"
+)
 _SHORTCUTS = {
     "topic": "topics",
     "broker": "brokers",
@@ -149,7 +153,7 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
         if entity.type in _NOT_YET:
             raise UsageError(
                 f"settings of {entity.type} are not part of this version yet"
-                + ("" if entity.type == "client-metrics" else ": brokers keep no quotas")
+                + ("" if entity.type == "client-metrics" else _NO_QUOTAS)
             )
     if len(found) > 1:
         raise UsageError("give one topic or one broker at a time")
