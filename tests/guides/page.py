@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -55,8 +56,12 @@ class Page:
             self._check_code(block, Step("Ctrl-C", "", compares=False), code, printed)
 
     def _run_session(self, block: Block) -> None:
-        *before, last = steps(block.text)
-        for step in before if block.is_background else [*before, last]:
+        typed = steps(block.text)
+        if block.is_repeated:
+            # What is repeated until it prints nothing is compared too.
+            typed = [replace(step, compares=True) for step in typed]
+        *before, last = typed
+        for step in before if block.is_background else typed:
             if "^C\n" in step.shown:
                 self._run_until_interrupted(block, step)
             else:

@@ -40,6 +40,9 @@ exec {python} -W error -m odradek.cli "$@"
 _TYPED: Final = """\
 . {state}/variables; cd "$(cat {state}/directory)"
 {command}
+"""
+# Only for commands in the foreground: one in the background ends while others are typed.
+_REMEMBERED: Final = """\
 code=$?; pwd > {state}/directory; export -p > {state}/variables; exit $code
 """
 
@@ -105,7 +108,7 @@ class Terminal:
 
     def run(self, command: str) -> tuple[int, str]:
         """Types a command and waits until it ends; returns its exit status and its output."""
-        process = self._start(command, self._state / "output")
+        process = self._start(command, self._state / "output", _TYPED + _REMEMBERED)
         try:
             process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -116,7 +119,7 @@ class Terminal:
     def run_in_background(self, command: str, is_ready: Callable[[str], bool]) -> str:
         """Types a command that goes on; returns its output as soon as that is as expected."""
         output = self._state / f"output-{len(self._running)}"
-        running = Running(self._start(command, output), output)
+        running = Running(self._start(command, output, _TYPED), output)
         self._running.append(running)
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline and running.process.poll() is None:
@@ -144,8 +147,8 @@ class Terminal:
                 if f"HOME={self.home}".encode() in environment:
                     os.kill(number, signal.SIGKILL)
 
-    def _start(self, command: str, output: Path) -> "subprocess.Popen[bytes]":
-        typed = _TYPED.format(state=shlex.quote(str(self._state)), command=self.here(command))
+    def _start(self, command: str, output: Path, script: str) -> "subprocess.Popen[bytes]":
+        typed = script.format(state=shlex.quote(str(self._state)), command=self.here(command))
         with output.open("wb") as file:
             return subprocess.Popen(
                 ["bash", "-c", typed],

@@ -1,6 +1,8 @@
 """The programs under examples/ do what they say, against a real broker."""
 
 import asyncio
+import json
+import logging
 import signal
 import sqlite3
 import subprocess
@@ -17,6 +19,7 @@ from examples import (
     at_most_once,
     custom_assignor,
     exactly_once,
+    log_handler,
     offsets_in_database,
     retries_and_dead_letters,
     tracing,
@@ -220,6 +223,48 @@ async def test_a_trace_goes_with_the_record(odradek_cluster: Cluster, odradek_to
     arrived = await tracing.main(odradek_cluster.bootstrap, odradek_topic)
     assert arrived is not None
     assert arrived == tracing.current_trace.get()
+
+
+async def read_lines(servers: str, topic: str, count: int) -> list[ConsumerRecord]:
+    async with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        async with asyncio.timeout(DEADLINE_S):
+            return [await anext(consumer) for _ in range(count)]
+
+
+def test_log_lines_go_to_a_topic(odradek_cluster: Cluster, odradek_topic: str) -> None:
+    servers = odradek_cluster.bootstrap
+    log = logging.getLogger("shop.orders")
+    with log_handler.log_to_topic(servers, odradek_topic, "shop") as lost:
+        log.warning("order %d has no address", 7)
+        try:
+            raise KeyError("address")
+        except KeyError:
+            log.exception("order 7 cannot be sent")
+        logging.getLogger("odradek.client").warning("never in the topic")
+        log.warning("the last line")
+    assert lost.count == 0
+    records = asyncio.run(read_lines(servers, odradek_topic, 3))
+    lines = [json.loads(record.value) for record in records]
+    assert [line["message"] for line in lines] == [
+        "order 7 has no address",
+        "order 7 cannot be sent",
+        "the last line",
+    ]
+    assert lines[0]["level"] == "WARNING"
+    assert lines[0]["logger"] == "shop.orders"
+    assert "KeyError: 'address'" in lines[1]["traceback"]
+    assert {record.key for record in records} == {b"shop"}
+
+
+def test_logging_goes_on_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_handler, "PATIENCE_MS", 100)
+    monkeypatch.setattr(log_handler, "QUEUED_LINES", 2)
+    log = logging.getLogger("shop.orders")
+    with log_handler.log_to_topic("127.0.0.1:1", "logs", "shop") as lost:
+        for number in range(50):
+            log.warning("line %d", number)
+    assert lost.count == 50
 
 
 async def test_a_custom_assignor_shares_topics_of_one_partition(odradek_cluster: Cluster) -> None:

@@ -54,7 +54,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     "Spark": {
         "pipeline": Command("spark", "run Spark queries on topics: run, list, status, stop"),
         "recipe": Command(
-            "spark", "complete examples on Spark: sensors, clicks, taxis, lambda, kappa"
+            "spark", "complete examples, with Spark (clicks, taxis) and without (selfies, audit)"
         ),
     },
     "Cluster": {
