@@ -102,10 +102,10 @@ def print_names(kind: str, line: Sequence[str]) -> int:
     """Prints the names, one a line. Whatever goes wrong, nothing is printed: the user is typing."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            found = _profiles() if kind == "profiles" else asyncio.run(_ask(kind, _address(line)))
+            names = _profiles() if kind == "profiles" else asyncio.run(_ask(kind, _address(line)))
     except Exception:  # noqa: BLE001 - see above
         return 0
-    for name in found:
+    for name in names:
         print(name)
     return 0
 
@@ -117,13 +117,13 @@ def _profiles() -> list[str]:
 
 
 def _address(line: Sequence[str]) -> argparse.Namespace:
-    found: dict[str, object] = dict.fromkeys(_ADDRESSES.values())
+    options: dict[str, object] = dict.fromkeys(_ADDRESSES.values())
     for position, word in enumerate(line):
         flag, equals, value = word.partition("=")
         if flag in _ADDRESSES:
             following = line[position + 1] if position + 1 < len(line) else ""
-            found[_ADDRESSES[flag]] = value if equals else following
-    return argparse.Namespace(**found, command_property=[], zookeeper=None)
+            options[_ADDRESSES[flag]] = value if equals else following
+    return argparse.Namespace(**options, command_property=[], zookeeper=None)
 
 
 async def _ask(kind: str, address: argparse.Namespace) -> list[str]:

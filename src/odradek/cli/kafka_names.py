@@ -153,9 +153,9 @@ NOT_YET: Final = {
 }
 
 
-def resolve(typed: str) -> str:
+def resolve(word: str) -> str:
     """Returns the command for a name; Kafka's names such as `bin/kafka-topics.sh` work too."""
-    name = typed.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat")
+    name = word.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat")
     name = name.removeprefix("kafka-") or name
     return _OTHER_NAMES.get(name, name)
 

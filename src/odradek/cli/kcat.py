@@ -21,68 +21,68 @@ def line_to_type(arguments: Sequence[str]) -> str:
         options, rest = getopt.gnu_getopt(list(arguments), _FLAGS)
     except getopt.GetoptError:
         return _EVERY_USE
-    given = {flag[1:]: value for flag, value in options}
-    if "P" in given:
-        words = ["console-producer", *_connection(given), *_topic(given), *_key_reading(given)]
-    elif "C" in given or "G" in given:
-        words = ["console-consumer", *_connection(given), *_topic(given, rest), *_reading(given)]
-    elif "L" in given:
+    flags = {flag[1:]: value for flag, value in options}
+    if "P" in flags:
+        words = ["console-producer", *_connection(flags), *_topic(flags), *_key_reading(flags)]
+    elif "C" in flags or "G" in flags:
+        words = ["console-consumer", *_connection(flags), *_topic(flags, rest), *_reading(flags)]
+    elif "L" in flags:
         words = [
             "topics",
             "--describe",
-            *_connection(given),
-            *(_topic(given) if "t" in given else ()),
+            *_connection(flags),
+            *(_topic(flags) if "t" in flags else ()),
         ]
-    elif "Q" in given:
-        words = ["get-offsets", *_connection(given), *_offsets_asked(given)]
+    elif "Q" in flags:
+        words = ["get-offsets", *_connection(flags), *_offset_flags(flags)]
     else:
         return _EVERY_USE
-    return shlex.join(["odradek", *words, *(["--json"] if "J" in given and "L" in given else [])])
+    return shlex.join(["odradek", *words, *(["--json"] if "J" in flags and "L" in flags else [])])
 
 
-def _connection(given: dict[str, str]) -> list[str]:
-    words = ["--bootstrap-server", given["b"]] if "b" in given else []
-    if "F" in given:
-        words += ["--command-config", given["F"]]
-    if "=" in given.get("X", ""):
-        words += ["--command-property", given["X"]]
+def _connection(flags: dict[str, str]) -> list[str]:
+    words = ["--bootstrap-server", flags["b"]] if "b" in flags else []
+    if "F" in flags:
+        words += ["--command-config", flags["F"]]
+    if "=" in flags.get("X", ""):
+        words += ["--command-property", flags["X"]]
     return words
 
 
-def _topic(given: dict[str, str], rest: Sequence[str] = ()) -> list[str]:
-    return ["--topic", given.get("t") or next(iter(rest), "TOPIC")]
+def _topic(flags: dict[str, str], rest: Sequence[str] = ()) -> list[str]:
+    return ["--topic", flags.get("t") or next(iter(rest), "TOPIC")]
 
 
-def _key_reading(given: dict[str, str]) -> list[str]:
+def _key_reading(flags: dict[str, str]) -> list[str]:
     words = []
-    if "K" in given:
+    if "K" in flags:
         words = ["--reader-property", "parse.key=true"]
-        words += ["--reader-property", f"key.separator={given['K']}"]
-    if "z" in given:
-        words += ["--compression-codec", given["z"]]
+        words += ["--reader-property", f"key.separator={flags['K']}"]
+    if "z" in flags:
+        words += ["--compression-codec", flags["z"]]
     return words
 
 
-def _reading(given: dict[str, str]) -> list[str]:
-    words = ["--group", given["G"]] if "G" in given else []
-    start = given.get("o", "beginning")
-    if "p" in given:
+def _reading(flags: dict[str, str]) -> list[str]:
+    words = ["--group", flags["G"]] if "G" in flags else []
+    start = flags.get("o", "beginning")
+    if "p" in flags:
         offset = {"beginning": "earliest", "end": "latest"}.get(start, start)
-        words += ["--partition", given["p"], "--offset", offset]
-    elif start == "beginning" and "G" not in given:
+        words += ["--partition", flags["p"], "--offset", offset]
+    elif start == "beginning" and "G" not in flags:
         words.append("--from-beginning")
-    if "c" in given:
-        words += ["--max-messages", given["c"]]
-    if "e" in given:
+    if "c" in flags:
+        words += ["--max-messages", flags["c"]]
+    if "e" in flags:
         words += ["--timeout-ms", "1000"]
-    if "K" in given:
+    if "K" in flags:
         words += ["--formatter-property", "print.key=true"]
-        words += ["--formatter-property", f"key.separator={given['K']}"]
+        words += ["--formatter-property", f"key.separator={flags['K']}"]
     return words
 
 
-def _offsets_asked(given: dict[str, str]) -> list[str]:
-    topic, _, rest = given.get("t", "TOPIC").partition(":")
+def _offset_flags(flags: dict[str, str]) -> list[str]:
+    topic, _, rest = flags.get("t", "TOPIC").partition(":")
     partition, _, time = rest.partition(":")
     words = ["--topic-partitions", f"{topic}:{partition}" if partition else topic]
     return [*words, "--time", time] if time else words

@@ -38,18 +38,18 @@ def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(_COLLECTION_THRESHOLD)
     if sys.stdout is None:  # It was closed by the shell, as in `odradek ... >&-`.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it stays open until the end
-    typed = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     name = "odradek"
     try:
-        if not typed or typed[0] in {"--help", "-h", "help"}:
-            return _help(typed[1:])
-        if typed[0] in {"--version", "-V", "version"}:
+        if not words or words[0] in {"--help", "-h", "help"}:
+            return _help(words[1:])
+        if words[0] in {"--version", "-V", "version"}:
             from odradek import __version__
 
             print("odradek", __version__)
             return 0
-        typed, flags = _own_flags(typed)
-        command, arguments = _replacement(typed)
+        words, flags = _own_flags(words)
+        command, arguments = _replacement(words)
         arguments += flags
         name = f"odradek {command}"
         return _run(command, arguments)
@@ -61,16 +61,16 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(failure, name)
 
 
-def _own_flags(typed: list[str]) -> tuple[list[str], list[str]]:
+def _own_flags(words: list[str]) -> tuple[list[str], list[str]]:
     """Splits off `--profile NAME` before the command, as a flag of the command."""
-    first = typed[0]
-    if first == "--profile" and len(typed) > 2:
-        return typed[2:], [f"--profile={typed[1]}"]
-    if first.startswith("--profile=") and len(typed) > 1:
-        return typed[1:], [first]
+    first = words[0]
+    if first == "--profile" and len(words) > 2:
+        return words[2:], [f"--profile={words[1]}"]
+    if first.startswith("--profile=") and len(words) > 1:
+        return words[1:], [first]
     if first.partition("=")[0] == "--profile":
         raise UsageError("--profile takes a name and then a command: odradek --profile NAME topics")
-    return typed, []
+    return words, []
 
 
 def _help(arguments: list[str]) -> int:
@@ -87,10 +87,10 @@ def _help(arguments: list[str]) -> int:
     return 0
 
 
-def _replacement(typed: list[str]) -> tuple[str, list[str]]:
+def _replacement(words: list[str]) -> tuple[str, list[str]]:
     """Returns the command that the words mean, and its arguments: for an older name, flags that it
     implies come first."""
-    name, *arguments = typed
+    name, *arguments = words
     if resolve(name) == RUN_CLASS:
         return _replacement(_tool_of_class(arguments))
     older = OLDER_NAMES.get(resolve(name))
@@ -117,35 +117,35 @@ def _tool_of_class(arguments: list[str]) -> list[str]:
     return [command, *rest]
 
 
-def _command(typed: str, arguments: list[str]) -> str:
-    command = resolve(typed)
+def _command(word: str, arguments: list[str]) -> str:
+    command = resolve(word)
     if command in SUMMARIES:
         return command
     if command in NOT_YET:
         why = NOT_YET[command]
         raise UsageError(
-            f"{typed}: {why}"
+            f"{word}: {why}"
             if why
-            else f"{typed} is not part of this version yet; odradek --help lists what is"
+            else f"{word} is not part of this version yet; odradek --help lists what is"
         )
     if command in NEEDLESS:
         raise UsageError(NEEDLESS[command])
     if command in OTHER_PROGRAMS:
-        raise _another_program(typed, OTHER_PROGRAMS[command])
+        raise _another_program(word, OTHER_PROGRAMS[command])
     if command in {"kafkacat", "kcat"}:
         from odradek.cli.kcat import line_to_type
 
-        raise _another_program(typed, line_to_type(arguments))
-    if typed.startswith("-"):
-        raise UsageError(f"a command comes first, then {typed}; odradek --help lists the commands")
+        raise _another_program(word, line_to_type(arguments))
+    if word.startswith("-"):
+        raise UsageError(f"a command comes first, then {word}; odradek --help lists the commands")
     from odradek.config.spelling import did_you_mean
 
     near = did_you_mean(command, list(SUMMARIES))
-    raise UsageError(f"no command {typed!r}{near or '; odradek --help lists the commands'}")
+    raise UsageError(f"no command {word!r}{near or '; odradek --help lists the commands'}")
 
 
-def _another_program(typed: str, line: str) -> UsageError:
-    return UsageError(f"{typed} is a program of its own; here type: {line}")
+def _another_program(word: str, line: str) -> UsageError:
+    return UsageError(f"{word} is a program of its own; here type: {line}")
 
 
 def _run(command: str, arguments: list[str]) -> int:

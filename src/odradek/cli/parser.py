@@ -55,23 +55,23 @@ class FlagParser(argparse.ArgumentParser):
         a value that begins with a dash. A word that is a flag itself is not taken for a value."""
         if self.takes_rest:
             return list(words)
-        found: list[str] = []
-        waiting: argparse.Action | None = None
+        result: list[str] = []
+        action: argparse.Action | None = None
         for position, word in enumerate(words):
             if word == "--":
-                return [*found, *words[position:]]
+                return [*result, *words[position:]]
             flag = self._two_dashes(word)
             if flag is not None:
                 name, equals, _ = flag.partition("=")
-                waiting = None if equals else self._option_string_actions[name]
-                found.append(flag)
-            elif _is_dashed_value(word) and waiting is not None and waiting.nargs is None:
-                found[-1] += f"={word}"
-                waiting = None
+                action = None if equals else self._option_string_actions[name]
+                result.append(flag)
+            elif _is_dashed_value(word) and action is not None and action.nargs is None:
+                result[-1] += f"={word}"
+                action = None
             else:
-                waiting = None
-                found.append(word)
-        return found
+                action = None
+                result.append(word)
+        return result
 
     def _two_dashes(self, word: str) -> str | None:
         """Returns a flag with two dashes if the word is one, in full or unambiguously shortened."""
@@ -213,7 +213,7 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def given_of(arguments: argparse.Namespace, names: Sequence[str]) -> list[str]:
+def used_flags(arguments: argparse.Namespace, names: Sequence[str]) -> list[str]:
     """Returns which of these arguments the user has given."""
     # An offset of 0 equals False, but was given; an empty list is the default of repeated flags.
     values = ((name, getattr(arguments, name)) for name in names)
@@ -222,8 +222,8 @@ def given_of(arguments: argparse.Namespace, names: Sequence[str]) -> list[str]:
 
 def exactly_one_of(arguments: argparse.Namespace, names: Sequence[str], verb: str = "give") -> str:
     """Returns which one of these arguments the user has given; raises unless it is exactly one."""
-    given = given_of(arguments, names)
-    if len(given) != 1:
-        error = UsageError if given else MissingFlag
+    choices = used_flags(arguments, names)
+    if len(choices) != 1:
+        error = UsageError if choices else MissingFlag
         raise error(f"{verb} exactly one of {', '.join(map(flag_of, names))}")
-    return given[0]
+    return choices[0]

@@ -23,7 +23,7 @@ from odradek.perf.throughput import (
 from odradek.tools.admin_session import open_admin_beside, require_producible
 from odradek.tools.failures import CommandFailed
 from odradek.tools.producing import producer_settings
-from odradek.tools.reading import asked_partitions, start_reading
+from odradek.tools.reading import partitions_to_read, start_reading
 from odradek.tools.terminal import Progress, print_json
 from odradek.world import Randomness, SystemClock
 from odradek.world.event_loop import fastest_loop
@@ -105,7 +105,7 @@ async def _consume_load(arguments: argparse.Namespace, properties: dict[str, str
     settings = ConsumerSettings.from_properties(properties)
     start_ms = clock.now_ms()
     async with open_admin_beside(TopicCalls, properties) as admin:
-        partitions = await asked_partitions(admin, arguments.topic, arguments.include)
+        partitions = await partitions_to_read(admin, arguments.topic, arguments.include)
     async with Consumer(settings) as consumer:
         start_reading(consumer, partitions, LATEST if arguments.from_latest else EARLIEST)
         statistics = ConsumerStatistics(start_ms)
@@ -158,7 +158,7 @@ async def _measure_latency(arguments: argparse.Namespace, properties: dict[str, 
         if topic not in await admin.list_topics():
             print(f'Topic "{topic}" does not exist. Will create it with 1 partition.')
             await admin.create_topic(topic, 1)
-        partitions = await asked_partitions(admin, topic)
+        partitions = await partitions_to_read(admin, topic)
     async with Producer(sender_settings) as producer, Consumer(consumer_settings) as consumer:
         start_reading(consumer, partitions, LATEST)
         for partition in partitions:

@@ -80,14 +80,14 @@ def checked(answers: Mapping[K, T | KafkaError]) -> list[T]:
 async def topics_named(admin: "TopicCalls", names: Iterable[str]) -> dict[str, Topic]:
     """Returns the topics of these names. A missing topic ends the command with one clear line."""
     answers = await admin.describe_topics(names)
-    found: dict[str, Topic] = {}
+    topics: dict[str, Topic] = {}
     for name, answer in answers.items():
         if isinstance(answer, KafkaError):
             if answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise CommandFailed(answer.message)
             raise no_such_topic(name, list(await admin.list_topics(include_internal=True)))
-        found[name] = answer
-    return found
+        topics[name] = answer
+    return topics
 
 
 async def named_partitions(admin: "TopicCalls", texts: Iterable[str]) -> list[TopicPartition]:
@@ -100,9 +100,9 @@ async def named_partitions(admin: "TopicCalls", texts: Iterable[str]) -> list[To
         indexes_by_topic[topic] = None if chosen is None or before is None else before + chosen
     known = await topics_named(admin, indexes_by_topic)
     partitions: list[TopicPartition] = []
-    for topic, indexes_asked in indexes_by_topic.items():
+    for topic, numbers in indexes_by_topic.items():
         there = known[topic].partitions
-        for index in there if indexes_asked is None else dict.fromkeys(indexes_asked):
+        for index in there if numbers is None else dict.fromkeys(numbers):
             if index not in there:
                 raise CommandFailed(
                     f"topic {topic!r} has no partition {index}; it has 0 to {len(there) - 1}"
@@ -118,11 +118,11 @@ def _indexes(text: str, indexes: str) -> list[int]:
         raise CommandFailed(f"--topic {text!r} is not like orders or orders:0,1") from None
 
 
-async def require_brokers(admin: "BrokerCalls", asked: Iterable[int]) -> list[int]:
+async def require_brokers(admin: "BrokerCalls", ids: Iterable[int]) -> list[int]:
     """Returns the ids of all brokers. A requested broker that is not among them ends the
     command."""
     known = sorted(broker.id for broker in (await admin.describe_cluster()).brokers)
-    missing = sorted(set(asked) - set(known))
+    missing = sorted(set(ids) - set(known))
     if missing:
         raise CommandFailed(
             f"there is no broker {', '.join(map(str, missing))};"
@@ -150,11 +150,11 @@ def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartitio
 async def require_producible(admin: "TopicCalls", name: str) -> None:
     """Checks that a topic exists, or that the brokers create it (auto.create.topics.enable);
     otherwise raises at once."""
-    asked = MetadataRequest(
+    request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True
     )
     for _ in range(_LOOKS):
-        response = await admin.request(asked, MetadataResponse)
+        response = await admin.request(request, MetadataResponse)
         code = response.topics[0].error_code
         if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
             raise CommandFailed(f"{name!r} cannot be the name of a topic")

@@ -8,7 +8,7 @@ from odradek.tools.admin_session import topics_named
 from odradek.tools.topic_names import no_such_topic, topic_pattern
 
 
-async def asked_partitions(
+async def partitions_to_read(
     admin: TopicCalls, topic: str | None, include: str | None = None
 ) -> list[TopicPartition]:
     """Returns all partitions of a topic, or of the topics that a regular expression matches."""
@@ -17,13 +17,13 @@ async def asked_partitions(
     else:
         pattern = topic_pattern(include or "")
         known = await admin.list_topics()
-        topics = {name: found for name, found in known.items() if pattern.fullmatch(name)}
+        topics = {name: known[name] for name in known if pattern.fullmatch(name)}
         if not topics:
             raise no_such_topic(include or "", list(known))
     return [
         TopicPartition(name, number)
-        for name, found in topics.items()
-        for number in found.partitions
+        for name, description in topics.items()
+        for number in description.partitions
     ]
 
 

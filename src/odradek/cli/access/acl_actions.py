@@ -107,13 +107,13 @@ async def remove(arguments: argparse.Namespace) -> int:
 
 async def show(arguments: argparse.Namespace) -> int:
     async with open_admin(AclCalls, arguments) as admin:
-        found = await _find(admin, arguments)
+        rules = await _find(admin, arguments)
     if not arguments.principal or arguments.json:
-        _print(arguments, "Current ACLs for resource", found)
+        _print(arguments, "Current ACLs for resource", rules)
         return 0
     for principal in arguments.principal:
         print(f"ACLs for principal `{principal}`")
-        _print(arguments, "Current ACLs for resource", _about([principal], found))
+        _print(arguments, "Current ACLs for resource", _about([principal], rules))
     return 0
 
 
@@ -122,10 +122,10 @@ async def _find(admin: AclCalls, arguments: argparse.Namespace) -> Rules:
     filters = [
         AclFilter(resource.type, resource.name, resource.pattern) for resource in resources
     ] or [AclFilter()]
-    found: Rules = {}
+    rules: Rules = {}
     for acl_filter in filters:
-        _collect(found, await admin.describe_acls(acl_filter))
-    return _about(arguments.principal, found) if arguments.principal else found
+        _collect(rules, await admin.describe_acls(acl_filter))
+    return _about(arguments.principal, rules) if arguments.principal else rules
 
 
 def _about(principals: list[str], rules: Rules) -> Rules:
@@ -148,7 +148,7 @@ def _collect(into: Rules, acls: Iterable[Acl]) -> None:
 
 def _resources(arguments: argparse.Namespace) -> list[ResourcePattern]:
     pattern = PatternType[arguments.resource_pattern_type.upper()]
-    named = {
+    names_by_type = {
         ResourceType.TOPIC: arguments.topic,
         ResourceType.GROUP: arguments.group,
         ResourceType.TRANSACTIONAL_ID: arguments.transactional_id,
@@ -157,7 +157,7 @@ def _resources(arguments: argparse.Namespace) -> list[ResourcePattern]:
     }
     resources = [
         ResourcePattern(kind, name.strip(), pattern)
-        for kind, names in named.items()
+        for kind, names in names_by_type.items()
         for name in names
     ]
     if arguments.cluster or arguments.idempotent:
@@ -170,7 +170,9 @@ def _rules(arguments: argparse.Namespace) -> Rules:
     entries."""
     rules: Rules = {}
     is_role = arguments.producer or arguments.consumer
-    named = [Operation.from_display_name(name) for name in arguments.operation or ("All",)]
+    flag_operations = [
+        Operation.from_display_name(name) for name in arguments.operation or ("All",)
+    ]
     for resource in _resources(arguments):
         if is_role:
             operations = [
@@ -183,7 +185,7 @@ def _rules(arguments: argparse.Namespace) -> Rules:
             if not operations:
                 continue
         else:
-            operations = named
+            operations = flag_operations
         rules[resource] = [
             *_entries(
                 Permission.ALLOW, arguments.allow_principal, arguments.allow_host, operations

@@ -134,10 +134,10 @@ def _add_rules(group: "argparse._ArgumentGroup") -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    given = vars(arguments)
+    values = vars(arguments)
     names_rules = ("allow_principal", "deny_principal", "allow_host", "deny_host")
     is_role = arguments.producer or arguments.consumer
-    if arguments.list and (is_role or any(given[name] for name in names_rules)):
+    if arguments.list and (is_role or any(values[name] for name in names_rules)):
         raise UsageError("--list takes resources and --principal, and no rules")
     if arguments.principal and not arguments.list:
         raise UsageError("--principal goes with --list; use --allow-principal or --deny-principal")

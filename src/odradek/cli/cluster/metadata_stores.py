@@ -106,8 +106,8 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _signature(paths: list[str]) -> list[tuple[int, int]]:
-    found = [os.stat(path) for path in paths if os.path.exists(path)]
-    return [(status.st_size, status.st_mtime_ns) for status in found]
+    statuses = [os.stat(path) for path in paths if os.path.exists(path)]
+    return [(status.st_size, status.st_mtime_ns) for status in statuses]
 
 
 def _require_reachable(address: str) -> None:

@@ -92,10 +92,10 @@ def _path(name: str, paths: list[str]) -> str:
 
 async def _list(store: OpenStore, path: str, flags: set[str]) -> None:
     if "-R" in flags:
-        found = list(await store.nodes.read_tree(path))
-        if not found:
+        paths = list(await store.nodes.read_tree(path))
+        if not paths:
             raise _missing(store, path)
-        print("\n".join(sorted(found)))
+        print("\n".join(sorted(paths)))
         return
     node = await _read(store, path)
     children = await store.nodes.children(path)

@@ -26,7 +26,7 @@ class _DoctorAdmin(BrokerCalls, TopicCalls):
 
 
 async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> None:
-    asked = client_properties(arguments)["bootstrap.servers"]
+    servers = client_properties(arguments)["bootstrap.servers"]
     is_named = bool(
         arguments.bootstrap_server
         or arguments.command_config
@@ -35,7 +35,7 @@ async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> No
         or chosen_profile(arguments.profile).properties
     )
     reached = [
-        address for address in asked.split(",") if await _check_port(address, findings, is_named)
+        address for address in servers.split(",") if await _check_port(address, findings, is_named)
     ]
     if not reached:
         return
@@ -47,10 +47,10 @@ async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> No
                 "ok",
                 f"{described.cluster_id}, {counted(len(described.brokers), 'broker')}",
             )
-            await _check_advertised(findings, described, asked)
+            await _check_advertised(findings, described, servers)
             await _check_partitions(findings, admin, described)
     except (ClientError, KafkaError) as error:
-        findings.add("cluster", "wrong", f"{asked} does not answer as a broker: {error}")
+        findings.add("cluster", "wrong", f"{servers} does not answer as a broker: {error}")
 
 
 async def _check_port(address: str, findings: Findings, is_named: bool) -> bool:
@@ -84,9 +84,11 @@ async def _connect(host: str, port: int) -> str | None:
     return None
 
 
-async def _check_advertised(findings: Findings, described: ClusterDescription, asked: str) -> None:
+async def _check_advertised(
+    findings: Findings, described: ClusterDescription, servers: str
+) -> None:
     """Checks the advertised addresses, which clients use after the first connection."""
-    from_afar = not any(_host(address) in _LOOPBACK for address in asked.split(","))
+    from_afar = not any(_host(address) in _LOOPBACK for address in servers.split(","))
     for broker in sorted(described.brokers, key=lambda broker: broker.id):
         address = f"{broker.host}:{broker.port}"
         check = f"broker {broker.id}"

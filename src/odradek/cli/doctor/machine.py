@@ -108,10 +108,10 @@ def _check_disk(findings: Findings, data: str) -> None:
 
 
 def _check_file_system(findings: Findings, directory: str) -> None:
-    found = mount_of(directory, _mounts())
-    if found is None:
+    entry = mount_of(directory, _mounts())
+    if entry is None:
         return
-    mount, kind, options = found
+    mount, kind, options = entry
     if kind in _NETWORK_FILE_SYSTEMS:
         findings.add(
             "mount", "warning",

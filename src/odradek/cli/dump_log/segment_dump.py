@@ -278,15 +278,13 @@ class SegmentDump:
         previous_timestamp: int,
     ) -> None:
         faults, path = self.faults, self._absolute(path)
-        found = next(
-            (batch for batch in log.batches(position) if batch.header.last_offset >= entry.offset),
-            None,
-        )
-        if found is None or found.header.last_offset != entry.offset:
-            offset = -1 if found is None else found.header.last_offset
+        batches = log.batches(position)
+        batch = next((each for each in batches if each.header.last_offset >= entry.offset), None)
+        if batch is None or batch.header.last_offset != entry.offset:
+            offset = -1 if batch is None else batch.header.last_offset
             faults.missing_offsets.setdefault(path, []).append((entry.offset, offset))
             return
-        latest = (find_max_timestamp(found.data) or (-1, -1))[0]
+        latest = (find_max_timestamp(batch.data) or (-1, -1))[0]
         if latest != entry.timestamp:
             faults.timestamps.setdefault(path, []).append((entry.timestamp, latest))
         if previous_timestamp >= entry.timestamp:

@@ -11,8 +11,8 @@ from odradek.cli.groups.group_names import GROUP_STATES, parse_states, parse_typ
 from odradek.cli.parser import (
     exactly_one_of,
     flag_of,
-    given_of,
     positive_number,
+    used_flags,
     whole_number,
 )
 from odradek.tools.failures import MissingFlag, UsageError
@@ -196,11 +196,11 @@ def chosen_action(arguments: argparse.Namespace) -> str:
 
 def _check_views(action: str, arguments: argparse.Namespace) -> None:
     if action == "describe":
-        if len(given_of(arguments, _VIEWS)) > 1:
+        if len(used_flags(arguments, _VIEWS)) > 1:
             raise UsageError("--describe shows one of --members, --offsets, --state")
         if arguments.state:
             raise UsageError("--state takes no value with --describe")
-    elif misplaced := given_of(arguments, ("members", "offsets", "verbose")):
+    elif misplaced := used_flags(arguments, ("members", "offsets", "verbose")):
         raise UsageError(f"{flag_of(misplaced[0])} goes with --describe")
     if arguments.state is not None and action not in {"list", "describe"}:
         raise UsageError("--state goes with --list and --describe")
@@ -209,10 +209,10 @@ def _check_views(action: str, arguments: argparse.Namespace) -> None:
 
 
 def _check_reset(action: str, arguments: argparse.Namespace) -> None:
-    targets = given_of(arguments, RESETS)
+    targets = used_flags(arguments, RESETS)
     if action != "reset_offsets":
         others = ("all_topics", "dry_run", "execute", "export")
-        if misplaced := targets + given_of(arguments, others):
+        if misplaced := targets + used_flags(arguments, others):
             raise UsageError(f"{flag_of(misplaced[0])} goes with --reset-offsets")
         return
     exactly_one_of(arguments, RESETS, "--reset-offsets needs")

@@ -27,13 +27,12 @@ def _parse_names(noun: str, text: str | None, known: tuple[str, ...]) -> list[st
     """Returns the names between commas in the brokers' spelling; an empty list means all."""
     spellings = {name.lower(): name for name in known}
     names: list[str] = []
-    for word in (text or "").split(","):
-        typed = word.strip()
-        if not typed and not text:
+    for word in map(str.strip, (text or "").split(",")):
+        if not word and not text:
             continue
-        if typed.lower() not in spellings:
-            raise UsageError(f"{typed!r} is not a {noun} of groups; there are {', '.join(known)}")
-        names.append(spellings[typed.lower()])
+        if word.lower() not in spellings:
+            raise UsageError(f"{word!r} is not a {noun} of groups; there are {', '.join(known)}")
+        names.append(spellings[word.lower()])
     return names
 
 

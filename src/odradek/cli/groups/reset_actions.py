@@ -180,11 +180,11 @@ async def _listed(admin: GroupAdmin, partitions: list[TopicPartition], timestamp
 
 
 async def _by_time(admin: GroupAdmin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
-    found = await _listed(admin, partitions, max(timestamp_ms, 0))
-    without = [partition for partition, offset in found.items() if offset < 0]
+    offsets = await _listed(admin, partitions, max(timestamp_ms, 0))
+    without = [partition for partition, offset in offsets.items() if offset < 0]
     for partition in without:
         hint(f"{partition} has no record of that time or later; its end is taken")
-    return found | await _listed(admin, without, LATEST)
+    return offsets | await _listed(admin, without, LATEST)
 
 
 async def _within_log(admin: GroupAdmin, requested: Plan) -> Plan:

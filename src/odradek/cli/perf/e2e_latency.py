@@ -55,18 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def take_positions(arguments: argparse.Namespace) -> None:
     """Reads the older form without flags: brokers topic records acks size [properties file]."""
-    given = arguments.positions
-    if given:
-        if len(given) not in {5, 6}:
+    words = arguments.positions
+    if words:
+        if len(words) not in {5, 6}:
             raise UsageError(
                 "without flags it takes: BROKERS TOPIC RECORDS ACKS SIZE [PROPERTIES-FILE]"
             )
         hint("flags say more: --topic, --num-records, --producer-acks, --record-size")
-        for name, text in zip(_POSITIONS, given, strict=False):
+        for name, text in zip(_POSITIONS, words, strict=False):
             number = name in {"num_records", "record_size"}
             setattr(arguments, name, _number(text) if number else text)
-        if len(given) == 6:
-            arguments.command_config = given[5]
+        if len(words) == 6:
+            arguments.command_config = words[5]
     for name in _POSITIONS[1:]:
         if getattr(arguments, name) is None:
             raise MissingFlag(f"--{name.replace('_', '-')} is needed")

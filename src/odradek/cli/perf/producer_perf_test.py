@@ -77,15 +77,15 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_engine(asked: str) -> str:
+def chosen_engine(choice: str) -> str:
     """Returns `librdkafka` or `odradek`, and prints on stderr which, because the figures depend on
     it."""
-    engine = asked
-    if asked != "odradek":
+    engine = choice
+    if choice != "odradek":
         from importlib.util import find_spec
 
         installed = find_spec("confluent_kafka") is not None
-        if asked == "librdkafka" and not installed:
+        if choice == "librdkafka" and not installed:
             raise CommandFailed("librdkafka is not installed; pip install confluent-kafka")
         engine = "librdkafka" if installed else "odradek"
     print(f"client: {engine}", file=sys.stderr)
@@ -103,12 +103,12 @@ def payloads(arguments: argparse.Namespace) -> list[bytes]:
         randomness = Randomness()
         return [bytes(65 + randomness.integer_below(26) for _ in range(arguments.record_size))]
     delimiter = arguments.payload_delimiter.replace("\\n", "\n").replace("\\t", "\t").encode()
-    found = [text for text in OsDisk().read(arguments.payload_file).split(delimiter) if text]
-    if not found:
+    values = [text for text in OsDisk().read(arguments.payload_file).split(delimiter) if text]
+    if not values:
         raise CommandFailed(f"{arguments.payload_file} holds no texts to send")
     print(f"Reading payloads from: {arguments.payload_file}")
-    print(f"Number of records read: {len(found)}")
-    return found
+    print(f"Number of records read: {len(values)}")
+    return values
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin_beside
 from odradek.tools.failures import CommandFailed
 from odradek.tools.interruption import until_interrupted
-from odradek.tools.reading import asked_partitions, start_reading
+from odradek.tools.reading import partitions_to_read, start_reading
 from odradek.tools.terminal import flush_out, write_out
 from odradek.tools.topic_names import topic_pattern
 
@@ -43,14 +43,14 @@ async def print_records(
 
 
 async def _partitions(admin: TopicCalls, arguments: argparse.Namespace) -> list[TopicPartition]:
-    found = await asked_partitions(admin, arguments.topic, arguments.include)
+    partitions = await partitions_to_read(admin, arguments.topic, arguments.include)
     if arguments.partition is None:
-        return found
-    chosen = [partition for partition in found if partition.partition == arguments.partition]
+        return partitions
+    chosen = [partition for partition in partitions if partition.partition == arguments.partition]
     if not chosen:
         raise CommandFailed(
             f"topic {arguments.topic!r} has no partition {arguments.partition};"
-            f" it has 0 to {len(found) - 1}"
+            f" it has 0 to {len(partitions) - 1}"
         )
     return chosen
 
@@ -88,7 +88,7 @@ async def _print_all(
     while limit is None or printer.printed < limit:
         left = None if limit is None else limit - printer.printed
         max_records = min(consumer.settings.max_poll_records, left) if left else None
-        taken = await consumer.poll(arguments.timeout_ms or _POLL_MS, max_records)
-        if not taken and arguments.timeout_ms is not None:
+        records_by_partition = await consumer.poll(arguments.timeout_ms or _POLL_MS, max_records)
+        if not records_by_partition and arguments.timeout_ms is not None:
             return
-        printer.print(record for records in taken.values() for record in records)
+        printer.print(record for records in records_by_partition.values() for record in records)

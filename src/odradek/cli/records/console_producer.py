@@ -83,10 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def producer_properties(arguments: argparse.Namespace) -> dict[str, str]:
     """Returns the client properties. A property that the user sets by name overrides a flag of this
     tool."""
-    given = {
+    values = {
         name: getattr(arguments, flag[2:].replace("-", "_")) for flag, name, *_ in _CLIENT_FLAGS
     }
-    flags = {name: value for name, value in given.items() if value is not None}
+    flags = {name: value for name, value in values.items() if value is not None}
     if arguments.compression_codec is not None:
         flags["compression.type"] = arguments.compression_codec
     if arguments.sync:

@@ -151,7 +151,7 @@ async def _scan(
     """Reads from the beginning to the current end."""
     clock = SystemClock()
     begun_s, count = clock.monotonic_s(), 0
-    found: dict[int, ConsumerRecord] = {}
+    matches: dict[int, ConsumerRecord] = {}
     from odradek.client.consumer.consumer import Consumer
 
     async with Consumer(settings) as consumer:
@@ -163,9 +163,9 @@ async def _scan(
                 count += len(records)
                 for record in records:
                     if record.key == key and record.offset < ends[_partition_of(record)]:
-                        found[record.partition] = record
+                        matches[record.partition] = record
     took_ms = 1000 * (clock.monotonic_s() - begun_s)
-    return Answer(newest(found.values()), f"{counted(count, 'record')} read in {took_ms:.2f} ms")
+    return Answer(newest(matches.values()), f"{counted(count, 'record')} read in {took_ms:.2f} ms")
 
 
 async def _is_before(consumer: "Consumer", ends: Mapping[TopicPartition, int]) -> bool:

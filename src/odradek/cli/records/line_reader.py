@@ -78,8 +78,8 @@ class LineReader:
     def _split(
         self, text: bytes, mark: bytes, name: str, line: bytes
     ) -> tuple[bytes | None, bytes]:
-        before, found, after = text.partition(mark)
-        if found:
+        before, separator, after = text.partition(mark)
+        if separator:
             return before, after
         if self._ignore_error:
             return None, text
@@ -89,8 +89,8 @@ class LineReader:
         )
 
     def _header(self, pair: bytes) -> tuple[str, bytes | None]:
-        name, found, value = pair.partition(self._headers_key_separator)
-        if not found:
+        name, separator, value = pair.partition(self._headers_key_separator)
+        if not separator:
             if self._ignore_error:
                 return pair.decode(errors="replace"), None
             mark = self._headers_key_separator.decode()

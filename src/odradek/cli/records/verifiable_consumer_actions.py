@@ -11,7 +11,7 @@ from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin_beside
 from odradek.tools.interruption import until_interrupted
-from odradek.tools.reading import asked_partitions, start_reading
+from odradek.tools.reading import partitions_to_read, start_reading
 
 _POLL_MS = 1000
 
@@ -28,13 +28,13 @@ class VerifiableConsumer:
             limit = consumer.settings.max_poll_records
             if self._most >= 0:
                 limit = min(limit, self._most - self._read)
-            taken = await consumer.poll(_POLL_MS, limit)
-            if taken:
-                self._report(taken)
+            records_by_partition = await consumer.poll(_POLL_MS, limit)
+            if records_by_partition:
+                self._report(records_by_partition)
 
-    def _report(self, taken: dict[TopicPartition, list[ConsumerRecord]]) -> None:
+    def _report(self, records_by_partition: dict[TopicPartition, list[ConsumerRecord]]) -> None:
         summaries = []
-        for partition, records in taken.items():
+        for partition, records in records_by_partition.items():
             self._read += len(records)
             summaries.append(
                 {
@@ -55,14 +55,14 @@ class VerifiableConsumer:
                         partition=record.partition,
                         offset=record.offset,
                     )
-        count = sum(map(len, taken.values()))
+        count = sum(map(len, records_by_partition.values()))
         self._events.emit("records_consumed", count=count, partitions=summaries)
 
 
 async def consume(arguments: argparse.Namespace, properties: dict[str, str]) -> int:
     settings = ConsumerSettings.from_properties(properties)
     async with open_admin_beside(TopicCalls, properties) as admin:
-        partitions = await asked_partitions(admin, arguments.topic)
+        partitions = await partitions_to_read(admin, arguments.topic)
     events = Events()
     async with Consumer(settings) as consumer:
         events.emit("startup_complete")

@@ -4,7 +4,7 @@ kafka-leader-election."""
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.parser import OlderSpelling, exactly_one_of, given_of, whole_number
+from odradek.cli.parser import OlderSpelling, exactly_one_of, used_flags, whole_number
 from odradek.tools.failures import UsageError
 
 # Which partitions: exactly one of these flags is given.
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    if arguments.all_by_default and not given_of(arguments, _PARTITIONS):
+    if arguments.all_by_default and not used_flags(arguments, _PARTITIONS):
         arguments.all_topic_partitions = True
     exactly_one_of(arguments, _PARTITIONS)
     if (arguments.topic is None) != (arguments.partition is None):

@@ -106,14 +106,14 @@ def _add_generate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def broker_ids(text: str) -> list[int]:
     try:
-        found = [int(part) for part in text.split(",")]
+        brokers = [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not broker ids with commas between, like 1,2,3"
         ) from None
-    if len(set(found)) != len(found):
+    if len(set(brokers)) != len(brokers):
         raise argparse.ArgumentTypeError(f"{text} names a broker twice")
-    return found
+    return brokers
 
 
 def chosen_action(arguments: argparse.Namespace) -> str:

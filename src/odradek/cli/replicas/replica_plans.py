@@ -77,16 +77,16 @@ def read_plan(text: str, source: str) -> Plan:
 
 def read_partitions(text: str, source: str) -> list[TopicPartition]:
     """Reads the file of an election: `{"partitions": [{"topic": "t", "partition": 0}]}`."""
-    found: dict[TopicPartition, None] = {}
+    partitions: dict[TopicPartition, None] = {}
     for entry in _entries(text, source, "partitions"):
         try:
             partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
         except (KeyError, TypeError, ValueError):
             raise CommandFailed(f"{source}: a partition needs topic and partition") from None
-        if partition in found:
+        if partition in partitions:
             raise CommandFailed(f"{source} has {partition.topic}-{partition.partition} twice")
-        found[partition] = None
-    return list(found)
+        partitions[partition] = None
+    return list(partitions)
 
 
 def read_topics(text: str, source: str) -> list[str]:

@@ -87,12 +87,12 @@ async def verify(arguments: argparse.Namespace) -> int:
 async def _compacted(admin: _VerificationAdmin, names: list[str]) -> set[str]:
     resources = [ConfigResource(ConfigType.TOPIC, name) for name in names]
     answers = await admin.describe_configs(resources, ["cleanup.policy"])
-    found = set()
+    topics = set()
     for resource, entries in answers.items():
         entry = None if isinstance(entries, KafkaError) else entries.get("cleanup.policy")
         if entry is not None and "compact" in (entry.value or ""):
-            found.add(resource.name)
-    return found
+            topics.add(resource.name)
+    return topics
 
 
 class _Reader:
@@ -172,21 +172,21 @@ async def _compare(reader: _Reader, start: int | None, by_record: bool) -> Verdi
 def _entries(data: Buffer, start: int, end: int, by_record: bool) -> list[Entry]:
     """Returns the content of a replica from `start` to `end`, the offset that all replicas have
     committed."""
-    found = []
+    entries = []
     view = memoryview(data)
     for position, header in split_batches(view[: _end_of_last_batch(view)]):
         if header.next_offset > end:
             break
         if not by_record:
             content: object = (header.crc, header.size_bytes, header.leader_epoch)
-            found.append(Entry(header.base_offset, header.next_offset, content))
+            entries.append(Entry(header.base_offset, header.next_offset, content))
             continue
         batch = view[position : position + header.size_bytes]
         for record in decode_records(batch):
             if record.offset >= start:
                 content = (record.key, record.value, record.headers)
-                found.append(Entry(record.offset, record.offset + 1, content))
-    return found
+                entries.append(Entry(record.offset, record.offset + 1, content))
+    return entries
 
 
 def _end_of_last_batch(view: memoryview) -> int:

@@ -77,7 +77,7 @@ def grow(arguments: argparse.Namespace) -> int:
         lock.release()
 
 
-def _nothing_to_grow(disk: OsDisk, typed: str, data: str) -> str:
+def _nothing_to_grow(disk: OsDisk, argument: str, data: str) -> str:
     if is_moving(disk, data):
         return (
             f"{data}/{GROWTH_FILE} is missing, so it is not known what was decided; move what is in"
@@ -94,7 +94,7 @@ def _nothing_to_grow(disk: OsDisk, typed: str, data: str) -> str:
         for path in ("./odradek-data", "./odradek-local")
         if is_lone(disk, os.path.abspath(path))
     ]
-    hint = f"; did you mean --data {others[0]}?" if others and others[0] != typed else ""
+    hint = f"; did you mean --data {others[0]}?" if others and others[0] != argument else ""
     return f"there is no broker's data in {data}{hint or '; name its directory with --data'}"
 
 

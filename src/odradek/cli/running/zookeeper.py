@@ -64,15 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     refuse_daemon(arguments, "zookeeper")
-    given = {name: getattr(arguments, name) for name in _DEFAULTS}
-    flags = [f"--{name}" for name, value in given.items() if value is not None]
+    values = {name: getattr(arguments, name) for name in _DEFAULTS}
+    flags = [f"--{name}" for name, value in values.items() if value is not None]
     if arguments.config is not None:
         if flags:
             raise UsageError(f"{', '.join(flags)}: {arguments.config} says this; leave it out")
         command = server_command(_checked_config(arguments.config))
         print(f"ZooKeeper: configured by {arguments.config}, Ctrl-C stops it", flush=True)
     else:
-        host, port, data = (given[name] or default for name, default in _DEFAULTS.items())
+        host, port, data = (values[name] or default for name, default in _DEFAULTS.items())
         command = server_command(write_config(data, port, host=host))
         print(f"ZooKeeper: {host}:{port}, data in {data}, Ctrl-C stops it", flush=True)
     os.execv(command[0], command)  # noqa: S606 - the server takes this process over

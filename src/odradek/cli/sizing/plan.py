@@ -339,13 +339,13 @@ def _restart(load: Load) -> list[Need]:
 # Warnings
 
 
-def _warnings(load: Load, found: Plan) -> list[str]:
+def _warnings(load: Load, plan: Plan) -> list[str]:
     return [
         warning
         for warning in (
             *_about_copies(load),
             *_about_segments(load),
-            *_about_limits(load, found),
+            *_about_limits(load, plan),
         )
         if warning
     ]
@@ -391,13 +391,11 @@ def _tenth_ms(retention_s: float) -> int:
     return max(round(retention_s * 100), 1000)
 
 
-def _about_limits(load: Load, found: Plan) -> list[str | None]:
+def _about_limits(load: Load, plan: Plan) -> list[str | None]:
     replicas = load.replicas_of_broker
-    descriptors = found.need("descriptors of a broker").value
-    busiest = max(
-        found.need("network in, a broker").value, found.need("network out, a broker").value
-    )
-    core = found.need("processor of a broker").value
+    descriptors = plan.need("descriptors of a broker").value
+    busiest = max(plan.need("network in, a broker").value, plan.need("network out, a broker").value)
+    core = plan.need("processor of a broker").value
     survivors = load.brokers / max(load.brokers - 1, 1)
     return [
         f"a broker needs {descriptors:.0f} descriptors and a process here may open"

@@ -55,11 +55,11 @@ async def _all(admin: _ConfigAdmin, entity_type: str) -> list[str]:
     if entity_type == "topics":
         return list(await admin.list_topics(include_internal=True))
     if entity_type == "groups":
-        found = {group.group_id for group in await admin.list_groups()}
-        found |= {
+        names = {group.group_id for group in await admin.list_groups()}
+        names |= {
             resource.name for resource in await admin.list_config_resources([ConfigType.GROUP])
         }
-        return sorted(found)
+        return sorted(names)
     return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
 
 
@@ -96,8 +96,8 @@ async def _entries(admin: _ConfigAdmin, entity: Entity, *, everything: bool) -> 
     if isinstance(answer, KafkaError):
         raise CommandFailed(answer.message)
     own = _own_source(entity)
-    found = [entry for entry in answer.values() if everything or entry.source == own]
-    return sorted(found, key=lambda entry: entry.name)
+    entries = [entry for entry in answer.values() if everything or entry.source == own]
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def _own_source(entity: Entity) -> ConfigSource:

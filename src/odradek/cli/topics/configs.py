@@ -133,12 +133,12 @@ def parse_added(text: str) -> dict[str, str]:
 
 
 def chosen_entity(arguments: argparse.Namespace) -> Entity:
-    found = [
+    entities = [
         Entity(kind, getattr(arguments, shortcut))
         for shortcut, kind in _SHORTCUTS.items()
         if getattr(arguments, shortcut) is not None
     ]
-    found += [
+    entities += [
         Entity(kind, "")
         for kind in ("brokers", "clients", "users", "ips")
         if getattr(arguments, f"{kind[:-1]}_defaults")
@@ -146,18 +146,18 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
     names = arguments.entity_name or []
     for position, kind in enumerate(arguments.entity_type or []):
         default = "" if arguments.entity_default else None
-        found.append(Entity(kind, names[position] if position < len(names) else default))
-    if not found:
+        entities.append(Entity(kind, names[position] if position < len(names) else default))
+    if not entities:
         raise MissingFlag("whose settings? give --topic NAME, --broker ID or --broker-defaults")
-    for entity in found:
+    for entity in entities:
         if entity.type in _NOT_YET:
             raise UsageError(
                 f"settings of {entity.type} are not part of this version yet"
                 + ("" if entity.type == "client-metrics" else _NO_QUOTAS)
             )
-    if len(found) > 1:
+    if len(entities) > 1:
         raise UsageError("give one topic or one broker at a time")
-    entity = found[0]
+    entity = entities[0]
     if entity.type == "broker-loggers" and not (entity.name or "").isdecimal():
         raise UsageError("loggers are a broker's own: give its id, as in --broker-logger 1")
     if entity.type == "brokers" and entity.name and not entity.name.isdecimal():

@@ -100,14 +100,14 @@ def chosen_filter(arguments: argparse.Namespace) -> Filter:
 
 
 def _rule(text: str) -> Filter:
-    found = _PATTERN.fullmatch(text)
-    if found is None:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
         raise UsageError(f"--topic-partitions {text!r} is not like topic:2 or topic:0-3")
-    topics = topic_pattern(found[1] or ".*")
-    if found[2]:
-        low, high = int(found[2]), int(found[2]) + 1
+    topics = topic_pattern(match[1] or ".*")
+    if match[2]:
+        low, high = int(match[2]), int(match[2]) + 1
     else:
-        low, high = int(found[3] or 0), int(found[4] or 2**31)
+        low, high = int(match[3] or 0), int(match[4] or 2**31)
     return lambda topic, partition: topics.fullmatch(topic) is not None and low <= partition < high
 
 

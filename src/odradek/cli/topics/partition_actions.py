@@ -108,11 +108,11 @@ async def print_log_directories(
 ) -> int:
     async with open_admin(BrokerCalls, arguments) as admin:
         known = await require_brokers(admin, brokers)
-        asked = sorted(brokers or known)
-        shown = ",".join(map(str, asked))
+        broker_ids = sorted(brokers or known)
+        shown = ",".join(map(str, broker_ids))
         if not arguments.json:
             print("Querying brokers for log directories information")
-        answers = await admin.describe_log_dirs(asked)
+        answers = await admin.describe_log_dirs(broker_ids)
     if not arguments.json:
         print(f"Received log directory information from brokers {shown}")
     print_json(

@@ -93,17 +93,20 @@ async def _replicas(
         for broker in known[partition.topic].partitions[partition.partition].replicas:
             by_broker.setdefault(broker, []).append(partition)
     answers = await asyncio.gather(
-        *(_both_ends(admin, broker, held, live) for broker, held in by_broker.items())
+        *(
+            _both_ends(admin, broker, partitions_held, live)
+            for broker, partitions_held in by_broker.items()
+        )
     )
     by_place = dict(zip(by_broker, answers, strict=True))
-    found = []
+    replicas = []
     for partition in partitions:
         state = known[partition.topic].partitions[partition.partition]
         for broker in state.replicas:
             starts, ends = by_place[broker]
             role = _role(state, broker)
-            found.append(Replica(partition, broker, role, starts[partition], ends[partition]))
-    return found
+            replicas.append(Replica(partition, broker, role, starts[partition], ends[partition]))
+    return replicas
 
 
 def _role(state: Partition, broker: BrokerId) -> str:
@@ -113,30 +116,34 @@ def _role(state: Partition, broker: BrokerId) -> str:
 
 
 async def _both_ends(
-    admin: _ReplicaAdmin, broker: BrokerId, held: list[TopicPartition], live: set[BrokerId]
+    admin: _ReplicaAdmin, broker: BrokerId, partitions: list[TopicPartition], live: set[BrokerId]
 ) -> tuple[Ends, Ends]:
     if broker not in live:
-        away: Ends = dict.fromkeys(held, "broker is down")
+        away: Ends = dict.fromkeys(partitions, "broker is down")
         return away, away
-    return await _ends(admin, broker, held, EARLIEST), await _ends(admin, broker, held, LATEST)
+    return await _ends(admin, broker, partitions, EARLIEST), await _ends(
+        admin, broker, partitions, LATEST
+    )
 
 
 async def _ends(
-    admin: _ReplicaAdmin, broker: BrokerId, held: list[TopicPartition], timestamp: int
+    admin: _ReplicaAdmin, broker: BrokerId, partitions: list[TopicPartition], timestamp: int
 ) -> Ends:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for partition in held:
+    for partition in partitions:
         by_topic.setdefault(partition.topic, []).append(
             ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
         )
     request = ListOffsetsRequest(
         replica_id=_DEBUGGING_READER,
-        topics=[ListOffsetsTopic(name=name, partitions=asked) for name, asked in by_topic.items()],
+        topics=[
+            ListOffsetsTopic(name=name, partitions=requests) for name, requests in by_topic.items()
+        ],
     )
     try:
         response = await admin.request(request, ListOffsetsResponse, broker_id=broker)
     except (KafkaError, ClientError, OSError) as error:
-        return dict.fromkeys(held, str(error))
+        return dict.fromkeys(partitions, str(error))
     return {
         TopicPartition(topic.name, partition.partition_index): (
             ErrorCode(partition.error_code).name if partition.error_code else partition.offset
@@ -147,13 +154,13 @@ async def _ends(
 
 
 def _as_json(replica: Replica) -> dict[str, object]:
-    told = isinstance(replica.end, int)
+    has_offsets = isinstance(replica.end, int)
     return {
         "topic": replica.partition.topic,
         "partition": replica.partition.partition,
         "broker": replica.broker,
         "role": replica.role,
-        "logStartOffset": replica.start if told else None,
-        "logEndOffset": replica.end if told else None,
-        "error": None if told else replica.end,
+        "logStartOffset": replica.start if has_offsets else None,
+        "logEndOffset": replica.end if has_offsets else None,
+        "error": None if has_offsets else replica.end,
     }

@@ -83,10 +83,10 @@ async def _matching(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[s
     if arguments.topic is None:
         return names
     pattern = topic_pattern(arguments.topic)
-    found = [name for name in names if pattern.fullmatch(name)]
-    if not found and not (arguments.if_exists or arguments.list):
+    matches = [name for name in names if pattern.fullmatch(name)]
+    if not matches and not (arguments.if_exists or arguments.list):
         raise no_such_topic(arguments.topic, names, may_create=not arguments.delete)
-    return found
+    return matches
 
 
 async def _alter(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
@@ -177,10 +177,10 @@ class PartitionFilter:
         self._at_min = arguments.at_min_isr_partitions
         self._only_overrides = arguments.topics_with_overrides
         self._live = frozenset(live_brokers)
-        asked = (self._under_replicated, self._unavailable, self._under_min, self._at_min)
-        if sum(asked) + bool(self._only_overrides) > 1:
+        filters = (self._under_replicated, self._unavailable, self._under_min, self._at_min)
+        if sum(filters) + bool(self._only_overrides) > 1:
             raise UsageError("give at most one of the flags that choose what --describe shows")
-        self._some = any(asked)
+        self._some = any(filters)
 
     def shows_topic(self, topic: TopicState) -> bool:
         return not self._some and (not self._only_overrides or bool(topic.overrides))
@@ -239,8 +239,8 @@ async def _states(admin: _TopicAdmin, names: list[str], page_partitions: int) ->
     for name, topic_id, partition in await _partitions(admin, names, page_partitions):
         if name not in states:
             answer = configs[ConfigResource(ConfigType.TOPIC, name)]
-            found = {} if isinstance(answer, KafkaError) else answer
-            states[name] = TopicState(name, topic_id, [], found)
+            entries = {} if isinstance(answer, KafkaError) else answer
+            states[name] = TopicState(name, topic_id, [], entries)
         states[name].partitions.append(partition)
     for state in states.values():
         state.partitions.sort()

@@ -151,8 +151,8 @@ async def _producers(
         await require_brokers(admin, [broker_id])
     producers: dict[TopicPartition, list[PartitionProducer]] = {}
     for start in range(0, len(partitions), _MAX_PARTITIONS_PER_REQUEST):
-        asked = partitions[start : start + _MAX_PARTITIONS_PER_REQUEST]
-        answers = await admin.describe_producers(asked, broker_id=broker_id)
+        page = partitions[start : start + _MAX_PARTITIONS_PER_REQUEST]
+        answers = await admin.describe_producers(page, broker_id=broker_id)
         for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise CommandFailed(f"{partition}: {answer.message}")
