@@ -17,6 +17,7 @@ import pytest
 from examples import (
     at_least_once,
     at_most_once,
+    crypto_shredding,
     custom_assignor,
     exactly_once,
     log_handler,
@@ -223,6 +224,45 @@ async def test_a_trace_goes_with_the_record(odradek_cluster: Cluster, odradek_to
     arrived = await tracing.main(odradek_cluster.bootstrap, odradek_topic)
     assert arrived is not None
     assert arrived == tracing.current_trace.get()
+
+
+class ToyCipher:
+    """Stands for a library's cipher. It protects nothing."""
+
+    keys = 0
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    @classmethod
+    def generate_key(cls) -> bytes:
+        cls.keys += 1
+        return b"key %d" % cls.keys
+
+    def encrypt(self, data: bytes) -> bytes:
+        return self._key + b":" + bytes(byte ^ 0xFF for byte in data)
+
+    def decrypt(self, token: bytes) -> bytes:
+        key, _, data = token.partition(b":")
+        assert key == self._key
+        return bytes(byte ^ 0xFF for byte in data)
+
+
+async def test_a_person_whose_key_is_deleted_is_forgotten(
+    odradek_cluster: Cluster, odradek_topic: str
+) -> None:
+    servers = odradek_cluster.bootstrap
+    read = await crypto_shredding.main(servers, ToyCipher, odradek_topic)
+    assert read == [None, b"Grace was here"]
+    # A person who comes back has a new key: what was forgotten stays so.
+    async with (
+        Consumer(bootstrap_servers=servers) as consumer,
+        Producer(bootstrap_servers=servers) as producer,
+    ):
+        keys = crypto_shredding.PersonKeys(consumer, producer, ToyCipher)
+        token = await keys.encrypt("42", b"Ada again")
+        assert await keys.decrypt("42", token) == b"Ada again"
+        assert token.startswith(b"key 3:")
 
 
 async def read_lines(servers: str, topic: str, count: int) -> list[ConsumerRecord]:
