@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from odradek import spark as odradek_spark
@@ -263,3 +263,14 @@ def test_a_misspelt_setting_of_spark_is_refused(spark: SparkSession) -> None:
         check_spelling(spark, ["spark.driver.memry"])
     with pytest.raises(BadOption, match=r"did you mean spark.sql.x\?"):
         odradek_spark.session(config={"sql.x": "1"})
+
+
+def test_pyspark_prints_nothing_before_the_program_knows(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(PySparkException, match="nosuch"):
+        spark.sql("select nosuch").collect()
+    # It would warn that pandas is not installed, and warnings are errors here.
+    same = functions.udf("string")(lambda value: value)
+    assert spark.range(1).select(same(functions.lit("v")).alias("v")).collect() == [("v",)]
+    assert capfd.readouterr() == ("", "")

@@ -9,9 +9,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from odradek.spark.java_process import output, start_java
@@ -26,6 +28,8 @@ _log = logging.getLogger("odradek.spark")
 # Contains a `sitecustomize` that makes each Python process start half a second faster.
 STARTUP: Final = os.path.join(os.path.dirname(__file__), "startup")
 _FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
+_ARROW_FUNCTIONS: Final = "spark.sql.execution.pythonUDF.arrow.enabled"
+_REPEATS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _ADAPTIVE_STREAMS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
 # The class that writes checkpoint files. Where Hadoop's native library is missing, Spark's default
 # starts about seventeen `chmod` and `readlink` processes for each micro-batch; this one starts four
@@ -81,6 +85,9 @@ def session(
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings = _LOCAL | settings
+    if find_spec("pandas") is None:
+        # Spark would try Arrow for each Python function, and warn that it needs pandas.
+        settings = {_ARROW_FUNCTIONS: "false"} | settings
     settings = _EVERYWHERE | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -89,6 +96,7 @@ def session(
         is_new = SparkContext._active_spark_context is None
         spark = builder.master(url).getOrCreate()
     explain_uncaught(output)
+    _silence_repeats()
     if is_new:
         interrupt_plainly()
     try:
@@ -107,6 +115,14 @@ def stop(spark: SparkSession) -> None:
     """Stops a session for good. What Java reports while it ends is not shown."""
     output.mute()
     spark.stop()
+
+
+def _silence_repeats() -> None:
+    """Turns off loggers of pyspark that print an exception, with Java's stack as JSON, before the
+    program gets it."""
+    if not os.environ.get("ODRADEK_DEBUG"):
+        for name in _REPEATS:
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager

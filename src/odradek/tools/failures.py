@@ -44,7 +44,7 @@ def _explain_spark(failure: BaseException) -> str:
 
     if is_explained(failure):
         return cause(failure)
-    return f"{cause(failure)}; set ODRADEK_DEBUG=1 to see all that Spark says"
+    return f"{cause(failure).rstrip('.')}; set ODRADEK_DEBUG=1 to see all that Spark says"
 
 
 def _explain_system(failure: OSError) -> str:
