@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from odradek import spark as odradek_spark
@@ -222,16 +222,24 @@ def test_a_mistake_arrives_as_one_line_and_at_once(
     assert spark.read.format("odradek").options(**allowed).load().count() == 0
 
     stream = spark.readStream.format("odradek").options(**servers, subscribe=topic).load()
-    query = (
-        stream.select("value")
-        .writeStream.format("odradek")
-        .options(**servers, topic=topic, checkpointLocation=str(tmp_path / "checkpoint"))
-        .outputMode("update")
-        .start()
-    )
-    with pytest.raises(PySparkException) as failed:
-        query.awaitTermination(120)
-    assert "foreachBatch(odradek.spark.into_topic(" in cause(failed.value)
+
+    def stopped(stream: DataFrame, mode: str = "append") -> str:
+        query = (
+            stream.select("value")
+            .writeStream.format("odradek")
+            .options(**servers, topic=topic, checkpointLocation=str(tmp_path / mode))
+            .outputMode(mode)
+            .start()
+        )
+        with pytest.raises(PySparkException) as failed:
+            query.awaitTermination(120)
+        return cause(failed.value)
+
+    assert "foreachBatch(odradek.spark.into_topic(" in stopped(stream, "update")
+    # Only a stream refuses this one, so `load()` does not.
+    ending = {**servers, "subscribe": topic, "endingOffsets": "latest"}
+    wrong = spark.readStream.format("odradek").options(**ending).load()
+    assert stopped(wrong) == "endingOffsets is for batch queries: a stream has no end"
 
 
 @pytest.mark.parametrize("side", ["starting", "ending"])

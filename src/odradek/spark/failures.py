@@ -43,6 +43,8 @@ _STATES: Final = re.compile(r"(?:\s*SQLSTATE: \w+)+(?:; line \d+ pos \d+;?)?\s*$
 _TASK: Final = re.compile(r"^.*most recent failure: .*?executor \w+\): ")
 _STREAM: Final = re.compile(r"^\[STREAM_FAILED\] .*?terminated with exception: ")
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
+# The first line of an error that pyspark does not know; Java's own comes next.
+_CALL: Final = "An error occurred while calling "
 _LABEL: Final = re.compile(r"^\[[A-Z_.]+\] ")
 _MAX_LENGTH: Final = 500
 _MAX_DEPTH: Final = 10
@@ -55,6 +57,7 @@ _CONTINUOUS: Final = (
     "trigger(continuous=...) is not supported by this data source: leave the trigger out, so that"
     " each micro-batch starts as soon as the last one is done"
 )
+_MODE: Final = "a batch query writes to a topic only with .mode('append')"
 _DEAD_WORKER: Final = (
     "a Python process of Spark's died without an error: it was killed, or ran out of memory, or a"
     " library crashed; spark.sql.execution.pyspark.udf.faulthandler.enabled=true shows where"
@@ -63,6 +66,7 @@ _DEAD_WORKER: Final = (
 _ADVICE: Final = (
     (re.compile(r"odradek does not support Update"), _UPDATE_MODE),
     (re.compile(r"odradek does not support continuous processing"), _CONTINUOUS),
+    (re.compile(r'"odradek" cannot be written in the "\w+" mode'), _MODE),
     (re.compile(r"Python worker exited unexpectedly"), _DEAD_WORKER),
 )
 
@@ -174,6 +178,8 @@ def _last_python_error(text: str) -> str:
 def _first_line(text: str) -> str:
     """Returns the first line of Java's message without what Java and Spark put before it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith(_CALL):
+        lines = [lines[1].removeprefix(": "), *lines[2:]]
     if not lines:
         return ""
     line = _TASK.sub("", _STREAM.sub("", lines[0]))

@@ -228,6 +228,15 @@ def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
             raise BadOption(f"there is no option {name}{hint}")
 
 
+def check_options(options: Mapping[str, str]) -> None:
+    """Checks the options of a source as far as they mean the same in a batch and in a stream."""
+    check_names(options, is_reading=True)
+    common = {
+        name: value for name, value in options.items() if not name.lower().startswith("ending")
+    }
+    SourceOptions.read(common, is_streaming=True).consumer_settings()
+
+
 def _check_setting(name: str, *, is_reading: bool) -> None:
     setting = name.lower().removeprefix(_PREFIX)
     kind = ConsumerSettings if is_reading else ProducerSettings

@@ -9,7 +9,7 @@ a pure function of its arguments, so that a replayed batch is split as before.
 # ruff: noqa: N802 - Spark names these methods
 import logging
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -49,7 +49,13 @@ from odradek.spark.offsets import (
     start_offsets,
     to_json,
 )
-from odradek.spark.options import SinkOptions, SourceOptions, check_names
+from odradek.spark.options import (
+    BadOption,
+    SinkOptions,
+    SourceOptions,
+    check_names,
+    check_options,
+)
 from odradek.spark.sink import BatchSink, StreamSink
 from odradek.spark.worker_daemon import freeze_loaded_objects
 from odradek.world.clock import SystemClock
@@ -98,8 +104,8 @@ class OdradekDataSource(DataSource):
 
     @plain_errors()
     def schema(self) -> str:
-        """Called by `load()` to learn the columns, so a misspelt option is refused there."""
-        check_names(self.options, is_reading=True)
+        """Called by `load()` to learn the columns, so wrong options are refused there."""
+        check_options(self.options)
         with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
         return _SCHEMA + (_HEADERS if with_headers else "")
 
@@ -109,10 +115,12 @@ class OdradekDataSource(DataSource):
         options = SourceOptions.read(self.options, is_streaming=False)
         return FilteringReader(options) if options.push_filters else BatchReader(options)
 
-    @plain_errors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        check_names(self.options, is_reading=True)
-        return StreamReader(SourceOptions.read(self.options, is_streaming=True))
+        try:
+            check_names(self.options, is_reading=True)
+            return StreamReader(SourceOptions.read(self.options, is_streaming=True))
+        except BadOption as error:
+            return RefusedReader(error)
 
     @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -185,6 +193,39 @@ class FilteringReader(BatchReader):
         """Uses filters to read less. All of them are also left to Spark."""
         self._narrowing = Narrowing.by(filters)
         return filters
+
+
+class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Stands for a stream with wrong options, and raises its error at the first call. Spark 4.3
+    loses an error that is raised while it creates a reader."""
+
+    def __init__(self, error: BadOption) -> None:
+        self._error = error
+
+    @plain_errors()
+    def _refuse(self) -> NoReturn:
+        raise self._error
+
+    def initialOffset(self) -> OffsetsJson:
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._refuse()
+
+    def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        self._refuse()
+
+    def stop(self) -> None:
+        """Does nothing."""
 
 
 class _Ends(NamedTuple):

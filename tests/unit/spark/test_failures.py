@@ -48,6 +48,10 @@ _REFUSED = (
     "org.apache.spark.sql.AnalysisException: [PYTHON_DATA_SOURCE_ERROR] Failed:"
     " odradek.client.errors.NoBrokerAvailable: cannot connect to x:1: connection refused"
 )
+_NO_SOURCE = (
+    "An error occurred while calling o120.load.\n: org.apache.spark.SparkClassNotFoundException:"
+    " [DATA_SOURCE_NOT_FOUND] Failed to find the data source: odradk. SQLSTATE: 42K02\n\tat org.x"
+)
 _UNRESOLVED = "[UNRESOLVED] `no` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;\n'Project"
 
 
@@ -60,6 +64,7 @@ _UNRESOLVED = "[UNRESOLVED] `no` cannot be resolved. SQLSTATE: 42703; line 1 pos
         (_JAVA, "No space left on device"),
         ("Job aborted\n at org.apache.X: y", "Job aborted"),
         (_UNRESOLVED, "`no` cannot be resolved."),
+        (_NO_SOURCE, "Failed to find the data source: odradk."),
     ],
 )
 def test_one_line_states_the_reason_whatever_is_around_it(said: str, line: str) -> None:
@@ -84,6 +89,7 @@ def test_the_reason_may_be_in_a_cause_of_the_exception() -> None:
         ("requirement failed: odradek does not support Update mode.", "into_topic"),
         ("Data source odradek does not support continuous processing.", "leave the trigger out"),
         (_CRASH, "a Python process of Spark's died"),
+        ('The data source "odradek" cannot be written in the "ErrorIfExists" mode.', "append"),
     ],
 )
 def test_what_spark_says_about_this_source_comes_with_what_to_do(said: str, advice: str) -> None:

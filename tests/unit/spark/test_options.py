@@ -11,6 +11,7 @@ from odradek.spark.options import (
     SinkOptions,
     SourceOptions,
     check_names,
+    check_options,
 )
 from odradek.spark.updates import into_topic
 
@@ -151,3 +152,21 @@ def test_the_options_of_into_topic_are_checked_before_a_stream_starts() -> None:
     with pytest.raises(BadOption, match=r"bootstrap\.servers is missing"):
         into_topic(topic="counts")
     assert callable(into_topic(topic="counts", **servers))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "earliset"}, "startingOffsets is neither a known word nor JSON"),
+        ({"subscribePattern": "x"}, "set exactly one of subscribe"),
+        ({"kafka.fetch.max.bytes": "many"}, "must be a whole number"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss=maybe"),
+    ],
+)
+def test_wrong_options_of_a_source_are_refused_where_it_is_loaded(
+    options: dict[str, str], said: str
+) -> None:
+    source = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
+    check_options({**source, "endingOffsets": "latest"})
+    with pytest.raises(ValueError, match=said):
+        check_options({**source, **options})
