@@ -87,8 +87,8 @@ class Walk:
     `key_length` and `value_length`, still zigzag-encoded; `key`, `value` and `headers` if `keeps`
     names them; `start`, its length included, and `end`; `position`, after the last field that was
     read. The parameters always have `data`, and `count` unless the walk is of a `single_record`;
-    `position`, `size`, `first` (the index of the first record) and `expected` (an offset delta,
-    doubled) may be among them.
+    `position`, `size`, `first` (the index of the first record), `expected` and `previous` (offset
+    deltas, doubled) may be among them.
     """
 
     name: str
@@ -140,7 +140,7 @@ class _WalkSource:
                 self._line("position = 0")
             if "size" not in walk.parameters:
                 self._line("size = len(data)")
-            if walk.offsets is Offsets.RISING:
+            if walk.offsets is Offsets.RISING and "previous" not in walk.parameters:
                 self._line("previous = -1")
             for statement in walk.before:
                 self._line(statement)

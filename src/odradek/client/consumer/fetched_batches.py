@@ -5,7 +5,8 @@ read_committed, the batches of aborted transactions are passed over: the broker 
 transactions in each response, and each ends at its abort marker in the log.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +30,7 @@ from odradek.protocol.records import (
     record_data,
 )
 from odradek.protocol.types import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
+from odradek.protocol.uniform_records import read_uniform
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
@@ -66,6 +68,8 @@ _CONSUMER_RECORDS: Final = Walk(
     parameters=(
         "data",
         "count",
+        "position",
+        "previous",
         "topic",
         "partition",
         "base_offset",
@@ -241,10 +245,50 @@ class FetchedBatches:
         return bool(records) and decode_control_type(records[0]) is ControlType.ABORT
 
     def _decode(self, buffer: Buffer, position: int, header: BatchHeader) -> list[ConsumerRecord]:
+        data = record_data(buffer, position, header)
+        records, end = self._decode_uniform(data, header)
+        if len(records) < header.record_count or end < len(data):
+            records += self._walk_over_rest(data, header, len(records), end)
+        first = self.next_offset
+        if header.base_offset < first:
+            records = [record for record in records if record.offset >= first]
+        return records
+
+    def _decode_uniform(self, data: bytes, header: BatchHeader) -> tuple[list[ConsumerRecord], int]:
+        """Returns the first records, as far as they look alike, and where the last of them ends."""
+        if header.record_count != header.last_offset_delta + 1:
+            # Compaction has removed records, so offsets are not consecutive.
+            return [], 0
+        columns = read_uniform(data, header.record_count, header.base_timestamp)
+        topic, partition = self.partition
+        timestamps: Iterable[int] = columns.timestamps_ms
+        kind = CREATE_TIME
+        if header.is_log_append_time:
+            timestamps, kind = repeat(header.max_timestamp), LOG_APPEND_TIME
+        fields = zip(
+            repeat(topic),
+            repeat(partition),
+            range(header.base_offset, header.next_offset),
+            timestamps,
+            repeat(kind),
+            columns.keys,
+            columns.values,
+            repeat(NO_HEADERS),
+            repeat(header.leader_epoch),
+            strict=False,  # most of them have no end
+        )
+        return list(map(tuple.__new__, repeat(ConsumerRecord), fields)), columns.end
+
+    def _walk_over_rest(
+        self, data: bytes, header: BatchHeader, index: int, position: int
+    ) -> list[ConsumerRecord]:
+        """Returns the records from `index` on, the first of which begins at `position`."""
         is_append_time = header.is_log_append_time
         records: list[ConsumerRecord] = _CONSUMER_RECORDS.function(
-            record_data(buffer, position, header),
-            header.record_count,
+            data,
+            header.record_count - index,
+            position,
+            2 * index - 1,
             *self.partition,
             header.base_offset,
             header.base_timestamp,
@@ -254,7 +298,4 @@ class FetchedBatches:
         )
         if records:
             check_last_offset(header, records[-1].offset)
-        first = self.next_offset
-        if header.base_offset < first:
-            records = [record for record in records if record.offset >= first]
         return records

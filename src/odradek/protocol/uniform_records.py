@@ -1,0 +1,186 @@
+"""Reads batches whose records look alike, with one call for the small fields of each record.
+
+Most batches are like that: no headers, keys of one length or none, and neighbours whose lengths and
+times take the same number of bytes. Then every small field of a record has a fixed place before the
+value, and a `Struct` reads all of them at once. A `_Layout` is such a form; a run is a sequence of
+records of one layout. Decision 25 has the measurements.
+
+This is a short cut for the walk of the consumer (`record_walkers`), not another decoder: what it
+reads is what the walk reads, and whatever it cannot read, damage above all, it leaves to the walk.
+"""
+
+import struct
+from array import array
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import Final
+
+from odradek.protocol.varint import encode_varint
+
+# In batches of fewer records, or of runs that are shorter, the walk is as fast.
+_MIN_RECORDS: Final = 32
+_MIN_RUN: Final = 32
+# Offset deltas of at most two bytes.
+_MAX_RECORDS: Final = 1 << 13
+_MAX_PLANNED_LENGTHS: Final = 1 << 10
+_NULL_LENGTH: Final = 1
+_FORMATS: Final = {1: "B", 2: "H"}
+
+
+class Columns:
+    """The fields of the first records of a batch, which have consecutive offsets and no headers.
+
+    The times are those of the records, not the broker's. `end` is where the last one ends.
+    """
+
+    __slots__ = ("end", "keys", "timestamps_ms", "values")
+
+    def __init__(self) -> None:
+        self.timestamps_ms: list[int] = []
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes] = []
+        self.end = 0
+
+
+def read_uniform(data: bytes, count: int, base_timestamp_ms: int) -> Columns:
+    """Returns the fields of as many records as look alike, of all `count` or of none at all.
+
+    It is left to the caller to walk over the other records, and to see that nothing follows.
+    """
+    columns = Columns()
+    if not _MIN_RECORDS <= count <= _MAX_RECORDS:
+        return columns
+    index, begun = 0, -_MIN_RUN
+    while index < count and index - begun >= _MIN_RUN:
+        begun = index
+        try:
+            layout = _layout_at(data, columns.end)
+        except (_OtherLayout, IndexError):
+            break
+        layout.read_run(data, count, base_timestamp_ms, columns)
+        index = len(columns.values)
+    return columns
+
+
+class _OtherLayout(Exception):
+    """A record has a form that layouts do not cover."""
+
+
+class _Layout(dict[int, tuple[int, int]]):
+    """A form of records. As a dict it maps a record's length to what follows from it: the size of
+    the whole record, and the length of its value. Both lengths are the bytes of a varint, as a
+    number that `Struct` reads."""
+
+    def __init__(
+        self,
+        length_width: int,
+        time_width: int,
+        offset_width: int,
+        key_length: int,
+        value_width: int,
+    ) -> None:
+        super().__init__()
+        self._length_width = length_width
+        self._time_width = time_width
+        self._key_length = key_length
+        self._value_width = value_width
+        key_bytes = 0 if key_length == _NULL_LENGTH else key_length >> 1
+        # Attributes, time, offset, the key and its length, the value's length.
+        self._head_bytes = 1 + time_width + offset_width + 1 + key_bytes + value_width
+        widths = length_width, time_width, offset_width, value_width
+        length, time, offset, value = (_FORMATS[width] for width in widths)
+        self._unpack = struct.Struct(f"<{length}x{time}{offset}B{key_bytes}s{value}").unpack_from
+
+    def __missing__(self, raw_length: int) -> tuple[int, int]:
+        length = _decode(raw_length, self._length_width)
+        body_bytes = length >> 1
+        # One byte after the value says that there are no headers.
+        value_length = encode_varint(body_bytes - self._head_bytes - 1)
+        fits = len(value_length) == self._value_width and body_bytes > self._head_bytes
+        if length & 1 or not fits:
+            raise _OtherLayout
+        if len(self) >= _MAX_PLANNED_LENGTHS:
+            self.clear()
+        planned = self._length_width + body_bytes, int.from_bytes(value_length, "little")
+        self[raw_length] = planned
+        return planned
+
+    def read_run(self, data: bytes, count: int, base_timestamp_ms: int, columns: Columns) -> None:
+        """Adds the next records, up to the first one that has another layout or is damaged."""
+        timestamps_ms, keys, values = columns.timestamps_ms, columns.keys, columns.values
+        add_time, add_key, add_value = timestamps_ms.append, keys.append, values.append
+        unpack, key_length, position = self._unpack, self._key_length, columns.end
+        has_key = key_length != _NULL_LENGTH
+        before_value = self._length_width + self._head_bytes
+        raw_time, timestamp_ms = -1, 0
+        with suppress(_OtherLayout, IndexError, struct.error):
+            for offset in _raw_offsets()[len(values) : count]:
+                length, time, found_offset, key_size, key, value_size = unpack(data, position)
+                record_bytes, expected_size = self[length]
+                end = position + record_bytes
+                if (
+                    found_offset != offset
+                    or key_size != key_length
+                    or value_size != expected_size
+                    or data[end - 1]
+                ):
+                    break
+                if time != raw_time:
+                    delta = _decode(time, self._time_width)
+                    raw_time = time
+                    timestamp_ms = base_timestamp_ms + ((delta >> 1) ^ -(delta & 1))
+                if has_key:
+                    add_key(key)
+                add_time(timestamp_ms)
+                add_value(data[position + before_value : end - 1])
+                position = end
+        columns.end = position
+        if not has_key:
+            keys += [None] * (len(values) - len(keys))
+
+
+@lru_cache(maxsize=16)
+def _layout(
+    length_width: int, time_width: int, offset_width: int, key_length: int, value_width: int
+) -> _Layout:
+    return _Layout(length_width, time_width, offset_width, key_length, value_width)
+
+
+def _layout_at(data: bytes, position: int) -> _Layout:
+    """Returns the layout of the record at `position`."""
+    length_width = _width(data, position)
+    time_at = position + length_width + 1
+    time_width = _width(data, time_at)
+    offset_width = _width(data, time_at + time_width)
+    key_at = time_at + time_width + offset_width
+    key_length = data[key_at]
+    if key_length > 127 or (key_length & 1 and key_length != _NULL_LENGTH):
+        raise _OtherLayout
+    value_at = key_at + 1 + (0 if key_length == _NULL_LENGTH else key_length >> 1)
+    return _layout(length_width, time_width, offset_width, key_length, _width(data, value_at))
+
+
+def _width(data: bytes, position: int) -> int:
+    """Returns how many bytes the varint at `position` takes."""
+    if data[position] < 128:
+        return 1
+    if data[position + 1] < 128:
+        return 2
+    raise _OtherLayout
+
+
+def _decode(raw: int, width: int) -> int:
+    """Returns the integer, still zigzagged, of a varint that has this width."""
+    low, high = raw & 255, raw >> 8
+    if width == 1 and low < 128:
+        return low
+    if width == 2 and low > 127 and high < 128:
+        return (low & 127) | (high << 7)
+    raise _OtherLayout
+
+
+@cache
+def _raw_offsets() -> "array[int]":
+    """The varints of the first offset deltas, as numbers that `Struct` reads."""
+    varints = map(encode_varint, range(_MAX_RECORDS))
+    return array("H", [int.from_bytes(varint, "little") for varint in varints])
