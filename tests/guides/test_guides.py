@@ -4,6 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Final
+from xml.etree import ElementTree
 
 import pytest
 
@@ -80,6 +81,15 @@ def test_blocks_that_are_not_run_name_tests_that_exist() -> None:
     ]
     assert named
     assert [test for test in [*named, *ELSEWHERE.values()] if not (ROOT / test).exists()] == []
+
+
+def test_the_picture_shows_the_demo_as_it_is() -> None:
+    """Draw it again (scripts/draw_demo.py) when a step of the demo is changed."""
+    picture = ElementTree.fromstring((ROOT / "docs" / "demo.svg").read_text())
+    drawn = [text.text for text in picture.iter() if text.get("font-weight") == "bold"]
+    steps = re.findall(r'^step "(.*)"$', (ROOT / "scripts" / "demo").read_text(), re.MULTILINE)
+    assert len(drawn) >= 4
+    assert set(drawn) <= set(steps)
 
 
 def test_what_is_installed_exists() -> None:
