@@ -30,7 +30,7 @@ def test_a_package_from_the_clone(tmp_path: Path) -> None:
     need(lambda: _install(target))
     here = {path.relative_to(ROOT / "src") for path in (ROOT / "src" / "odradek").rglob("*.*")}
     there = {path.relative_to(target) for path in (target / "odradek").rglob("*.*")}
-    wanted = {path for path in here if path.suffix != ".pyc"}
+    wanted = {path for path in here if "__pycache__" not in path.parts}
     assert wanted - there == set()
 
     program = "import odradek.cli.main as cli, sys; print(cli.__file__); sys.exit(cli.main(['-V']))"
