@@ -8,10 +8,10 @@ under `spark-submit`, with Spark Connect, or if Java runs already.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from subprocess import Popen
+from typing import Any, Final
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 
 from odradek.spark.java_output import JavaOutput
 
@@ -32,8 +32,8 @@ def start_java(conf: Mapping[str, str]) -> None:
     settings = SparkConf(loadDefaults=False)
     for key, value in conf.items():
         settings.set(key, value)
-    with output.pipe() as writing, logging_file():
-        gateway = launch_gateway(settings, popen_kwargs={"stderr": writing})
+    with output.pipe() as writing, logging_file(), killed_if_interrupted():
+        gateway = java_gateway.launch_gateway(settings, popen_kwargs={"stderr": writing})
     SparkContext._ensure_initialized(gateway=gateway, conf=settings)
 
 
@@ -43,6 +43,29 @@ def _is_started_by_pyspark() -> bool:
         and "PYSPARK_GATEWAY_PORT" not in os.environ
         and "SPARK_REMOTE" not in os.environ
     )
+
+
+@contextmanager
+def killed_if_interrupted() -> Iterator[None]:
+    """Kills Java if its start is interrupted, as by Ctrl-C. pyspark would leave a process that does
+    not end: it removes the directory where Java was to write its port, and Java fails to."""
+    started: list[Popen[bytes]] = []
+
+    def start(*args: Any, **kwargs: Any) -> "Popen[bytes]":
+        started.append(Popen(*args, **kwargs))  # noqa: S603 - what pyspark starts anyway
+        return started[-1]
+
+    # pyspark tells nobody which process it has started.
+    java_gateway.Popen = start
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        java_gateway.Popen = Popen
 
 
 @contextmanager

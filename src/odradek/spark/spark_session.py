@@ -91,11 +91,11 @@ def session(
     settings = _EVERYWHERE | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
+    explain_uncaught(output)
     with _python_path(STARTUP):
         start_java({**settings, "spark.master": url, "spark.app.name": name})
         is_new = SparkContext._active_spark_context is None
         spark = builder.master(url).getOrCreate()
-    explain_uncaught(output)
     _silence_repeats()
     if is_new:
         interrupt_plainly()
