@@ -9,7 +9,7 @@ from odradek.cli.connection_options import (
 )
 from odradek.cli.parser import positive_number
 from odradek.cli.quantities import size_bytes
-from odradek.cli.spark.options import add_spark_arguments
+from odradek.cli.spark.options import add_spark_arguments, announce_spark
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import UsageError
 
@@ -127,6 +127,7 @@ def source_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 def run(arguments: argparse.Namespace) -> int:
     check(arguments)
+    announce_spark()
     from odradek.cli.spark.archive_actions import work_on_archive
 
     return work_on_archive(arguments)

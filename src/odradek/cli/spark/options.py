@@ -1,6 +1,7 @@
-"""Flags of all tools that start Spark: its master and its settings."""
+"""What all tools that start Spark share: its flags, and the first line that they show."""
 
 import argparse
+import sys
 
 from odradek.cli.parser import key_and_value
 
@@ -18,3 +19,10 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="one setting of Spark, spark.hadoop.* for filesystems; may be repeated",
     )
+
+
+def announce_spark() -> None:
+    """Tells a person at a terminal at once that the work has begun: Spark takes seconds to start,
+    and before that flags, files, topics and brokers are checked."""
+    if sys.stderr.isatty():
+        print("checking, then starting Spark ...", file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.connection_options import add_json_argument, add_watch_argument
 from odradek.cli.parser import whole_number
-from odradek.cli.spark.options import add_spark_arguments
+from odradek.cli.spark.options import add_spark_arguments, announce_spark
 from odradek.tools.failures import MissingFlag, UsageError
 
 _ACTIONS = ("run", "list", "status", "stop")
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         action = "a FILE.py or FILE.toml" if arguments.action == "run" else "the pipeline's name"
         raise MissingFlag(f"{arguments.action} needs {action}")
     if arguments.action == "run":
+        announce_spark()
         from odradek.cli.spark.pipeline_running import run_pipeline
 
         return run_pipeline(arguments)

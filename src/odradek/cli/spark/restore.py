@@ -5,7 +5,7 @@ import argparse
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import key_and_value, positive_number
 from odradek.cli.quantities import time_since_1970_ms
-from odradek.cli.spark.options import add_spark_arguments
+from odradek.cli.spark.options import add_spark_arguments, announce_spark
 from odradek.tools.client_properties import client_properties
 
 _EXAMPLES = """\
@@ -82,6 +82,7 @@ def sink_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    announce_spark()
     from odradek.cli.spark.archive_actions import restore_topic
 
     return restore_topic(arguments)
