@@ -6,7 +6,6 @@ say which brokers to ask. If they do not answer at once, nothing is suggested.
 """
 
 import argparse
-import asyncio
 import contextlib
 import io
 from collections.abc import Callable, Sequence
@@ -102,7 +101,7 @@ def print_names(kind: str, line: Sequence[str]) -> int:
     """Prints the names, one a line. Whatever goes wrong, nothing is printed: the user is typing."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            names = _profiles() if kind == "profiles" else asyncio.run(_ask(kind, _address(line)))
+            names = _profiles() if kind == "profiles" else _of_cluster(kind, _address(line))
     except Exception:  # noqa: BLE001 - see above
         return 0
     for name in names:
@@ -126,7 +125,15 @@ def _address(line: Sequence[str]) -> argparse.Namespace:
     return argparse.Namespace(**options, command_property=[], zookeeper=None)
 
 
+def _of_cluster(kind: str, address: argparse.Namespace) -> list[str]:
+    import asyncio
+
+    return asyncio.run(_ask(kind, address))
+
+
 async def _ask(kind: str, address: argparse.Namespace) -> list[str]:
+    import asyncio
+
     from odradek.tools.admin_session import open_admin
 
     async with asyncio.timeout(_TIMEOUT_S):
