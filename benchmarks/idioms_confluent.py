@@ -50,11 +50,12 @@ def produce_all(sending: Producer, task: Task, count: int) -> None:
         delivered += 1
 
     for _ in range(count):
-        try:
-            sending.produce(topic, value, on_delivery=on_delivery)
-        except BufferError:
-            sending.poll(0.1)
-            sending.produce(topic, value, on_delivery=on_delivery)
+        while True:
+            try:
+                sending.produce(topic, value, on_delivery=on_delivery)
+                break
+            except BufferError:  # its queue is full: deliveries make room
+                sending.poll(0.1)
         sending.poll(0)
     sending.flush()
     if delivered != count:

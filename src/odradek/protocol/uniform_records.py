@@ -20,7 +20,7 @@ from odradek.protocol.varint import encode_varint
 # In batches of fewer records, or of runs that are shorter, the walk is as fast.
 _MIN_RECORDS: Final = 32
 _MIN_RUN: Final = 32
-# Offset deltas of at most two bytes.
+# How many records of a batch have offset deltas of at most two bytes.
 _MAX_RECORDS: Final = 1 << 13
 _MAX_PLANNED_LENGTHS: Final = 1 << 10
 _NULL_LENGTH: Final = 1
@@ -48,7 +48,7 @@ def read_uniform(data: bytes, count: int, base_timestamp_ms: int) -> Columns:
     It is left to the caller to walk over the other records, and to see that nothing follows.
     """
     columns = Columns()
-    if not _MIN_RECORDS <= count <= _MAX_RECORDS:
+    if count < _MIN_RECORDS:
         return columns
     index, begun = 0, -_MIN_RUN
     while index < count and index - begun >= _MIN_RUN:
@@ -182,5 +182,6 @@ def _decode(raw: int, width: int) -> int:
 @cache
 def _raw_offsets() -> "array[int]":
     """The varints of the first offset deltas, as numbers that `Struct` reads."""
-    varints = map(encode_varint, range(_MAX_RECORDS))
-    return array("H", [int.from_bytes(varint, "little") for varint in varints])
+    one_byte = range(0, 128, 2)
+    two_bytes = range(128, 2 * _MAX_RECORDS, 2)
+    return array("H", [*one_byte, *(bits & 127 | 128 | bits >> 7 << 8 for bits in two_bytes)])
