@@ -43,9 +43,10 @@ class Columns:
 
 
 def read_uniform(data: bytes, count: int, base_timestamp_ms: int) -> Columns:
-    """Returns the fields of as many records as look alike, of all `count` or of none at all.
+    """Returns the fields of the first records, up to where they look alike no more: of all `count`
+    records, of some or of none.
 
-    It is left to the caller to walk over the other records, and to see that nothing follows.
+    The caller walks over the other records, and sees to it that nothing follows the last one.
     """
     columns = Columns()
     if count < _MIN_RECORDS:
