@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
+from odradek.client.producer.backlog import Backlog
 from odradek.client.settings import ProducerSettings
 from odradek.invariants import InvariantViolation
 from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -280,6 +281,7 @@ class Accumulator:
         # Callers that wait for room, in order: the bytes that they need, and their futures.
         self.waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.opened_since_pause = 0
+        self.backlog = Backlog()
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._batch_bytes = max(settings.batch_size, 1)
         self._buffer_bytes = settings.buffer_memory
@@ -411,6 +413,7 @@ class Accumulator:
         if queue.batches:
             self._on_ready(queue)
         queue.batches.append(batch)
+        self.backlog.note_queued(queue)
         self.incomplete[batch] = None
         if invariants.is_thorough():
             queue.check()
@@ -422,6 +425,7 @@ class Accumulator:
         batch = queue.batches.popleft()
         if queue.open_batch is batch:
             queue.open_batch = None
+        self.backlog.note_taken(queue)
         return batch
 
     def split(self, batch: ProducerBatch) -> list[ProducerBatch]:

@@ -169,16 +169,16 @@ class Producer:
     ) -> "asyncio.Future[RecordMetadata]":
         """Adds a record to a batch and returns the future of its delivery.
 
-        Waits, up to `max.block.ms`, for a topic's metadata and for room in the buffer. The
-        future need not be awaited: `flush` waits for all. `on_delivery(metadata, error)` is
-        called with one of them None.
+        Waits, up to `max.block.ms`, for a topic's metadata and for room in the buffer, and for a
+        moment while the brokers are behind. The future need not be awaited: `flush` waits for all.
+        `on_delivery(metadata, error)` is called with one of them None.
         """
         sender = self._sender
         if sender is not None and sender.accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
             # A loop of sends that never waits must not keep the sender from running. The pause
             # comes first, because nothing may be awaited between finding room and using it.
             sender.accumulator.opened_since_pause = 0
-            await asyncio.sleep(0)
+            await sender.accumulator.backlog.pause()
         if self._is_transactional:
             self._transactional("send()").check_open("send()")
         if self._shows_records:
