@@ -63,8 +63,8 @@ class Reading:
     def options(self) -> SourceOptions:
         """Options that read only committed records: a record of an open transaction may yet be
         aborted."""
-        given = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
-        return SourceOptions.read(given | dict(self.source), is_streaming=False)
+        defaults = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+        return SourceOptions.read(defaults | dict(self.source), is_streaming=False)
 
 
 class Appended(NamedTuple):
@@ -110,7 +110,7 @@ class Archive:
         state = self.state()
         if not state.files:
             return state
-        found = {
+        contents = {
             (row.name, row.partition): (row.rows, row.first, row.last)
             for row in self.read_files(list(state.files.values()))
             .groupBy(f.col("_metadata.file_name").alias("name"), "partition")
@@ -122,11 +122,11 @@ class Archive:
             .collect()
         }
         for file in state.files.values():
-            said = (file.rows, file.first_offset, file.last_offset)
-            if found.get((file.name, file.partition)) != said:
+            entry = (file.rows, file.first_offset, file.last_offset)
+            if contents.get((file.name, file.partition)) != entry:
                 raise ArchiveBroken(
-                    f"{file.path} should hold {counted(said[0], 'record')}, offsets {said[1]} to"
-                    f" {said[2]}, but holds {found.get((file.name, file.partition), 'none')}"
+                    f"{file.path} should hold {counted(entry[0], 'record')}, offsets {entry[1]} to"
+                    f" {entry[2]}, but holds {contents.get((file.name, file.partition), 'none')}"
                 )
         twice = (
             self.read_files(list(state.files.values()))
@@ -199,24 +199,24 @@ class ArchiveWriter:
         local = self._directory.local_path(staging)
         if local is None:
             return self._append_by_spark(reading, chunk, staging) if chunk.ranges else []
-        made = local_files.append(
+        files = local_files.append(
             self._session, reading.options(), chunk.ranges, local, reading.codec
         )
-        return self._staged_paths(made, staging)
+        return self._staged_paths(files, staging)
 
-    def _staged_paths(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
+    def _staged_paths(self, files: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
         """Returns the staged paths of the files that tasks have written. Raises if the driver does
         not see one of them, because an entry must only name files that exist."""
         self._directory.sync_directories([staging])
-        found = {entry.name: entry.size_bytes for entry in self._directory.list(staging)}
-        for file in made:
-            if found.get(file.name) != file.size_bytes:
+        sizes_bytes = {entry.name: entry.size_bytes for entry in self._directory.list(staging)}
+        for file in files:
+            if sizes_bytes.get(file.name) != file.size_bytes:
                 raise ArchiveBroken(
                     f"a task has written {staging}/{file.name}, but it is not in"
                     f" {self._directory.root}: the directory must be one that all hosts of the"
                     " Spark cluster share; nothing was archived"
                 )
-        return [(file, f"{staging}/{file.name}") for file in made]
+        return [(file, f"{staging}/{file.name}") for file in files]
 
     def _append_by_spark(
         self, reading: Reading, chunk: Chunk, staging: str
@@ -228,8 +228,8 @@ class ArchiveWriter:
         # A range may hold nothing but transaction markers: then there is no file.
         if not any(entry.is_directory for entry in self._directory.list(staging)):
             return []
-        found = parquet.staged_files(self._session, staging_path)
-        return [(file, f"{staging}/{path}") for file, path in found]
+        files = parquet.staged_files(self._session, staging_path)
+        return [(file, f"{staging}/{path}") for file, path in files]
 
     def _records(self, reading: Reading, chunk: Chunk) -> DataFrame:
         source = {
@@ -240,7 +240,7 @@ class ArchiveWriter:
         starts = {offset_range.topic_partition: offset_range.start for offset_range in chunk.ranges}
         ends = {offset_range.topic_partition: offset_range.end for offset_range in chunk.ranges}
         cores = self._session.sparkContext.defaultParallelism
-        given = {
+        options = {
             "kafka.isolation.level": "read_committed",
             **source,
             "assign": json.dumps(_partitions(list(starts))),
@@ -250,7 +250,7 @@ class ArchiveWriter:
             "failOnDataLoss": "true",
             "minPartitions": str(cores),
         }
-        return self._session.read.format("odradek").options(**given).load()
+        return self._session.read.format("odradek").options(**options).load()
 
     # Small files
 
@@ -262,10 +262,10 @@ class ArchiveWriter:
         on_progress: OnProgress = lambda *_: None,
     ) -> int:
         """Merges small neighbouring files. Returns by how much the number of files has fallen."""
-        found = merges(self.state.files.values(), target_bytes)
+        plan = merges(self.state.files.values(), target_bytes)
         before, done = len(self.state.files), 0
-        total = sum(merge.rows for merge in found)
-        for group in batches_of(found, _MERGED_AT_ONCE_BYTES):
+        total = sum(merge.rows for merge in plan)
+        for group in batches_of(plan, _MERGED_AT_ONCE_BYTES):
             for at in range(0, len(group), _MERGES_AT_ONCE):
                 batch = group[at : at + _MERGES_AT_ONCE]
                 on_progress(done, total)
@@ -280,8 +280,8 @@ class ArchiveWriter:
             added = self._merge_by_spark(merges, codec, staging)
         else:
             root = self._directory.local_path("") or "/"
-            made = local_files.merge(self._session, root, merges, local, codec)
-            added = self._staged_paths(made, staging)
+            merged_files = local_files.merge(self._session, root, merges, local, codec)
+            added = self._staged_paths(merged_files, staging)
         files = [file for merge in merges for file in merge.files]
         _compare(files, [file for file, _ in added])
         self._log.compact(added, [file.path for file in files])
@@ -297,8 +297,8 @@ class ArchiveWriter:
             laned = records.withColumn("lane", parquet.lane_by_name(lanes))
             together = laned.repartition(min(len(merges), _MERGES_AT_ONCE), "lane")
             parquet.write(together, staging_path, codec=codec, lane=f.col("lane"))
-        found = parquet.staged_files(self._session, staging_path)
-        return [(file, f"{staging}/{path}") for file, path in found]
+        staged_files = parquet.staged_files(self._session, staging_path)
+        return [(file, f"{staging}/{path}") for file, path in staged_files]
 
 
 def _compare(before: list[DataFile], after: list[DataFile]) -> None:
@@ -316,7 +316,7 @@ def _compare(before: list[DataFile], after: list[DataFile]) -> None:
 
 
 def _partitions(partitions: list[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
-    return found
+        by_topic.setdefault(topic, []).append(partition)
+    return by_topic

@@ -200,8 +200,8 @@ class State:
         return sorted({partition.topic for partition in self.offsets})
 
     def files_of(self, topic: str) -> list[DataFile]:
-        found = [file for file in self.files.values() if file.topic == topic]
-        return sorted(found, key=lambda file: (file.partition, file.first_offset, file.last_offset))
+        files = [file for file in self.files.values() if file.topic == topic]
+        return sorted(files, key=lambda file: (file.partition, file.first_offset, file.last_offset))
 
     def partitions_of(self, topic: str) -> int:
         """Returns how many partitions a restored topic needs."""

@@ -81,12 +81,12 @@ def append(
 
 
 def merge(
-    session: SparkSession, root: str, found: list[Merge], directory: str, codec: str
+    session: SparkSession, root: str, merges: list[Merge], directory: str, codec: str
 ) -> list[DataFile]:
     """Merges files below `root`, each group into one file."""
     tasks = [
         _Merging([f"{root}/{file.path}" for file in merge.files], merge.files[0], directory, codec)
-        for merge in found
+        for merge in merges
     ]
     return _run(session, _merge, tasks)
 
@@ -94,10 +94,10 @@ def merge(
 def _run(session: SparkSession, function: Any, tasks: list[Any]) -> list[DataFile]:
     if not tasks:
         return []
-    made: list[DataFile] = (
+    files: list[DataFile] = (
         session.sparkContext.parallelize(tasks, len(tasks)).flatMap(function).collect()
     )
-    return sorted(made, key=lambda file: (file.topic, file.partition, file.first_offset))
+    return sorted(files, key=lambda file: (file.topic, file.partition, file.first_offset))
 
 
 def _file(task: _Filing) -> list[DataFile]:
@@ -231,8 +231,8 @@ class HourFile:
         self._last_offset = int(offsets[-1])
         self._rows += batch.num_rows
         times_us = np.asarray(batch.column("timestamp").cast(pa.int64()))
-        known = [*self._times_us, int(times_us.min()), int(times_us.max())]
-        self._times_us = [min(known), max(known)]
+        times = [*self._times_us, int(times_us.min()), int(times_us.max())]
+        self._times_us = [min(times), max(times)]
         self._waiting.append(batch)
         self.waiting_bytes += batch.nbytes
         if self.waiting_bytes >= _ROW_GROUP_BYTES:

@@ -144,8 +144,8 @@ def _may_hold(rows: pq.RowGroupMetaData, interval: Interval) -> bool:
     for index in range(rows.num_columns):
         column = rows.column(index)
         if column.path_in_schema == "offset" and column.is_stats_set:
-            found = column.statistics
-            return not found.has_min_max or (
-                found.min < interval.end and found.max >= interval.start
+            statistics = column.statistics
+            return not statistics.has_min_max or (
+                statistics.min < interval.end and statistics.max >= interval.start
             )
     return True

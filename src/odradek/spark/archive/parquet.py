@@ -61,8 +61,8 @@ def write(records: DataFrame, directory: str, *, codec: str, lane: Column | None
     names = ["topic", "date", "hour"]
     # The columns are never null, and Spark must know it. Otherwise it would sort by them once more
     # and lose our order.
-    known = {name: f.coalesce(f.col(name), f.lit("")) for name in names}
-    laned = records.withColumns({**known, "lane": f.col("partition") if lane is None else lane})
+    columns = {name: f.coalesce(f.col(name), f.lit("")) for name in names}
+    laned = records.withColumns({**columns, "lane": f.col("partition") if lane is None else lane})
     places = [*names, "lane"]
     (
         laned.sortWithinPartitions(*places, "offset")
@@ -78,7 +78,7 @@ def write(records: DataFrame, directory: str, *, codec: str, lane: Column | None
 
 def staged_files(session: SparkSession, directory: str) -> list[tuple[DataFile, str]]:
     """Returns the files that `write` has put below a directory, each with its relative path."""
-    found = (
+    rows = (
         session.read.schema(_STAGED_SCHEMA)
         .parquet(directory)
         .groupBy("topic", "date", "hour", "lane", f.col("_metadata.file_name").alias("name"))
@@ -95,7 +95,7 @@ def staged_files(session: SparkSession, directory: str) -> list[tuple[DataFile, 
         .collect()
     )
     files = []
-    for row in found:
+    for row in rows:
         assert row.partition == row.last_partition, "a file holds one partition"
         file = DataFile(
             topic=row.topic,

@@ -28,9 +28,9 @@ class Chunk(NamedTuple):
         return sum(offset_range.end - offset_range.start for offset_range in self.ranges)
 
 
-def refuse_other_topics(known: Mapping[str, str], now: Mapping[str, str]) -> None:
+def refuse_other_topics(archived_ids: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raises if a topic of the same name has another id than the archived one."""
-    for topic in sorted(recreated_topics(known, now)):
+    for topic in sorted(recreated_topics(archived_ids, now)):
         raise DataLoss(
             f"{topic} was deleted and made anew since it was archived: it is another topic of the"
             " same name; archive it into another directory"
@@ -114,17 +114,17 @@ def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
     hours: dict[tuple[str, int, str, str], list[DataFile]] = defaultdict(list)
     for file in files:
         hours[file.topic, file.partition, file.date, file.hour].append(file)
-    found = []
+    worthwhile = []
     for _, hour in sorted(hours.items()):
         hour.sort(key=lambda file: file.first_offset)
         run: list[DataFile] = []
         for file in hour:
             if run and sum(earlier.size_bytes for earlier in run) + file.size_bytes > target_bytes:
-                found += _worthwhile(run)
+                worthwhile += _worthwhile(run)
                 run = []
             run.append(file)
-        found += _worthwhile(run)
-    return found
+        worthwhile += _worthwhile(run)
+    return worthwhile
 
 
 def _worthwhile(run: list[DataFile]) -> list[Merge]:
@@ -138,17 +138,17 @@ def _worthwhile(run: list[DataFile]) -> list[Merge]:
     return _worthwhile(run[:largest]) + _worthwhile(run[largest + 1 :])
 
 
-def batches_of(found: list[Merge], max_bytes: int) -> list[list[Merge]]:
+def batches_of(plan: list[Merge], max_bytes: int) -> list[list[Merge]]:
     """Yields lists of merges for one Spark job each: at least one merge, and at most
     `max_bytes`."""
     batches: list[list[Merge]] = []
     size_bytes = max_bytes
-    for file in found:
-        if size_bytes + file.size_bytes > max_bytes:
+    for merge in plan:
+        if size_bytes + merge.size_bytes > max_bytes:
             batches.append([])
             size_bytes = 0
-        batches[-1].append(file)
-        size_bytes += file.size_bytes
+        batches[-1].append(merge)
+        size_bytes += merge.size_bytes
     return batches
 
 
@@ -174,8 +174,8 @@ def rounds(
         if file.last_offset >= position.get(file.partition, 0):
             of[file.partition].append(file)
     queues = {
-        partition: _intervals(partition, found, position.get(partition, 0), rows)
-        for partition, found in sorted(of.items())
+        partition: _intervals(partition, archived_files, position.get(partition, 0), rows)
+        for partition, archived_files in sorted(of.items())
     }
     jobs: list[list[Interval]] = []
     for index in range(max(map(len, queues.values()), default=0)):

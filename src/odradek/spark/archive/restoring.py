@@ -105,8 +105,8 @@ class _Restore:
         self._options = wanted.options()
         self._state: State = archive.state()
         if wanted.topic not in self._state.topics:
-            known = ", ".join(self._state.topics) or "nothing"
-            raise RestoreFailed(f"no topic {wanted.topic} is archived there, but {known}")
+            topics = ", ".join(self._state.topics) or "nothing"
+            raise RestoreFailed(f"no topic {wanted.topic} is archived there, but {topics}")
         self._partitions = self._state.partitions_of(wanted.topic)
         self.group = wanted.group(self._state.archive_id)
         self._source = wanted.described(self._state.archive_id)
@@ -126,12 +126,12 @@ class _Restore:
         target."""
         admin = clients.admin(self._options.admin_settings())
         name = self._wanted.target
-        found = admin.describe_topics([name])[name]
-        if isinstance(found, Topic):
-            self._check_topic(found)
+        topic = admin.describe_topics([name])[name]
+        if isinstance(topic, Topic):
+            self._check_topic(topic)
             return
-        if found.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise RestoreFailed(f"topic {name} cannot be written: {found}")
+        if topic.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise RestoreFailed(f"topic {name} cannot be written: {topic}")
         # With a retention time, old records would be deleted as soon as they are written.
         configs = {"retention.ms": "-1", **(self._wanted.topic_configs or {})}
         new = NewTopic(name, partitions=self._partitions, configs=configs)
@@ -180,10 +180,12 @@ class _Restore:
         partitions = [
             TopicPartition(self._wanted.target, partition) for partition in range(self._partitions)
         ]
-        found = reached_by(
+        progress_of = reached_by(
             self._options, self.group, self._source, partitions, require_stable=False
         )
-        return {topic_partition.partition: progress for topic_partition, progress in found.items()}
+        return {
+            topic_partition.partition: progress for topic_partition, progress in progress_of.items()
+        }
 
     def run(self, on_progress: Callable[[int, int], None]) -> Restored:
         before = now = self.progress()

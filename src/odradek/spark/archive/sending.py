@@ -64,13 +64,13 @@ class RestoreProgress(NamedTuple):
         """Reads a committed offset. Raises if its metadata says that something else was
         restored."""
         try:
-            read = json.loads(committed.metadata)
-            found, records = str(read["source"]), int(read["records"])
+            document = json.loads(committed.metadata)
+            other, records = str(document["source"]), int(document["records"])
         except (ValueError, KeyError, TypeError):
-            found, records = "something else", 0
-        if found != source:
+            other, records = "something else", 0
+        if other != source:
             raise RestoreFailed(
-                f"{group} was used to restore {found}, and not {source}: nothing is written,"
+                f"{group} was used to restore {other}, and not {source}: nothing is written,"
                 " because its progress would be taken for this one's; use another --restore-id"
             )
         return cls(int(committed.offset), records)
@@ -197,10 +197,10 @@ def _send(
         batch_bytes=options.batch_bytes,
     )
     rows, last = 0, -1
-    for given in batches:
-        offsets = np.asarray(given.column("offset"))
+    for whole in batches:
+        offsets = np.asarray(whole.column("offset"))
         kept = int(np.searchsorted(offsets, reached))
-        batch = given.slice(kept)
+        batch = whole.slice(kept)
         if not batch.num_rows:
             continue
         if offsets[kept] <= last or bool((np.diff(offsets[kept:]) <= 0).any()):
@@ -224,10 +224,10 @@ def reached_by(
     """Returns how far partitions are restored, according to the committed offsets."""
     admin = clients.admin(options.admin_settings())
     answers = admin.list_group_offsets(group, partitions, require_stable=require_stable)
-    found = dict.fromkeys(partitions, RestoreProgress())
+    progress = dict.fromkeys(partitions, RestoreProgress())
     for topic_partition, answer in answers.items():
         if isinstance(answer, KafkaError):
             raise answer
         if answer.offset >= 0:
-            found[topic_partition] = RestoreProgress.read(group, source, answer)
-    return found
+            progress[topic_partition] = RestoreProgress.read(group, source, answer)
+    return progress
