@@ -9,7 +9,7 @@ from odradek.metadata.sqlite import SqliteMetadata
 from odradek.metadata.store import MetadataError, StoreUnavailable
 from odradek.telemetry.logs import one_file, start_logging
 from odradek.tools.failures import CommandFailed
-from odradek.tools.terminal import watch_input_end
+from odradek.tools.standard_input import watch_input_end
 from odradek.world import OsDisk, World
 
 # How long the store waits for brokers after its parent has ended: they stop by themselves, and need

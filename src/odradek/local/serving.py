@@ -20,7 +20,7 @@ from odradek.local.cluster_directory import (
     write_pid,
 )
 from odradek.tools.failures import CommandFailed
-from odradek.tools.terminal import watch_input_end
+from odradek.tools.standard_input import watch_input_end
 from odradek.world.event_loop import fastest_loop
 
 if TYPE_CHECKING:

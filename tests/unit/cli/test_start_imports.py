@@ -173,3 +173,10 @@ def test_help_imports_no_work(command: str) -> None:
     assert "asyncio" not in modules
     for module in ("client.cluster", "protocol.schema", "world.world", "config.broker_settings"):
         assert f"odradek.{module}" not in modules
+
+
+@pytest.mark.parametrize("line", ["pipeline list", "sizing --rate 1MB"])
+def test_what_asks_no_broker_imports_no_event_loop(line: str) -> None:
+    modules = modules_of(line)
+    assert "asyncio" not in modules
+    assert not HEAVY & modules

@@ -9,7 +9,8 @@ from odradek.cli.cluster.metadata_stores import OpenStore, opened
 from odradek.metadata.paths import BROKER_IDS, CONTROLLER
 from odradek.metadata.store import Delete, MetadataError, Node, NoNode
 from odradek.tools.failures import CommandFailed, UsageError
-from odradek.tools.terminal import flush_out, input_is_terminal, input_lines, write_out
+from odradek.tools.standard_input import input_is_terminal, input_lines
+from odradek.tools.terminal import flush_out, write_out
 
 _HELP: Final = """\
 ls [-s] [-R] PATH      the names of the nodes below a path

@@ -9,7 +9,8 @@ from odradek.client.producer.producer import Producer
 from odradek.tools.admin_session import open_admin_beside, require_producible
 from odradek.tools.failures import CommandFailed
 from odradek.tools.producing import producer_settings
-from odradek.tools.terminal import Progress, input_is_terminal, input_lines
+from odradek.tools.standard_input import input_is_terminal, input_lines
+from odradek.tools.terminal import Progress
 from odradek.wording import counted
 from odradek.world import SystemClock
 
