@@ -14,6 +14,13 @@ class Parameters(NamedTuple):
     def can_take(self, count: int) -> bool:
         return self.required <= count <= len(self.names)
 
+    def wants(self, position: int, *names: str) -> bool:
+        """Returns whether a parameter asks for what has these names: it is called so, or has no
+        default. One with a default and another name is the function's own affair."""
+        return len(self.names) > position and (
+            self.required > position or self.names[position] in names
+        )
+
 
 def positional_parameters(function: Callable[..., Any]) -> Parameters | None:
     """Returns None for a function that does not tell, as some written in C."""

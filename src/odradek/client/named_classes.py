@@ -42,20 +42,22 @@ def load(name: str) -> Any:
     return found
 
 
-def load_all(value: object, what: str) -> tuple[Any, ...]:
-    """Returns the objects of a list, or of text with commas: names are loaded, classes called."""
+def load_interceptors(value: object) -> tuple[Any, ...]:
+    """Returns what `interceptor.classes` names, from a list or from text with commas."""
     items: list[Any]
     if isinstance(value, str):
         items = [part.strip() for part in value.split(",") if part.strip()]
     elif isinstance(value, list | tuple):
         items = list(value)
     else:
-        raise SettingsError(f"must be a list of {what}, or names like module:Class with commas")
+        raise SettingsError(
+            "must be a list of interceptors, or names like module:Class with commas"
+        )
     found: list[Any] = []
     for item in items:
         if isinstance(item, str) and not is_named_class(item):
             raise SettingsError(
-                f"{item} is no class of Python: name {what} {as_module_class(item)}"
+                f"{item} is no class of Python: name interceptors {as_module_class(item)}"
             )
         found.append(load(item) if isinstance(item, str) else item)
     return tuple(found)

@@ -137,7 +137,8 @@ class Bound(NamedTuple):
     """What may have a `close`."""
 
 
-_CONTEXT_NAMES: Final = frozenset({"context", "ctx"})
+_CONTEXT_NAMES: Final = ("context", "ctx")
+_VALUE_NAMES: Final = ("data", "value")
 
 
 def checked_serializer(given: Any) -> Serializer | None:
@@ -193,11 +194,11 @@ def _adapted(function: Callable[..., Any], method: str) -> tuple[Callable[..., A
         # Functions in C and those with *arguments get the value alone.
         return function, False
     names = parameters.names
-    if names[0] == "topic" and parameters.can_take(3):
+    if names[0] == "topic" and parameters.can_take(3) and parameters.wants(2, *_VALUE_NAMES):
         return lambda value, context: function(context.topic, context.headers, value), True
-    if names[0] == "topic" and parameters.can_take(2):
+    if names[0] == "topic" and parameters.can_take(2) and parameters.wants(1, *_VALUE_NAMES):
         return lambda value, context: function(context.topic, value), True
-    if parameters.can_take(2) and (parameters.required == 2 or names[1] in _CONTEXT_NAMES):
+    if parameters.can_take(2) and parameters.wants(1, *_CONTEXT_NAMES):
         return function, True
     if not parameters.can_take(1):
         raise SettingsError(

@@ -42,7 +42,7 @@ class ProgramSettings:
     error_class: ClassVar[type[InvalidValue]] = InvalidValue
 
     def __post_init__(self) -> None:
-        for item in fields(self):
+        for item in self._declared().values():
             setting: Setting[object] = item.metadata[_SETTING]
             given = getattr(self, item.name)
             try:
@@ -61,7 +61,7 @@ class ProgramSettings:
 
         Kafka's names with dots are taken too: `Producer(**{"linger.ms": 5})`.
         """
-        field_names = {item.name for item in fields(cls)}
+        field_names = {item.name for item in cls._declared().values()}
         named = {name.replace(".", "_"): value for name, value in options.items()}
         if unknown := sorted(name for name in named if name not in field_names):
             hint = cls._as_keywords(cls.hint(unknown[0]))
@@ -157,7 +157,10 @@ class ProgramSettings:
 
     @classmethod
     def _declared(cls) -> dict[str, Field[Any]]:
-        return {item.metadata[_SETTING].name: item for item in fields(cls)}
+        """Returns the fields that are settings; a class may have others."""
+        return {
+            item.metadata[_SETTING].name: item for item in fields(cls) if _SETTING in item.metadata
+        }
 
     @classmethod
     def _refuse(cls, setting: Setting[object], given: object, error: ValueError) -> NoReturn:

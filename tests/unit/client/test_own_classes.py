@@ -7,9 +7,17 @@ import pytest
 
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.errors import SettingsError
+from odradek.client.producer.interceptors import Interceptors, ProducerRecord
+from odradek.client.producer.partitioners import (
+    FunctionPartitioner,
+    RecordPartitioner,
+    partitioner_for,
+)
 from odradek.client.producer.producer import Producer
+from odradek.client.serialization import bind_serializer
 from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.protocol.types import TopicPartition
+from odradek.world import Randomness
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.own_classes import AlertsFirst, Audit, FairAssignor, Tagged
@@ -173,6 +181,39 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(name: str, value: str, sai
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
     assert str(raised.value).startswith(f"{name}=")
+
+
+def test_what_a_function_is_given_is_decided_by_names() -> None:
+    def context_of(function: Any) -> bool:
+        bound = bind_serializer(function, {}, "value")
+        assert bound is not None
+        return bound.takes_context
+
+    assert context_of(lambda value, context=None: value)
+    assert context_of(lambda value, anything: value)
+    assert context_of(lambda topic, data=None: data)
+    assert context_of(lambda topic, headers, data: data)
+    assert not context_of(lambda value, encoding="utf-8": value)
+    assert not context_of(lambda topic, encoding="utf-8": topic), "the value is called topic"
+
+    told: list[Any] = []
+
+    class Counting:
+        def on_acknowledgement(self, metadata: Any, error: Any, retries: int = 3) -> None:
+            told.append(retries)
+
+    record = ProducerRecord("t")
+    Interceptors([Counting()], {}).not_sent(record, ValueError())
+    assert told == [3]
+
+    def of_key(key: Any, all_partitions: Any = (), available: Any = ()) -> int:
+        return len(all_partitions)
+
+    settings: Any = {"batch_size_bytes": 1, "ignore_keys": False}
+    found = partitioner_for(of_key, Randomness(), **settings)
+    assert isinstance(found, FunctionPartitioner)
+    found = partitioner_for(lambda record, seed=1: 0, Randomness(), **settings)
+    assert isinstance(found, RecordPartitioner)
 
 
 def test_a_class_that_needs_arguments_is_refused() -> None:

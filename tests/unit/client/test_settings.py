@@ -1,5 +1,5 @@
 import logging
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -231,6 +231,36 @@ def test_wrong_types_from_programs_are_refused() -> None:
         ConsumerSettings(check_crcs=1)  # type: ignore[arg-type]
 
 
+def test_settings_of_the_users_classes_stay_when_another_setting_is_replaced() -> None:
+    config = {"value.serializer": Configured, "schema.registry.url": "http://r"}
+    settings = replace(ProducerSettings.from_config(config), linger_ms=1)
+    assert settings.for_classes()["schema.registry.url"] == "http://r"
+    assert settings.for_classes()["linger.ms"] == 1
+    properties = {"client.id": "me", "value.serializer": "string", "serde.mark": "/"}
+    assert replace(ProducerSettings.from_properties(properties)).for_classes()["serde.mark"] == "/"
+    with pytest.raises(SettingsError, match="unknown setting given"):
+        ProducerSettings.from_options({"given": {}})
+
+
+class Configured:
+    def configure(self, settings: object, is_key: bool) -> None: ...
+
+    def serialize(self, value: object, context: object) -> bytes:
+        return b""
+
+
+def test_underscores_are_read_as_dots_where_names_are_judged() -> None:
+    config: dict[str, object] = {"value_serializer": Configured, "schema.registry.url": "http://r"}
+    assert ProducerSettings.from_config(config).for_classes()["schema.registry.url"] == "http://r"
+    for name in ("ssl_cafile", "sasl_plain_username", "ssl.ca.location"):
+        with pytest.raises(SettingsError, match=f"{name}: this client speaks PLAINTEXT only"):
+            ProducerSettings.from_config({"value.serializer": Configured, name: "x"})
+        settings = {"security_protocol": "PLAINTEXT", name: "x"}
+        assert ProducerSettings.from_config(settings).security_protocol == "PLAINTEXT"
+    with pytest.raises(SettingsError, match="reporters are Java classes"):
+        ProducerSettings.from_config({"metric_reporters": "x"})
+
+
 def test_addresses() -> None:
     assert parse_address("localhost") == ("localhost", 9092)
     assert parse_address("[::1]:9093") == ("::1", 9093)
@@ -253,5 +283,5 @@ def test_every_setting_is_documented() -> None:
 
 @pytest.mark.parametrize("settings", [ProducerSettings, ConsumerSettings, AdminSettings])
 def test_a_field_has_the_name_of_its_setting(settings: type[ClientSettings]) -> None:
-    dotted = [item.name.replace("_", ".") for item in fields(settings)]
+    dotted = [item.name.replace("_", ".") for item in fields(settings) if item.metadata]
     assert [name for name, _, _ in settings.describe()] == dotted

@@ -35,5 +35,5 @@ def read() -> set[str]:
 def test_every_setting_of_a_client_is_read(
     settings: type[ProducerSettings] | type[ConsumerSettings] | type[AdminSettings], read: set[str]
 ) -> None:
-    declared = {item.name for item in fields(settings)}
+    declared = {item.name for item in fields(settings) if item.metadata}
     assert declared - read - ONE_VALUE == set()

@@ -83,6 +83,6 @@ class Interceptors:
 
 def _of_three(function: Callable[..., None]) -> _Told:
     parameters = positional_parameters(function)
-    if parameters is not None and parameters.can_take(3):
+    if parameters is not None and parameters.can_take(3) and parameters.wants(2, "record"):
         return function
     return lambda metadata, error, record: function(metadata, error)

@@ -68,9 +68,10 @@ def checked_partitioner(given: Any) -> PartitionChoice:
 def _takes_record(function: Callable[..., Any]) -> bool:
     """Returns whether a function takes an `UnplacedRecord`, or else the three older arguments."""
     parameters = positional_parameters(function)
-    if parameters is not None and parameters.can_take(1) and parameters.required == 1:
-        return True
-    if parameters is None or parameters.can_take(3):
+    has_older = parameters is None or parameters.can_take(3)
+    if parameters is not None and parameters.required == 1:
+        return not (has_older and parameters.wants(1, "all_partitions"))
+    if parameters is None or has_older:
         return False
     raise SettingsError(
         f"a partitioner takes one argument, an UnplacedRecord, or three: key, all_partitions,"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from odradek.client.errors import SettingsError
 from odradek.client.group.assignors import Assignor, assignor_named, known_names
-from odradek.client.named_classes import is_named_class, load, load_all, made_of
+from odradek.client.named_classes import is_named_class, load, load_interceptors, made_of
 from odradek.client.serialization import Deserializer, checked_deserializer, deserializer_named
 from odradek.client.settings.shared import ClientSettings
 from odradek.config.kinds import boolean, custom, integer, string
@@ -77,10 +77,6 @@ def _check_deserializer(value: object) -> Deserializer | None:
     return deserializer_named(value) if isinstance(value, str) else checked_deserializer(value)
 
 
-def _check_interceptors(value: object) -> tuple[Any, ...]:
-    return load_all(value, "interceptors")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
     """The settings of a consumer; docs/reference/client-settings.md describes each."""
@@ -112,7 +108,7 @@ class ConsumerSettings(ClientSettings):
             "interceptor.classes",
             (),
             "Classes with on_consume and on_commit, as module:Class, several with commas.",
-            accept=_check_interceptors,
+            accept=load_interceptors,
             expected="a list of module:Class",
             kind=Kind.LIST,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from odradek.client.errors import SettingsError
-from odradek.client.named_classes import is_named_class, load, load_all
+from odradek.client.named_classes import is_named_class, load, load_interceptors
 from odradek.client.producer.partitioners import PartitionChoice, checked_partitioner
 from odradek.client.serialization import Serializer, checked_serializer, serializer_named
 from odradek.client.settings.shared import ClientSettings
@@ -44,10 +44,6 @@ def _check_partitioner(value: object) -> PartitionChoice:
 
 def _check_serializer(value: object) -> Serializer | None:
     return serializer_named(value) if isinstance(value, str) else checked_serializer(value)
-
-
-def _check_interceptors(value: object) -> tuple[Any, ...]:
-    return load_all(value, "interceptors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +194,7 @@ class ProducerSettings(ClientSettings):
             "interceptor.classes",
             (),
             "Classes with on_send and on_acknowledgement, as module:Class, several with commas.",
-            accept=_check_interceptors,
+            accept=load_interceptors,
             expected="a list of module:Class",
             kind=Kind.LIST,
         )

@@ -134,7 +134,7 @@ def options() -> str:
         }
         lines = [f"\n\nclass {name}({base}):\n"]
         for field, annotation in _annotations(settings).items():
-            if field in shared:
+            if field in shared or field not in described:
                 continue
             lines.append(f"    {field}: {annotation}\n{_docstring(described[field])}")
         if settings is ClientSettings:

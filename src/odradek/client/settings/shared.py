@@ -6,7 +6,7 @@ TLS and SASL are not implemented yet: their settings belong here, beside
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from odradek.client.errors import SettingsError
@@ -81,6 +81,10 @@ class ClientSettings(ProgramSettings):
     """What every client needs to find and reach its brokers."""
 
     error_class: ClassVar[type[SettingsError]] = SettingsError
+
+    given: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """The properties or the dict that the settings were made from. They may have settings of the
+    user's classes, which this client does not know; `dataclasses.replace` keeps them."""
 
     bootstrap_servers: str | tuple[str, ...] | list[str] = option(
         custom(
@@ -220,15 +224,12 @@ class ClientSettings(ProgramSettings):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], **overrides: object) -> Self:
-        return super().from_properties(properties, **overrides)._remember(properties)
+        settings = super().from_properties(properties, **overrides)
+        return replace(settings, given=dict(properties))
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        return super().from_config(config)._remember(config)
-
-    def _remember(self, given: Mapping[str, object]) -> Self:
-        object.__setattr__(self, "_given", dict(given))
-        return self
+        return replace(super().from_config(config), given=dict(config))
 
     def for_classes(self) -> dict[str, Any]:
         """Returns what `configure` of a serializer, partitioner or interceptor gets.
@@ -237,7 +238,7 @@ class ClientSettings(ProgramSettings):
         may be those of the class.
         """
         values = {name: getattr(self, item.name) for name, item in self._declared().items()}
-        return dict(getattr(self, "_given", {})) | values
+        return dict(self.given) | values
 
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:

@@ -54,8 +54,13 @@ _CLASS_SETTINGS = (
 
 def has_own_classes(config: Mapping[str, object]) -> bool:
     """Returns whether the settings name classes of the user: `configure` gets all settings."""
-    given = [config[name] for name in _CLASS_SETTINGS if name in config]
+    given = [value for name, value in config.items() if _dotted(name) in _CLASS_SETTINGS]
     return any(not isinstance(value, str) or ":" in value for value in given)
+
+
+def _dotted(name: str) -> str:
+    """Returns Kafka's spelling of a name: dicts of programs may have underscores."""
+    return name.replace("_", ".")
 
 
 def check_undeclared(
@@ -83,16 +88,17 @@ def check_undeclared_in_program(
 
 def _is_known(name: str, value: str, properties: Mapping[str, str]) -> bool:
     """Returns whether a setting is one of Kafka's, after it was refused or reported as idle."""
+    dotted = _dotted(name)
     if not value:
         return True
-    if name in REFUSED:
-        reason, harmless = REFUSED[name]
+    if dotted in REFUSED:
+        reason, harmless = REFUSED[dotted]
         if value not in harmless:
             raise SettingsError(f"{name}={value}: {reason}; leave it out")
-    elif name.startswith(_SECURITY_PREFIXES):
+    elif dotted.startswith(_SECURITY_PREFIXES):
         _check_security(name, properties)
-    elif name in NO_EFFECT or name.startswith(_PREFIXES_WITHOUT_EFFECT):
-        if value not in NO_EFFECT.get(name, ()):
+    elif dotted in NO_EFFECT or dotted.startswith(_PREFIXES_WITHOUT_EFFECT):
+        if value not in NO_EFFECT.get(dotted, ()):
             _log.warning("%s has no effect in this client", name)
     else:
         return False
@@ -103,7 +109,8 @@ def _check_security(name: str, properties: Mapping[str, str]) -> None:
     """Raises `SettingsError` for a property of TLS or SASL, unless security.protocol=PLAINTEXT.
 
     The message shows no values: they may be passwords."""
-    protocol = properties.get("security.protocol")
+    dotted = {_dotted(given): value for given, value in properties.items()}
+    protocol = dotted.get("security.protocol")
     if protocol is None:
         raise SettingsError(
             f"{name}: this client speaks PLAINTEXT only, without TLS and SASL; set"
