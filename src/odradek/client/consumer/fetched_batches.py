@@ -179,12 +179,12 @@ class FetchedBatches:
                 return []
             self._records, self._index = records, 0
         start = self._index
-        taken = (
-            self._records
-            if not start and len(self._records) <= limit
-            else self._records[start : start + limit]
-        )
-        self._index = start + len(taken)
+        if not start and len(self._records) <= limit:
+            # The list belongs to the caller from now on, who may change it.
+            taken, self._records = self._records, []
+        else:
+            taken = self._records[start : start + limit]
+            self._index = start + len(taken)
         if self._index < len(self._records):
             self.next_offset = taken[-1].offset + 1
         else:

@@ -56,6 +56,22 @@ async def test_poll_returns_no_more_than_asked_for_and_waits_no_longer_than_told
 
 
 @in_simulation()
+async def test_the_lists_of_a_poll_belong_to_the_program(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    fill(log, range(30), batch_records=10)
+    found: list[ConsumerRecord] = []
+    async with consumer(cluster, simulation, max_poll_records=10) as one:
+        one.assign([T0])
+        while len(found) < 30:
+            records = (await one.poll(10_000))[T0]
+            found += records
+            records.append(records[0])
+    assert numbers(found) == list(range(30))
+
+
+@in_simulation()
 async def test_iteration_goes_on_for_ever_and_leaves_the_position_where_it_stopped(
     cluster: MiniCluster, simulation: Simulation
 ) -> None:

@@ -151,6 +151,7 @@ async def test_deserializers(cluster: MiniCluster, simulation: Simulation) -> No
         assert [record.value for record in await read(one, 5)] == [0, 1, 2, 3, 4]
         with pytest.raises(DeserializationFailed, match="t-0 at offset 5") as raised:
             await one.poll(10_000)
+        assert "to pass it over: seek(('t', 0), 6)" in str(raised.value)
         one.seek(raised.value.partition, raised.value.offset + 1)
         assert [record.value for record in await read(one, 1)] == [6]
 

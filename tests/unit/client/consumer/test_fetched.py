@@ -13,6 +13,7 @@ from odradek.client.consumer.fetched_batches import (
     end_of_batches,
 )
 from odradek.client.errors import CorruptRecords, DeserializationFailed
+from odradek.client.serialization import Bound
 from odradek.protocol.messages.fetch import AbortedTransaction
 from odradek.protocol.records import (
     HEADER_SIZE,
@@ -191,7 +192,7 @@ def test_a_fetch_may_begin_within_an_aborted_transaction() -> None:
 
 
 def test_deserializers_give_what_comes_before_the_record_they_fail_on() -> None:
-    deserialize = deserializer_of(bytes.decode, int)
+    deserialize = deserializer_of(Bound(bytes.decode, False, None), Bound(int, False, None))
     fetched = FetchedBatches(
         T0, batch(0, b"1", b"2", b"x", b"4"), Offset(0), deserialize=deserialize
     )
