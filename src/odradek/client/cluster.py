@@ -7,6 +7,7 @@ Producer, consumer and admin client have one `Cluster` each. The metadata itself
 import asyncio
 import logging
 from collections.abc import Callable
+from math import inf
 
 from odradek.client.cluster_view import ClusterView, Topic
 from odradek.client.connection import Connection
@@ -39,8 +40,9 @@ LONG_POLLS = "fetch"
 _LONG_AGO_S = -1e9
 # A topic that is being created is unknown for a moment, so the first answers are no reason to warn.
 _ANSWERS_BEFORE_WARNING = 3
+_MAX_ANSWERS_TO_QUESTION = 4
 # Errors of a topic that stay, however long the client waits.
-_FATAL = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+FATAL_FOR_TOPIC = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 class _Link:
@@ -73,7 +75,10 @@ class Cluster:
         self._loop = asyncio.get_running_loop()
         self._links: dict[tuple[str, int, str], _Link] = {}
         self._unreachable = UnreachableBrokers(settings, self.view)
-        self._tracked: dict[str, None] = {}
+        # Topics whose metadata is refreshed; False for those that somebody has only asked about.
+        self._tracked: dict[str, bool] = {}
+        # How often brokers have said that a topic does not exist.
+        self._unknown_answers: dict[str, int] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
         self._listeners: list[Callable[[], None]] = []
@@ -173,14 +178,19 @@ class Cluster:
 
     # Metadata
 
-    def track(self, topic: str) -> None:
-        """Adds a topic to every refresh from now on; the next refresh does not wait."""
-        if topic not in self._tracked:
-            self._tracked[topic] = None
+    def track(self, topic: str, *, is_needed: bool = True) -> None:
+        """Adds a topic to every refresh from now on; the next refresh does not wait.
+
+        A topic that is needed, to be read or written, may be created by that, and a warning says
+        that it is missing. A question about a topic does neither.
+        """
+        if topic not in self._tracked or (is_needed and not self._tracked[topic]):
+            self._tracked[topic] = is_needed
             self._last_update_s = _LONG_AGO_S
 
     def untrack(self, topic: str) -> None:
         self._tracked.pop(topic, None)
+        self._unknown_answers.pop(topic, None)
 
     def refresh_soon(self) -> None:
         """Starts a refresh unless one is under way; after a failure it backs off first."""
@@ -227,19 +237,37 @@ class Cluster:
 
     async def _refresh_once(self) -> None:
         connection = await self.any_connection()
-        requested_topics = list(self._tracked)
+        needed_topics = [topic for topic, is_needed in self._tracked.items() if is_needed]
+        other_topics = [topic for topic, is_needed in self._tracked.items() if not is_needed]
+        requests = [([*needed_topics, *other_topics], False)]
+        if self._auto_create_topics and needed_topics:
+            requests = [(needed_topics, True)]
+            if other_topics:
+                requests.append((other_topics, False))
         self._last_update_s = self._loop.time()
-        response = await connection.request(
-            MetadataRequest(
-                topics=[MetadataRequestTopic(name=name) for name in requested_topics],
-                allow_auto_topic_creation=self._auto_create_topics,
-            ),
-            MetadataResponse,
-        )
-        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            self._rebootstrap()
-            raise error_for(response.error_code)
-        self.view.update(response, requested_topics)
+        for topics, may_create in requests:
+            response = await connection.request(
+                MetadataRequest(
+                    topics=[MetadataRequestTopic(name=topic) for topic in topics],
+                    allow_auto_topic_creation=may_create,
+                ),
+                MetadataResponse,
+            )
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self._rebootstrap()
+                raise error_for(response.error_code)
+            self.view.update(response, topics)
+        self._warn_of_unknown(needed_topics)
+
+    def _warn_of_unknown(self, topics: list[str]) -> None:
+        """Says once of each topic that brokers do not know it, after a few answers."""
+        for topic in topics:
+            if not isinstance(self.view.errors.get(topic), UnknownTopic):
+                self._unknown_answers.pop(topic, None)
+                continue
+            answers = self._unknown_answers[topic] = self._unknown_answers.get(topic, 0) + 1
+            if answers == _ANSWERS_BEFORE_WARNING:
+                _log.warning("there is no topic %s; waiting for somebody to create it", topic)
 
     def _note_failure(self) -> None:
         now_s = self._loop.time()
@@ -290,6 +318,14 @@ class Cluster:
         missing permission is raised at once.
         """
         self.track(name)
+        return await self._topic(name, timeout_ms, inf)
+
+    async def existing_topic(self, name: str, timeout_ms: int) -> Topic:
+        """Does what `topic` does for a question: it creates no topic and waits for none."""
+        self.track(name, is_needed=False)
+        return await self._topic(name, timeout_ms, _MAX_ANSWERS_TO_QUESTION)
+
+    async def _topic(self, name: str, timeout_ms: int, max_answers: float) -> Topic:
         deadline_s = self._loop.time() + timeout_ms / 1000
         reason: BaseException | None = None
         answers = 0
@@ -307,15 +343,12 @@ class Cluster:
                 continue
             reason = None
             fault = self.view.errors.get(name)
-            if fault is not None and fault.code in _FATAL:
-                raise fault
             answers += 1
-            if isinstance(fault, UnknownTopic) and answers == _ANSWERS_BEFORE_WARNING:
-                _log.warning(
-                    "there is no topic %s; waiting up to %d ms for somebody to create it",
-                    name,
-                    timeout_ms,
-                )
+            if fault is not None and (
+                fault.code in FATAL_FOR_TOPIC
+                or (isinstance(fault, UnknownTopic) and answers >= max_answers)
+            ):
+                raise fault
         return self.view.topics[name]
 
     async def close(self) -> None:

@@ -87,9 +87,17 @@ def _with_indexes(topic: Topic) -> Topic:
 
 
 def _error_of(name: str, code: int) -> KafkaError:
-    """Returns the error of a topic, with the topic's name if the broker does not know it."""
+    """Returns the error of a topic, with the topic's name."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return error_for(code, f"There is no topic {name}.")
+    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return error_for(
+            code,
+            f"{name!r} is not a valid name of a topic: letters, digits, '.', '_' and '-' are, up to"
+            " 249 of them.",
+        )
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return error_for(code, f"No permission for topic {name}.")
     return error_for(code)
 
 

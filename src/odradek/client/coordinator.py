@@ -32,6 +32,8 @@ class Coordinator:
         self._key = key
         self._broker: BrokerId | None = None
         self._finding: asyncio.Task[BrokerId] | None = None
+        # Why the look-up that is under way has not found it yet.
+        self._fault: BaseException | None = None
 
     async def ask(
         self,
@@ -78,13 +80,20 @@ class Coordinator:
         retriable. Callers share one look-up."""
         if self._finding is None:
             self._finding = asyncio.get_running_loop().create_task(
-                self._cluster.retry.run(self._look_up)
+                self._cluster.retry.run(self._look_up, on_retry=self._note_failure)
             )
             self._finding.add_done_callback(self._keep_result)
         return await asyncio.shield(self._finding)
 
+    def lookup_fault(self) -> BaseException | None:
+        """Returns why requests wait, if they wait for a coordinator that is not found."""
+        return self._fault
+
+    def _note_failure(self, error: BaseException) -> None:
+        self._fault = error
+
     def _keep_result(self, task: "asyncio.Task[BrokerId]") -> None:
-        self._finding = None
+        self._finding = self._fault = None
         if not task.cancelled() and task.exception() is None:
             self._broker = task.result()
 

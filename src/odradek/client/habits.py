@@ -150,16 +150,26 @@ def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorates a method: these keywords of other clients are answered with what to write."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
         @wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> T:
             for name in options:
                 if name in answers:
-                    raise TypeError(
-                        f"{function.__name__}() has no argument {name!r}: {answers[name]}"
-                    )
+                    raise TypeError(f"{called}() has no argument {name!r}: {answers[name]}")
             return function(*arguments, **options)
 
         return call
+
+    return decorate
+
+
+def answering_constructor(**answers: str) -> Callable[[type[C]], type[C]]:
+    """Decorates a class: its constructor answers these keywords likewise."""
+
+    def decorate(made: type[C]) -> type[C]:
+        setattr(made, "__init__", answering(**answers)(vars(made)["__init__"]))  # noqa: B010
+        return made
 
     return decorate
 
@@ -175,7 +185,7 @@ in_poll: Final = answering(
     update_offsets="leave it out",
 )
 in_commit: Final = answering(
-    message="write commit({TopicPartition(record.topic, record.partition): record.offset + 1})",
+    message="write commit(record)",
     asynchronous="write commit() to wait, commit_async() not to wait",
 )
 in_flush: Final = answering(timeout="write flush(timeout_ms=10_000) for ten seconds")

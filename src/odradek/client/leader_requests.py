@@ -69,27 +69,29 @@ async def ask_leaders(
     """Returns the answer for each partition, or the error that its leader answered with.
 
     A retriable error is not an answer, except UNKNOWN_TOPIC_OR_PARTITION after a few rounds. Raises
-    an error of a whole request that is not retriable, and `RequestTimedOut` after `timeout_ms`.
+    an error of a whole request that is not retriable, and after `timeout_ms` what `deadline`
+    raises. It creates no topic.
     """
     requested = dict.fromkeys(partitions)
     answers: Answers[T] = {}
     failures = cluster.retry.failures()
     last_error: BaseException | None = None
+    refresh_error: BaseException | None = None
 
     def timeout_message() -> tuple[str, BaseException | None]:
         missing = ", ".join(str(partition) for partition in requested if partition not in answers)
-        reason = last_error or "no leader"
-        return f"no answer about {missing} within {timeout_ms} ms: {reason}", last_error
+        cause = refresh_error or last_error
+        return f"no answer about {missing} within {timeout_ms} ms: {cause or 'no leader'}", cause
 
     for topic in {partition.topic: None for partition in requested}:
-        cluster.track(topic)
+        cluster.track(topic, is_needed=False)
     async with deadline(timeout_ms, timeout_message):
         rounds = 0
         while missing := [partition for partition in requested if partition not in answers]:
             if rounds > 1:
                 await failures.wait()
             if rounds and (last_error is None or needs_metadata(last_error)):
-                await _refresh(cluster)
+                refresh_error = await _refresh(cluster)
             rounds += 1
             last_error = await _round(cluster, missing, ask, answers, rounds)
     return answers
@@ -146,13 +148,15 @@ def _is_unknown_topic(error: KafkaError) -> bool:
     return error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _refresh(cluster: Cluster) -> None:
-    """Refreshes metadata. A retriable error is ignored, because the next round refreshes again."""
+async def _refresh(cluster: Cluster) -> BaseException | None:
+    """Refreshes metadata. A retriable error is returned, because the next round refreshes again."""
     try:
         await cluster.refresh()
     except (ClientError, KafkaError) as error:
         if not is_retriable(error):
             raise
+        return error
+    return None
 
 
 async def _ask_one(

@@ -19,7 +19,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from odradek.client.errors import BrokerUnreachable, ClientError, RequestTimedOut, is_retriable
+from odradek.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    ConnectionFailed,
+    NoBrokerAvailable,
+    RequestTimedOut,
+    is_retriable,
+)
 from odradek.client.settings.shared import ClientSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, UnknownTopic
 from odradek.world.randomness import Randomness
@@ -176,16 +183,19 @@ class RetryPolicy:
         *,
         may_retry: Callable[[BaseException], bool] = is_retriable,
         max_retries: int | None = None,
+        waits_for: Callable[[], BaseException | None] | None = None,
     ) -> T:
         """Does what `run` does until the deadline.
 
-        Then it raises `RequestTimedOut`, whose message is `timed_out` followed by the time and by
-        the last error.
+        Then it raises what `deadline` raises; the message is `timed_out` followed by the time and
+        by the last error. `waits_for` returns the error that an attempt waits out itself.
         """
         reason: list[BaseException] = []
 
         def describe() -> tuple[str, BaseException | None]:
-            last = reason[-1] if reason else None
+            last = None if waits_for is None else waits_for()
+            if last is None and reason:
+                last = reason[-1]
             return f"{timed_out} within {timeout_ms} ms: {last or 'no broker answered'}", last
 
         def note(error: BaseException) -> None:
@@ -203,8 +213,9 @@ async def deadline(
 ) -> AsyncIterator[None]:
     """Raises `RequestTimedOut` if the body takes longer than `timeout_ms`.
 
-    `describe` returns the message and the error that caused the delay, if one is known. A
-    `RequestTimedOut` of a single request passes unchanged.
+    `describe` returns the message and the error that caused the delay, if one is known. If that was
+    that no connection could be made, `NoBrokerAvailable` is raised instead: nothing was requested.
+    A `RequestTimedOut` of a single request passes unchanged.
     """
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -213,4 +224,6 @@ async def deadline(
         if isinstance(error, ClientError):
             raise
         message, cause = describe()
+        if isinstance(cause, NoBrokerAvailable | ConnectionFailed):
+            raise NoBrokerAvailable(message) from cause
         raise RequestTimedOut(message) from cause

@@ -188,7 +188,8 @@ class MiniCluster:
             names = list(self.ids)
         topics = []
         for name in names:
-            if name not in self.ids and self.auto_create_partitions:
+            may_create = self.auto_create_partitions and request.allow_auto_topic_creation
+            if name not in self.ids and may_create:
                 self.create(name, self.auto_create_partitions)
             if name not in self.ids:
                 topics.append(

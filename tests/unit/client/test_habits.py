@@ -83,7 +83,7 @@ async def test_arguments_of_other_clients_are_answered(
     async with consumer:
         with pytest.raises(TypeError, match=r"poll\(\) has no argument 'timeout': write poll\(tim"):
             await consumer.poll(timeout=1.0)
-        with pytest.raises(TypeError, match=r"counts milliseconds: write poll\(1500\) for 1.5 s"):
+        with pytest.raises(TypeError, match=r"counts milliseconds: write timeout_ms=1500 for 1.5"):
             await consumer.poll(1.5)
         with pytest.raises(TypeError, match=r"subscribe\(topics, listener=listener\), see"):
             consumer.subscribe(["t"], on_assign=print)
@@ -187,9 +187,9 @@ async def test_assign_is_answered_where_it_gets_topics(
 ) -> None:
     async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
         given: Any
-        for given in ("t", ["t"], ("t", 0)):
+        for given in ("t", ["t"], {"t": 0}):
             with pytest.raises(
-                TypeError, match=r'write assign\(\[\("topic", 0\)\]\), or subscribe'
+                TypeError, match=r"write \[?TopicPartition\('t', 0\)\]?, or subscribe"
             ):
                 consumer.assign(given)
         with pytest.raises(NoGroup, match='give the consumer group_id="my-group"'):

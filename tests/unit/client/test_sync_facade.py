@@ -25,7 +25,15 @@ LEFT_OUT = {
     "known_coordinator",
     "return_unseen",
 }
-CHANGED = {"close", "describe_topic_partitions", "send", "start", "stop", "transaction"}
+CHANGED = {
+    "close",
+    "describe_topic_partitions",
+    "send",
+    "start",
+    "stop",
+    "transaction",
+    "unsubscribe",
+}
 
 
 def public(client: type) -> dict[str, Any]:

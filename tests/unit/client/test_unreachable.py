@@ -57,7 +57,7 @@ def test_every_client_warns_at_the_first_refused_connection(kind: str, said: lis
                     await producer.send("t", b"v")
         elif kind == "admin":
             async with Admin(bootstrap_servers=servers, default_api_timeout_ms=2_000) as admin:
-                with pytest.raises(TimeoutError, match="connection refused"):
+                with pytest.raises(NoBrokerAvailable, match=r"within 2000 ms.*connection refused"):
                     await admin.list_topics()
         elif kind == "consumer":
             async with Consumer(bootstrap_servers=servers) as consumer:
@@ -135,7 +135,56 @@ def test_an_unknown_topic_is_called_so_and_warned_of(said: list[str]) -> None:
                 await producer.send("nosuch", b"v")
 
     test()
-    assert "there is no topic nosuch; waiting up to 2000 ms for somebody to create it" in said
+    assert said == ["there is no topic nosuch; waiting for somebody to create it"] * 2
+
+
+def test_an_unknown_topic_is_said_once_for_all_that_wait_for_it(said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        async with Producer(bootstrap_servers=brokers.bootstrap, max_block_ms=2_000) as producer:
+            sent = [producer.send("nosuch", b"v") for _ in range(50)]
+            errors = await asyncio.gather(*sent, return_exceptions=True)
+            assert all(isinstance(error, UnknownTopic) for error in errors)
+
+    test()
+    assert said == ["there is no topic nosuch; waiting for somebody to create it"]
+
+
+@in_simulation()
+async def test_a_question_creates_no_topic_and_waits_for_none(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.auto_create_partitions = 2
+    async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+        before_s = asyncio.get_running_loop().time()
+        with pytest.raises(UnknownTopic, match=r"There is no topic typo\."):
+            await consumer.partitions_for("typo")
+        with pytest.raises(UnknownTopic, match=r"There is no topic typo\."):
+            await consumer.end_offsets([("typo", 0)])
+        assert asyncio.get_running_loop().time() < before_s + 5
+        consumer.assign([("needed", 0)])
+        await consumer.poll(1_000)
+        assert list(brokers.ids) == ["needed"]
+        consumer.assign([("typo", 0)])
+        await consumer.poll(1_000)
+        assert list(brokers.ids) == ["needed", "typo"], "now it is needed"
+
+
+@in_simulation()
+async def test_calls_of_a_consumer_name_the_broker_that_is_not_there(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    await brokers.stop()
+    async with Consumer(
+        bootstrap_servers=brokers.bootstrap, group_id="g", default_api_timeout_ms=2_000
+    ) as consumer:
+        for call in (
+            consumer.end_offsets([("t", 0)]),
+            consumer.partitions_for("t"),
+            consumer.committed([("t", 0)]),
+        ):
+            with pytest.raises(NoBrokerAvailable, match=r"2000 ms.*connection refused"):
+                await call
 
 
 @in_simulation()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
 from odradek.protocol.acls import (
     AccessEntry,
@@ -67,7 +68,7 @@ class AclCalls(AdminChannel):
 
     async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
         """Adds rules; a rule that exists already stays as it is."""
-        unique_acls = list(dict.fromkeys(acls))
+        unique_acls = list(dict.fromkeys(arguments.several(Acl, acls, "create_acls()", "ACLs")))
         response = await self.controller_request(
             CreateAclsRequest(
                 creations=[
@@ -94,7 +95,8 @@ class AclCalls(AdminChannel):
         self, filters: Iterable[AclFilter]
     ) -> dict[AclFilter, list[Acl] | KafkaError]:
         """Removes the rules that match filters, and returns them by filter."""
-        unique_filters = list(dict.fromkeys(filters))
+        given = arguments.several(AclFilter, filters, "delete_acls()", "filters of ACLs")
+        unique_filters = list(dict.fromkeys(given))
         response = await self.controller_request(
             DeleteAclsRequest(
                 filters=[

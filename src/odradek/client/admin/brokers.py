@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from odradek.client import arguments
 from odradek.client.admin.broker_types import ClusterDescription, LogDirectory
 from odradek.client.admin.channel import AdminChannel
 from odradek.client.api_versions import ApiVersions
@@ -61,19 +62,21 @@ class BrokerCalls(AdminChannel):
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[BrokerId, list[LogDirectory]]:
         """Returns the log directories of brokers, with all replicas or those of `partitions`."""
+        call = "describe_log_dirs()"
         if broker_ids is None:
             broker_ids = [broker.id for broker in (await self.describe_cluster()).brokers]
+        asked = arguments.several(int, broker_ids, call, "ids of brokers", "[1]")
         topics: dict[str, DescribableLogDirTopic] | None = None
         if partitions is not None:
             topics = {}
-            for partition in partitions:
+            for partition in arguments.partitions(partitions, call):
                 topic = topics.setdefault(
                     partition.topic, DescribableLogDirTopic(topic=partition.topic)
                 )
                 topic.partitions.append(partition.partition)
         request = DescribeLogDirsRequest(topics=None if topics is None else list(topics.values()))
         answers = {}
-        for broker_id in broker_ids:
+        for broker_id in asked:
             response = await self.request(request, DescribeLogDirsResponse, broker_id=broker_id)
             raise_for(response.error_code)
             answers[BrokerId(broker_id)] = [

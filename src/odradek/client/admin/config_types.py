@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Self
 
+from odradek.client.admin.topic_types import SettingValue
 from odradek.config.operation import ConfigOperation
 from odradek.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
@@ -81,5 +82,5 @@ class ConfigEntry:
 
 class ConfigChange(NamedTuple):
     name: str
-    value: str | None = None
+    value: SettingValue = None
     operation: ConfigOperation = ConfigOperation.SET

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
 from odradek.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource, ConfigType
+from odradek.client.admin.topic_types import SettingValue
 from odradek.protocol.errors import KafkaError, error_for, raise_for
 from odradek.protocol.messages.alter_configs import (
     AlterableConfig as ReplacingConfig,
@@ -46,15 +48,17 @@ class ConfigCalls(AdminChannel):
         include_documentation: bool = False,
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
         """Returns all settings of resources, or only those with the given `names`."""
+        call = "describe_configs()"
+        keys = None if names is None else arguments.names(names, call, "settings")
         answers: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
-        for broker_id, group in _by_broker(resources).items():
+        for broker_id, group in _by_broker(resources, call).items():
             response = await self.request(
                 DescribeConfigsRequest(
                     resources=[
                         DescribeConfigsResource(
                             resource_type=resource.type,
                             resource_name=resource.name,
-                            configuration_keys=None if names is None else list(names),
+                            configuration_keys=keys,
                         )
                         for resource in group
                     ],
@@ -80,8 +84,15 @@ class ConfigCalls(AdminChannel):
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:
         """Changes single settings and leaves the others as they are."""
+        call = "incremental_alter_configs()"
         answers: dict[ConfigResource, KafkaError | None] = {}
-        for broker_id, group in _by_broker(changes).items():
+        checked = {
+            resource: _changes(given, call)
+            for resource, given in arguments.mapping(
+                changes, call, '{resource: [ConfigChange("retention.ms", 3_600_000)]}'
+            ).items()
+        }
+        for broker_id, group in _by_broker(checked, call).items():
             response = await self._config_request(
                 IncrementalAlterConfigsRequest(
                     resources=[
@@ -92,9 +103,9 @@ class ConfigCalls(AdminChannel):
                                 AlterableConfig(
                                     name=change.name,
                                     config_operation=change.operation,
-                                    value=change.value,
+                                    value=arguments.setting_text(change.value, call, change.name),
                                 )
-                                for change in changes[resource]
+                                for change in checked[resource]
                             ],
                         )
                         for resource in group
@@ -109,13 +120,15 @@ class ConfigCalls(AdminChannel):
 
     async def alter_configs(
         self,
-        configs: Mapping[ConfigResource, Mapping[str, str | None]],
+        configs: Mapping[ConfigResource, Mapping[str, SettingValue]],
         *,
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:
         """Replaces all settings of a resource: a setting that is not named gets its default."""
+        call, line = "alter_configs()", '{resource: {"retention.ms": 3_600_000}}'
+        arguments.mapping(configs, call, line)
         answers: dict[ConfigResource, KafkaError | None] = {}
-        for broker_id, group in _by_broker(configs).items():
+        for broker_id, group in _by_broker(configs, call).items():
             response = await self._config_request(
                 AlterConfigsRequest(
                     resources=[
@@ -123,8 +136,12 @@ class ConfigCalls(AdminChannel):
                             resource_type=resource.type,
                             resource_name=resource.name,
                             configs=[
-                                ReplacingConfig(name=name, value=value)
-                                for name, value in configs[resource].items()
+                                ReplacingConfig(
+                                    name=name, value=arguments.setting_text(value, call, name)
+                                )
+                                for name, value in arguments.mapping(
+                                    configs[resource], call, line
+                                ).items()
                             ],
                         )
                         for resource in group
@@ -146,8 +163,11 @@ class ConfigCalls(AdminChannel):
 
     async def list_config_resources(self, types: Iterable[ConfigType] = ()) -> list[ConfigResource]:
         """Returns the resources that have settings of their own, of all types or of those named."""
+        asked = arguments.several(
+            ConfigType, types, "list_config_resources()", "types", "[ConfigType.TOPIC]"
+        )
         response = await self.request(
-            ListConfigResourcesRequest(resource_types=list(types)), ListConfigResourcesResponse
+            ListConfigResourcesRequest(resource_types=list(asked)), ListConfigResourcesResponse
         )
         raise_for(response.error_code)
         return [
@@ -167,11 +187,22 @@ def _errors_by_resource(
     }
 
 
-def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+def _changes(given: Iterable[ConfigChange], call: str) -> list[ConfigChange]:
+    return arguments.several(
+        ConfigChange, given, call, "changes", '[ConfigChange("retention.ms", 3_600_000)]'
+    )
+
+
+def _by_broker(
+    resources: Iterable[ConfigResource], call: str
+) -> dict[int | None, list[ConfigResource]]:
     """Groups resources by the broker to ask: a broker knows its own settings, and any broker knows
     those of the other resources."""
     groups: dict[int | None, list[ConfigResource]] = {}
-    for resource in resources:
+    line = 'ConfigResource(ConfigType.TOPIC, "topic")'
+    for resource in arguments.several(ConfigResource, resources, call, "resources", line):
+        arguments.one_of(int, resource.type, call, "a type of resource", line)
+        arguments.one_of(str, resource.name, call, "the name of a resource as text", line)
         broker_id = None
         if resource.type in (ConfigType.BROKER, ConfigType.BROKER_LOGGER) and resource.name:
             if not resource.name.isdigit():

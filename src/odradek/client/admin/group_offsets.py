@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from odradek.client import arguments
 from odradek.client.admin.coordinators import CoordinatorChannel
 from odradek.client.admin.group_types import GroupOffset
 from odradek.client.connection import Connection
@@ -52,7 +53,8 @@ class GroupOffsetCalls(CoordinatorChannel):
 
         `require_stable` refuses partitions that an open transaction is about to change.
         """
-        indexes = None if partitions is None else by_topic(partitions)
+        call = "list_group_offsets()"
+        indexes = None if partitions is None else by_topic(arguments.partitions(partitions, call))
 
         async def ask(
             connection: Connection, _: list[str]
@@ -79,15 +81,17 @@ class GroupOffsetCalls(CoordinatorChannel):
                 )
             }
 
-        return await self._one_group(group_id, ask)
+        return await self._one_group(group_id, ask, call)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset | int]
     ) -> Answers[bool]:
         """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID."""
+        call = "alter_group_offsets()"
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        for partition, offset in offsets.items():
-            to = GroupOffset(offset) if isinstance(offset, int) else offset
+        for partition, offset in arguments.by_partition(offsets, call, "offset").items():
+            to = offset if isinstance(offset, GroupOffset) else GroupOffset(offset)
+            arguments.offset(to.offset, call)
             topic = topics.setdefault(
                 partition.topic, OffsetCommitRequestTopic(name=partition.topic)
             )
@@ -113,12 +117,13 @@ class GroupOffsetCalls(CoordinatorChannel):
             )
             return {group_id: _answers(response)}
 
-        return await self._one_group(group_id, ask)
+        return await self._one_group(group_id, ask, call)
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Answers[bool]:
         """Deletes offsets; partitions of topics that members subscribe to are refused."""
+        call = "delete_group_offsets()"
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -128,7 +133,7 @@ class GroupOffsetCalls(CoordinatorChannel):
                         OffsetDeleteRequestPartition(partition_index=index) for index in many
                     ],
                 )
-                for topic, many in by_topic(partitions).items()
+                for topic, many in by_topic(arguments.partitions(partitions, call)).items()
             ],
         )
 
@@ -140,13 +145,15 @@ class GroupOffsetCalls(CoordinatorChannel):
                 return {group_id: error_for(response.error_code)}
             return {group_id: _answers(response)}
 
-        return await self._one_group(group_id, ask)
+        return await self._one_group(group_id, ask, call)
 
     async def _one_group(
         self,
         group_id: str,
         ask: Callable[[Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
+        call: str,
     ) -> T:
+        arguments.a_name(group_id, call, "group")
         answer = (await self.ask_coordinators(KeyType.GROUP, [group_id], ask))[group_id]
         if isinstance(answer, KafkaError):
             raise answer

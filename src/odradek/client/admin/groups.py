@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from odradek.client import arguments
 from odradek.client.admin.coordinators import CoordinatorChannel
 from odradek.client.admin.group_types import (
     CLASSIC,
@@ -54,7 +55,10 @@ class GroupCalls(CoordinatorChannel):
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[GroupListing]:
         """Returns the groups of all brokers, or those in these states and of these types."""
-        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        request = ListGroupsRequest(
+            states_filter=arguments.names(states, "list_groups()", "states"),
+            types_filter=arguments.names(types, "list_groups()", "types"),
+        )
         await self.describe_metadata([])
         brokers = list(self.cluster.view.brokers.values())
         lists = await asyncio.gather(*(self._list_groups(broker, request) for broker in brokers))
@@ -109,7 +113,8 @@ class GroupCalls(CoordinatorChannel):
                 answers |= await self._describe_classic(connection, classic)
             return answers
 
-        return await self.ask_coordinators(KeyType.GROUP, group_ids, ask)
+        asked = arguments.names(group_ids, "describe_groups()", "groups")
+        return await self.ask_coordinators(KeyType.GROUP, asked, ask)
 
     async def _describe_new(
         self, connection: Connection, group_ids: list[str]
@@ -176,7 +181,8 @@ class GroupCalls(CoordinatorChannel):
                 for result in response.results
             }
 
-        return await self.ask_coordinators(KeyType.GROUP, group_ids, ask)
+        asked = arguments.names(group_ids, "delete_groups()", "groups")
+        return await self.ask_coordinators(KeyType.GROUP, asked, ask)
 
     async def remove_members(
         self,
@@ -186,6 +192,8 @@ class GroupCalls(CoordinatorChannel):
         reason: str = "removed by an administrator",
     ) -> dict[MemberToRemove, bool | KafkaError]:
         """Removes members from a group, all of them if none are named."""
+        call = "remove_members()"
+        arguments.a_name(group_id, call, "group")
         if members is None:
             described = (await self.describe_groups([group_id]))[group_id]
             if isinstance(described, KafkaError):
@@ -196,7 +204,9 @@ class GroupCalls(CoordinatorChannel):
                 else MemberToRemove(member.member_id)
                 for member in described.members
             ]
-        leaving = list(members)
+        leaving = arguments.several(
+            MemberToRemove, members, call, "members", "[MemberToRemove(member_id)]"
+        )
         if not leaving:
             return {}
         identities = [

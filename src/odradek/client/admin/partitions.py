@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
 from odradek.protocol.errors import ErrorCode, KafkaError, raise_for
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -48,8 +49,10 @@ class PartitionCalls(AdminChannel):
 
         ELECTION_NOT_NEEDED means that the preferred replica leads already.
         """
+        call = "elect_leaders()"
+        arguments.one_of(int, election_type, call, "an ElectionType", "ElectionType.PREFERRED")
         topics: dict[str, TopicPartitions] = {}
-        for partition in partitions or ():
+        for partition in arguments.partitions(() if partitions is None else partitions, call):
             topic = topics.setdefault(partition.topic, TopicPartitions(topic=partition.topic))
             topic.partitions.append(partition.partition)
         response = await self.controller_request(
@@ -79,13 +82,16 @@ class PartitionCalls(AdminChannel):
 
         The answer says that the move was accepted, not that it is complete.
         """
+        call, line = "alter_partition_reassignments()", "[1, 2]"
         topics: dict[str, ReassignableTopic] = {}
-        for partition, replicas in targets.items():
+        for partition, replicas in arguments.by_partition(targets, call, line).items():
             topic = topics.setdefault(partition.topic, ReassignableTopic(name=partition.topic))
             topic.partitions.append(
                 ReassignablePartition(
                     partition_index=partition.partition,
-                    replicas=None if replicas is None else list(replicas),
+                    replicas=None
+                    if replicas is None
+                    else arguments.several(int, replicas, call, "ids of brokers", line),
                 )
             )
         response = await self.controller_request(
@@ -109,7 +115,8 @@ class PartitionCalls(AdminChannel):
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Stops moves; a partition that is not being moved is not an error."""
-        answers = await self.alter_partition_reassignments(dict.fromkeys(partitions))
+        moved = arguments.partitions(partitions, "cancel_partition_reassignments()")
+        answers = await self.alter_partition_reassignments(dict.fromkeys(moved))
         return {
             partition: None
             if error is not None and error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
@@ -121,8 +128,9 @@ class PartitionCalls(AdminChannel):
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """Returns the reassignments under way, of all partitions or of some."""
+        call = "list_partition_reassignments()"
         topics: dict[str, ListPartitionReassignmentsTopics] = {}
-        for partition in partitions or ():
+        for partition in arguments.partitions(() if partitions is None else partitions, call):
             topic = topics.setdefault(
                 partition.topic, ListPartitionReassignmentsTopics(name=partition.topic)
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel
 from odradek.client.connection import Connection
 from odradek.client.leader_requests import Answers, ListedOffset, ask_leaders, list_offsets
@@ -23,15 +24,25 @@ class RecordCalls(AdminChannel):
 
         An offset of -1 means that there is no such record.
         """
+        call = "list_offsets()"
+        given = arguments.by_partition(timestamps, call, "timestamp_ms")
         return await list_offsets(
             self.cluster,
-            timestamps,
+            {
+                partition: arguments.milliseconds(timestamp, call, "timestamp_ms")
+                for partition, timestamp in given.items()
+            },
             read_committed=read_committed,
             timeout_ms=self.settings.default_api_timeout_ms,
         )
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> Answers[int]:
         """Deletes the records before an offset (-1: all); returns the new log start offsets."""
+        call = "delete_records()"
+        offsets = {
+            partition: arguments.integer(offset, call, "offset", at_least=-1)
+            for partition, offset in arguments.by_partition(before, call, "offset").items()
+        }
 
         async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[int]:
             topics: dict[str, DeleteRecordsTopic] = {}
@@ -39,7 +50,7 @@ class RecordCalls(AdminChannel):
                 topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic))
                 topic.partitions.append(
                     DeleteRecordsPartition(
-                        partition_index=partition.partition, offset=before[partition]
+                        partition_index=partition.partition, offset=offsets[partition]
                     )
                 )
             response = await connection.request(
@@ -56,4 +67,4 @@ class RecordCalls(AdminChannel):
                 for answer in answered.partitions
             }
 
-        return await ask_leaders(self.cluster, before, ask, self.settings.default_api_timeout_ms)
+        return await ask_leaders(self.cluster, offsets, ask, self.settings.default_api_timeout_ms)

@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TypeVar
 
+from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
-from odradek.client.admin.topic_types import NewPartitions, NewTopic
+from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
 from odradek.client.cluster_view import Topic, topic_from
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.create_partitions import (
@@ -40,9 +41,13 @@ T = TypeVar("T")
 
 class TopicCalls(AdminChannel):
     async def create_topics(
-        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, CreatableTopicResult | KafkaError]:
-        """Creates topics; the answer of each is its description or its error."""
+        """Creates topics; the answer of each is its description or its error.
+
+        A name alone is a topic with the broker's defaults.
+        """
+        new_topics = _new_topics(topics)
         response = await self.controller_request(
             CreateTopicsRequest(
                 topics=[
@@ -57,11 +62,14 @@ class TopicCalls(AdminChannel):
                             for index, replicas in topic.assignments.items()
                         ],
                         configs=[
-                            CreatableTopicConfig(name=name, value=value)
+                            CreatableTopicConfig(
+                                name=name,
+                                value=arguments.setting_text(value, "create_topics()", name),
+                            )
                             for name, value in topic.configs.items()
                         ],
                     )
-                    for topic in topics
+                    for topic in new_topics
                 ],
                 timeout_ms=self.settings.request_timeout_ms,
                 validate_only=validate_only,
@@ -80,7 +88,7 @@ class TopicCalls(AdminChannel):
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str | None] | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
     ) -> CreatableTopicResult:
         """Creates one topic, or raises the error."""
         topic = NewTopic(name, partitions, replication_factor, configs=configs or {})
@@ -88,7 +96,7 @@ class TopicCalls(AdminChannel):
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Deletes topics by name; the answer of each is None or its error."""
-        topic_names = list(names)
+        topic_names = arguments.names(names, "delete_topics()")
         response = await self.controller_request(
             DeleteTopicsRequest(
                 topics=[DeleteTopicState(name=name) for name in topic_names],
@@ -104,9 +112,10 @@ class TopicCalls(AdminChannel):
 
     async def delete_topics_by_id(self, ids: Iterable[TopicId]) -> dict[TopicId, KafkaError | None]:
         """Deletes topics by id; the answer of each is None or its error."""
+        topic_ids = arguments.several(bytes, ids, "delete_topics_by_id()", "ids of 16 bytes")
         response = await self.controller_request(
             DeleteTopicsRequest(
-                topics=[DeleteTopicState(topic_id=topic_id) for topic_id in ids],
+                topics=[DeleteTopicState(topic_id=TopicId(topic_id)) for topic_id in topic_ids],
                 timeout_ms=self.settings.request_timeout_ms,
             ),
             DeleteTopicsResponse,
@@ -118,7 +127,7 @@ class TopicCalls(AdminChannel):
 
     async def delete_topic(self, name: str) -> None:
         """Deletes one topic, or raises the error."""
-        _only(await self.delete_topics([name]))
+        _only(await self.delete_topics([arguments.a_name(name, "delete_topic()")]))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Returns all topics, by name."""
@@ -134,7 +143,7 @@ class TopicCalls(AdminChannel):
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
         """Returns partitions, leaders and replicas of each topic, or its error."""
-        response = await self.describe_metadata(list(names))
+        response = await self.describe_metadata(arguments.names(names, "describe_topics()"))
         return {
             described.name or "": error_for(described.error_code)
             if described.error_code
@@ -150,7 +159,8 @@ class TopicCalls(AdminChannel):
         A topic that spans several requests is yielded once for each, with the partitions of that
         request. Only this call returns eligible leader replicas.
         """
-        topics = [TopicRequest(name=name) for name in sorted(set(names))]
+        asked = arguments.names(names, "describe_topic_partitions()")
+        topics = [TopicRequest(name=name) for name in sorted(set(asked))]
         cursor: Cursor | None = None
         while True:
             response = await self.request(
@@ -170,8 +180,10 @@ class TopicCalls(AdminChannel):
     ) -> dict[str, KafkaError | None]:
         """Increases the number of partitions; a plain number is the new total."""
         requested = []
-        for name, new in topics.items():
-            partitions = NewPartitions(new) if isinstance(new, int) else new
+        call, line = "create_partitions()", '{"topic": 6}'
+        for name, new in arguments.mapping(topics, call, line).items():
+            arguments.a_name(name, call)
+            partitions = new if isinstance(new, NewPartitions) else NewPartitions(new)
             assignments = partitions.assignments
             requested.append(
                 CreatePartitionsTopic(
@@ -197,6 +209,14 @@ class TopicCalls(AdminChannel):
             result.name: error_or_none(result.error_code, result.error_message)
             for result in response.results
         }
+
+
+def _new_topics(given: Iterable[NewTopic | str]) -> list[NewTopic]:
+    kinds: tuple[type[NewTopic | str], ...] = (NewTopic, str)
+    topics = arguments.several(
+        kinds, given, "create_topics()", "topics as NewTopic", '[NewTopic("topic", partitions=3)]'
+    )
+    return [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
 
 
 def _only(answers: Mapping[str, T | KafkaError]) -> T:

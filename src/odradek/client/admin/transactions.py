@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from odradek.client import arguments
 from odradek.client.admin.coordinators import CoordinatorChannel
 from odradek.client.admin.group_offsets import by_topic
 from odradek.client.cluster_view import Broker
@@ -102,9 +103,11 @@ class TransactionCalls(CoordinatorChannel):
         `longer_than_ms` keeps those whose transaction is open for longer, `pattern` is a
         regular expression for the whole id.
         """
+        call = "list_transactions()"
+        ids: list[int] = arguments.several(int, producer_ids, call, "producer ids", "[1000]")
         request = ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
+            state_filters=arguments.names(states, call, "states"),
+            producer_id_filters=ids,
             duration_filter=longer_than_ms,
             transactional_id_pattern=pattern,
         )
@@ -171,13 +174,14 @@ class TransactionCalls(CoordinatorChannel):
                 for state in response.transaction_states
             }
 
-        return await self.ask_coordinators(KeyType.TRANSACTION, transactional_ids, ask)
+        asked = arguments.names(transactional_ids, "describe_transactions()", "transactional ids")
+        return await self.ask_coordinators(KeyType.TRANSACTION, asked, ask)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> Answers[list[PartitionProducer]]:
         """Returns the active producers of partitions, from their leaders or from one broker."""
-        requested = list(partitions)
+        requested = arguments.partitions(partitions, "describe_producers()")
         if broker_id is None:
             return await ask_leaders(
                 self.cluster, requested, _ask_producers, self.settings.default_api_timeout_ms
@@ -199,6 +203,7 @@ class TransactionCalls(CoordinatorChannel):
         `describe_producers` returns the three numbers. For a transaction that its coordinator
         still knows use `fence_producers`, which aborts it in all partitions.
         """
+        partition = arguments.partition(partition, "abort_transaction()")
         marker = WritableTxnMarker(
             producer_id=ProducerId(producer_id),
             producer_epoch=ProducerEpoch(producer_epoch),
@@ -239,7 +244,8 @@ class TransactionCalls(CoordinatorChannel):
         True means that the transaction ended now, or earlier with the same identity. An identity
         that was fenced in the meantime gets an error, and its transaction was aborted.
         """
-        identities_by_id = {identity.transactional_id: identity for identity in identities}
+        given = arguments.several(Identity, identities, "end_transactions()", "identities")
+        identities_by_id = {identity.transactional_id: identity for identity in given}
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
             return {
@@ -264,7 +270,8 @@ class TransactionCalls(CoordinatorChannel):
                 for transactional_id in ids
             }
 
-        return await self.ask_coordinators(KeyType.TRANSACTION, transactional_ids, ask)
+        fenced = arguments.names(transactional_ids, "fence_producers()", "transactional ids")
+        return await self.ask_coordinators(KeyType.TRANSACTION, fenced, ask)
 
 
 async def _fence(connection: Connection, transactional_id: str) -> FencedProducer | KafkaError:

@@ -13,34 +13,34 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self, Unpack
 
+from odradek.client import arguments
+from odradek.client.arguments import GivenPartitions
 from odradek.client.consumer.fetched_batches import ConsumerRecord
-from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.interceptors import ConsumerInterceptor, Interceptors
 from odradek.client.consumer.parts import ConsumerParts
-from odradek.client.consumer.positions import PartitionState, Positions
-from odradek.client.consumer.queries import ConsumerQueries
-from odradek.client.consumer.undelivered import Polled, Undelivered, in_reverse, move_back
-from odradek.client.errors import (
-    ClientClosed,
-    ClientError,
-    NoGroup,
-    OffsetOutOfRange,
-    RequestTimedOut,
-    Wakeup,
+from odradek.client.consumer.seeking import ConsumerSeeking
+from odradek.client.consumer.undelivered import Polled, in_reverse, move_back
+from odradek.client.errors import ClientClosed, NoGroup, Wakeup
+from odradek.client.group.assignment import RebalanceListener, check_listener
+from odradek.client.group.offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    OnCommit,
+    with_metadata,
 )
-from odradek.client.group.assignment import RebalanceListener
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, OnCommit, with_metadata
+from odradek.client.group.subscription import checked_pattern, checked_topics
 from odradek.client.habits import CONSUMER, answers, awaits, in_commit, in_poll, in_subscribe
-from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
+from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.shared import settings_from
-from odradek.protocol.errors import KafkaError
-from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+from odradek.protocol.types import LeaderEpoch, TopicPartition
 from odradek.world import World
 
 # How long the iterator waits at a time; it goes on until there is a record.
 _ITERATION_WAIT_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
+_OR_SUBSCRIBE = ', or subscribe(["topic"]) to share all of a topic\'s partitions in a group'
 
 if TYPE_CHECKING:
     from odradek.client.group.group import Group
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 @awaits
 @answers(CONSUMER)
-class Consumer(ConsumerQueries):
+class Consumer(ConsumerSeeking):
     """Reads records. Use it with `async with`, or `start` and `close` it yourself."""
 
     def __init__(
         self,
-        *topics_or_settings: str | ConsumerSettings | Mapping[str, object],
+        *topics_or_settings: str | Iterable[str] | ConsumerSettings | Mapping[str, object],
         interceptors: Sequence[ConsumerInterceptor] = (),
         world: World | None = None,
         **options: "Unpack[ConsumerOptions]",
@@ -66,11 +66,7 @@ class Consumer(ConsumerQueries):
         names: `Consumer({"group.id": "g"})`. All are described in
         docs/reference/client-settings.md.
         """
-        topics = [given for given in topics_or_settings if isinstance(given, str)]
-        others = [given for given in topics_or_settings if not isinstance(given, str)]
-        if len(others) > 1:
-            raise TypeError("give one ConsumerSettings or dict, and topics as text")
-        given_settings = others[0] if others else None
+        topics, given_settings = _topics_and_settings(topics_or_settings)
         settings = settings_from(ConsumerSettings, given_settings, options, "Consumer")
         if topics and settings.group_id is None:
             raise NoGroup(_needs_group(topics))
@@ -82,7 +78,6 @@ class Consumer(ConsumerQueries):
             (*settings.interceptor_classes, *interceptors), all_settings
         )
         super().__init__(settings)
-        self._undelivered = Undelivered()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_woken = False
         self._closed = False
@@ -112,10 +107,6 @@ class Consumer(ConsumerQueries):
     @property
     def _group(self) -> "Group | None":
         return None if self._started is None else self._started.group
-
-    @property
-    def _positions(self) -> Positions:
-        return self._parts().positions
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -166,22 +157,19 @@ class Consumer(ConsumerQueries):
 
     # Which partitions, and from where
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: GivenPartitions) -> None:
         """Makes these the partitions to read; those that stay keep their positions.
 
         The others start at the committed offset of the group, else by `auto.offset.reset`, unless
         `seek` gives a position.
         """
         if self._group is not None and self._group.is_subscribed:
-            raise ValueError("the group assigns partitions: unsubscribe() before you assign()")
-        given = list(partitions)
-        if not all(isinstance(item, tuple) for item in given):
-            raise TypeError(
-                'assign() takes partitions: write assign([("topic", 0)]), or subscribe(["topic"])'
-                " to share all of a topic's partitions in a group"
+            raise ValueError(
+                "the group assigns partitions: await unsubscribe() before you assign()"
             )
+        assigned = arguments.partitions(partitions, "assign()", or_else=_OR_SUBSCRIBE)
         self._give_back_undelivered()
-        self._positions.assign(TopicPartition(*partition) for partition in given)
+        self._positions.assign(assigned)
 
     @in_subscribe
     def subscribe(
@@ -201,18 +189,25 @@ class Consumer(ConsumerQueries):
         if isinstance(topics, re.Pattern):
             pattern = topics
         else:
-            names = [topics] if isinstance(topics, str) else list(topics)
+            names = checked_topics(topics, "subscribe()")
         if bool(names) == (pattern is not None):
             raise ValueError("subscribe() needs topics or a pattern; unsubscribe() ends it")
+        if pattern is not None:
+            pattern = checked_pattern(pattern, self.settings)
+        check_listener(listener)
         if not group.is_subscribed and self._positions.assigned:
             raise ValueError("partitions are assigned by hand: unassign() before you subscribe()")
         group.subscribe(names, pattern, listener)
 
-    async def unsubscribe(self) -> None:
-        """Leaves the group; the listener is told."""
-        if self._group is not None:
-            self._give_back_undelivered()
-            await self._group.unsubscribe()
+    def unsubscribe(self) -> "asyncio.Future[None]":
+        """Leaves the group; the listener is told. Await it to know that this is done."""
+        self._topics = []
+        if self._group is None:
+            left = asyncio.get_running_loop().create_future()
+            left.set_result(None)
+            return left
+        self._give_back_undelivered()
+        return self._group.unsubscribe()
 
     def subscription(self) -> list[str]:
         """Returns the subscribed topics; with a pattern, those that match it now."""
@@ -237,81 +232,6 @@ class Consumer(ConsumerQueries):
         """Returns the partitions that are read now, assigned by hand or by the group."""
         return list(self._positions.assigned)
 
-    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Moves the position to `offset`, which is the next one to be read."""
-        if offset < 0:
-            raise ValueError(f"offset={offset}: an offset cannot be negative")
-        self._give_back_undelivered()
-        self._state(partition).seek(Offset(offset), LeaderEpoch(leader_epoch))
-        self._parts().positions_changed()
-
-    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Moves to the first record; in all assigned partitions unless some are named."""
-        self._seek_to_time(partitions, EARLIEST)
-
-    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Moves to the end of the log; in all assigned partitions unless some are named."""
-        self._seek_to_time(partitions, LATEST)
-
-    def seek_to_timestamp(
-        self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None
-    ) -> None:
-        """Moves to the first record that is not older, or to the end if all are older."""
-        if timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms={timestamp_ms}: a time cannot be before 1970")
-        self._seek_to_time(partitions, timestamp_ms)
-
-    def _seek_to_time(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> None:
-        self._give_back_undelivered()
-        for partition in self.assignment() if partitions is None else partitions:
-            self._state(partition).request_reset(timestamp)
-        self._parts().fetcher.wake()
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Returns no records of these partitions until `resume`; positions stay."""
-        self._give_back_undelivered()
-        for partition in partitions:
-            self._state(partition).is_paused = True
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Ends a pause; a poll() that waits returns records that were fetched before."""
-        for partition in partitions:
-            self._state(partition).is_paused = False
-        self._parts().positions_changed()
-
-    def paused(self) -> list[TopicPartition]:
-        """Returns the partitions of which `pause` holds back records."""
-        return [
-            partition for partition, state in self._positions.assigned.items() if state.is_paused
-        ]
-
-    async def position(self, partition: TopicPartition) -> Offset:
-        """Returns the offset of the next record to read, and looks it up first if necessary."""
-        state = self._state(partition)
-        if (undelivered := self._undelivered.first_offset(partition)) is not None:
-            return undelivered
-        deadline_s = self._now_s() + self.settings.default_api_timeout_ms / 1000
-        while state.position is None:
-            self._raise_fault(state)
-            remaining_s = deadline_s - self._now_s()
-            if remaining_s <= 0:
-                raise RequestTimedOut(f"the position of {partition} could not be looked up in time")
-            await self._checked_fetcher().wait(remaining_s)
-        return state.position
-
-    def high_watermark(self, partition: TopicPartition) -> Offset | None:
-        """Returns the high watermark, as of the last fetch."""
-        found = self._state(partition).high_watermark
-        return None if found is None else Offset(found)
-
-    def lag(self, partition: TopicPartition) -> int | None:
-        """Returns how far the position is behind the end of the log, as of the last fetch."""
-        state = self._state(partition)
-        end = state.high_watermark
-        if self.settings.isolation_level == "read_committed":
-            end = state.last_stable_offset
-        return None if end is None or state.position is None else max(0, end - state.position)
-
     # Reading
 
     @in_poll
@@ -322,12 +242,11 @@ class Consumer(ConsumerQueries):
 
         Raises `Wakeup` if `wakeup` was called.
         """
-        if timeout_ms.__class__ is float:
-            raise TypeError(
-                f"poll() counts milliseconds: write poll({int(timeout_ms * 1000)}) for"
-                f" {timeout_ms} s; it returns a dict of lists of records, by partition"
-            )
-        limit = max_records or self.settings.max_poll_records
+        if timeout_ms.__class__ is not int:
+            timeout_ms = arguments.milliseconds(timeout_ms, "poll()")
+        limit = self.settings.max_poll_records
+        if max_records is not None:
+            limit = arguments.integer(max_records, "poll()", "max_records", at_least=1)
         deadline_s = self._now_s() + timeout_ms / 1000
         self._give_back_undelivered()
         fetcher = self._checked_fetcher()
@@ -363,16 +282,13 @@ class Consumer(ConsumerQueries):
             if group is not None:
                 group.gate.leave_poll()
 
-    def _checked_fetcher(self) -> Fetcher:
-        parts = self._parts()
-        parts.check()
-        return parts.fetcher
-
     def _intercepted(self, taken: Polled) -> Polled:
+        # An interceptor may change the dict and its lists before it raises.
+        firsts = [records[0] for records in taken.values()]
         try:
             return self._interceptors.consumed(taken)
         except BaseException:
-            self._move_back(in_reverse(taken))
+            self._move_back(firsts)
             raise
 
     def __aiter__(self) -> Self:
@@ -425,65 +341,75 @@ class Consumer(ConsumerQueries):
     @in_commit
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: OffsetsToCommit | ConsumerRecord | None = None,
         timeout_ms: int | None = None,
     ) -> None:
         """Commits the positions, or these offsets (of the next record to read), and waits.
 
-        Raises `CommitFailed` when the group has gone on without this consumer.
+        A record in place of offsets means that all up to it are handled. Raises `CommitFailed` when
+        the group has gone on without this consumer.
         """
         group = self._need_group("commit()")
-        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        await group.commit(None if offsets is None else with_metadata(offsets), limit_ms)
+        limit_ms = self._limit_ms(timeout_ms, "commit()")
+        await group.commit(_to_commit(offsets, "commit()"), limit_ms)
 
     def commit_async(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: OffsetsToCommit | ConsumerRecord | None = None,
         on_commit: OnCommit | None = None,
     ) -> None:
         """Commits once, in the background; `on_commit(offsets, error)` gets the outcome."""
         group = self._need_group("commit_async()")
-        group.commit_async(None if offsets is None else with_metadata(offsets), on_commit)
+        if on_commit is not None and not callable(on_commit):
+            raise arguments.wrong("commit_async()", "on_commit as a function", on_commit)
+        group.commit_async(_to_commit(offsets, "commit_async()"), on_commit)
 
     async def committed(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, partitions: GivenPartitions, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Returns the committed offset of each partition; None if there is none."""
         group = self._need_group("committed()")
-        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        asked = [TopicPartition(*partition) for partition in partitions]
-        return await group.committed(asked, limit_ms)
+        limit_ms = self._limit_ms(timeout_ms, "committed()")
+        return await group.committed(arguments.partitions(partitions, "committed()"), limit_ms)
+
+    def _limit_ms(self, timeout_ms: int | None, call: str) -> int:
+        if timeout_ms is None:
+            return self.settings.default_api_timeout_ms
+        return arguments.milliseconds(timeout_ms, call)
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._undelivered.offsets_to_commit(self._positions)
 
     # Errors
 
-    def _state(self, partition: TopicPartition) -> PartitionState:
-        state = self._positions.assigned.get(partition)
-        if state is None:
-            raise ValueError(f"{TopicPartition(*partition)} is not assigned: assign() it first")
-        return state
-
-    def _now_s(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def _raise_faults(self) -> None:
         for state in self._positions.assigned.values():
             self._raise_fault(state)
 
-    def _raise_fault(self, state: PartitionState) -> None:
-        """Raises the error that keeps a partition from being read, if there is one."""
-        fault = state.fault
-        if fault is None:
-            return
-        if isinstance(fault, KafkaError | OffsetOutOfRange) or not isinstance(fault, ClientError):
-            # The next poll tries again: permissions change, topics are created, logs grow.
-            state.fault = None
-            if state.position is None and state.reset_to is None:
-                self._positions.start(state)
-            self._parts().fetcher.wake()
-        raise fault
+
+def _topics_and_settings(given: Iterable[object]) -> tuple[list[str], object]:
+    """Returns what a constructor got: topics, one by one or in lists, and settings."""
+    topics: list[str] = []
+    settings: list[object] = []
+    for item in given:
+        if isinstance(item, str | list | tuple | set | frozenset):
+            topics += checked_topics(item, "Consumer()")
+        else:
+            settings.append(item)
+    if len(settings) > 1:
+        raise TypeError("give one ConsumerSettings or dict, and topics as text")
+    return topics, settings[0] if settings else None
+
+
+def _to_commit(
+    given: OffsetsToCommit | ConsumerRecord | None, call: str
+) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    if given is None:
+        return None
+    if isinstance(given, ConsumerRecord):
+        partition = TopicPartition(given.topic, given.partition)
+        return {partition: OffsetAndMetadata(given.offset + 1, "", given.leader_epoch)}
+    return with_metadata(given, call)
 
 
 def _needs_group(topics: list[str]) -> str:

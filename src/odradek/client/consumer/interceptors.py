@@ -1,5 +1,6 @@
 """What a program may put between a consumer and its own code."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -7,6 +8,8 @@ from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.group.offsets import Offsets
 from odradek.client.named_classes import close_all, instance_of
 from odradek.protocol.types import TopicPartition
+
+_log = logging.getLogger("odradek.client")
 
 
 class ConsumerInterceptor(Protocol):
@@ -42,10 +45,13 @@ class Interceptors:
         return records
 
     def committed(self, offsets: Offsets) -> None:
-        """Tells of a commit that succeeded."""
+        """Tells of a commit that succeeded; an interceptor cannot make it fail."""
         for item in self._objects:
             if hasattr(item, "on_commit"):
-                item.on_commit(offsets)
+                try:
+                    item.on_commit(offsets)
+                except Exception:  # noqa: BLE001 - a fault of the user's must not change the outcome
+                    _log.warning("an interceptor raised in on_commit", exc_info=True)
 
     def close(self) -> None:
         close_all(*self._objects)

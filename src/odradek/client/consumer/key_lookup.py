@@ -182,7 +182,7 @@ async def get_records(
     if partition is not None:
         keys_by_partition[TopicPartition(topic, partition)] = encoded
     else:
-        known = (await cluster.topic(topic, timeout_ms)).all_partitions
+        known = (await cluster.existing_topic(topic, timeout_ms)).all_partitions
         for key in encoded:
             for index in known if all_partitions else (partition_of(key, known),):
                 keys_by_partition.setdefault(TopicPartition(topic, index), []).append(key)

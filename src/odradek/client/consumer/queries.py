@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
+from odradek.client import arguments
+from odradek.client.arguments import GivenPartitions
 from odradek.client.consumer.deserializing import Deserializers
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.key_lookup import get_records
@@ -26,18 +28,16 @@ class ConsumerQueries(ABC):
 
     # Asking about offsets
 
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Offset]:
+    async def beginning_offsets(self, partitions: GivenPartitions) -> dict[TopicPartition, Offset]:
         """Returns the log start offset of each partition."""
-        found = await self._offsets(dict.fromkeys(partitions, EARLIEST))
+        asked = arguments.partitions(partitions, "beginning_offsets()")
+        found = await self._offsets(dict.fromkeys(asked, EARLIEST))
         return {partition: listed.offset for partition, listed in found.items()}
 
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Offset]:
+    async def end_offsets(self, partitions: GivenPartitions) -> dict[TopicPartition, Offset]:
         """Returns the high watermarks, or with read_committed the last stable offsets."""
-        found = await self._offsets(dict.fromkeys(partitions, LATEST))
+        asked = arguments.partitions(partitions, "end_offsets()")
+        found = await self._offsets(dict.fromkeys(asked, LATEST))
         return {partition: listed.offset for partition, listed in found.items()}
 
     async def offsets_for_times(
@@ -47,18 +47,22 @@ class ConsumerQueries(ABC):
 
         It is None if there is no such record.
         """
-        for partition, timestamp_ms in timestamps_ms.items():
-            if timestamp_ms < 0:
-                raise ValueError(f"{partition}: {timestamp_ms}: a time cannot be before 1970")
-        found = await self._offsets(timestamps_ms)
+        call = "offsets_for_times()"
+        given = arguments.by_partition(timestamps_ms, call, "timestamp_ms")
+        asked = {
+            partition: arguments.timestamp(timestamp_ms, call)
+            for partition, timestamp_ms in given.items()
+        }
+        found = await self._offsets(asked)
         return {
             partition: listed if listed.offset >= 0 else None for partition, listed in found.items()
         }
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """Returns the partitions of a topic."""
+        """Returns the partitions of a topic; raises `UnknownTopic` if there is none."""
+        name = arguments.a_name(topic, "partitions_for()")
         cluster = self._parts().cluster
-        described = await cluster.topic(topic, self.settings.default_api_timeout_ms)
+        described = await cluster.existing_topic(name, self.settings.default_api_timeout_ms)
         return list(described.all_partitions)
 
     async def _offsets(
@@ -95,9 +99,11 @@ class ConsumerQueries(ABC):
         (found,) = await get_records(
             self._parts().cluster,
             self.settings,
-            topic,
-            [key],
-            partition=partition,
+            arguments.a_name(topic, "get()"),
+            arguments.keys(key, "get()"),
+            partition=None
+            if partition is None
+            else arguments.integer(partition, "get()", "partition"),
             all_partitions=all_partitions,
             deserialize=self._deserializers.deserialize,
         )
@@ -110,7 +116,7 @@ class ConsumerQueries(ABC):
         return await get_records(
             self._parts().cluster,
             self.settings,
-            topic,
-            list(keys),
+            arguments.a_name(topic, "get_many()"),
+            arguments.keys(keys, "get_many()"),
             deserialize=self._deserializers.deserialize,
         )

@@ -9,7 +9,9 @@ commit; it is told of assigned partitions when `seek` works for them.
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
 
+from odradek.client import arguments
 from odradek.client.consumer.positions import Positions
 from odradek.protocol.types import TopicPartition
 
@@ -28,6 +30,20 @@ class RebalanceListener:
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """Other members may have these partitions already: it is too late to commit."""
         return self.on_partitions_revoked(partitions)
+
+
+_CALLBACKS: Final = [name for name in vars(RebalanceListener) if name.startswith("on_")]
+
+
+def check_listener(given: object) -> None:
+    """Raises `TypeError` for a listener of which no method would ever be called."""
+    if given is not None and not any(hasattr(given, name) for name in _CALLBACKS):
+        raise arguments.wrong(
+            "subscribe()",
+            f"a listener with {' or '.join(_CALLBACKS)}",
+            given,
+            "a class that inherits RebalanceListener",
+        )
 
 
 class Ownership:

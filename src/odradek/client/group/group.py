@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Protocol
 
-from odradek.client.cluster import Cluster
+from odradek.client.cluster import FATAL_FOR_TOPIC, Cluster
 from odradek.client.consumer.poll_gate import PollGate
 from odradek.client.consumer.positions import Positions
 from odradek.client.coordinator import Coordinator
@@ -31,15 +31,13 @@ from odradek.client.group.offsets import (
 )
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
-from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
 _MISSING_TOPIC_LOOK_S = 1.0
-# A topic that is being created is unknown for a moment.
-_LOOKS_BEFORE_WARNING = 3
 # How long close() tries to leave: a group that is not told finds out after session.timeout.ms.
 _LEAVE_TIMEOUT_S = 3.0
 _DROPPED = (
@@ -47,6 +45,9 @@ _DROPPED = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.FENCED_MEMBER_EPOCH,
 )
+
+
+_Subscribing = tuple[Iterable[str] | None, re.Pattern[str] | str | None, object | None]
 
 
 class Membership(Protocol):
@@ -118,6 +119,8 @@ class Group:
         self._ownership = Ownership(positions, self._commit_before_revoked)
         self._membership: Membership | None = None
         self._running: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._after_leaving: _Subscribing | None = None
         self._failure: BaseException | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._now_s = self._loop.time
@@ -126,19 +129,21 @@ class Group:
         if settings.enable_auto_commit:
             self._next_commit_s = self._now_s() + settings.auto_commit_interval_ms / 1000
         self._look_again: asyncio.TimerHandle | None = None
-        # How often brokers have said that a subscribed topic does not exist.
-        self._missing_looks: dict[str, int] = {}
+        # What brokers last said of a subscribed topic that cannot be read, however long one waits.
+        self._topic_fault: KafkaError | None = None
         cluster.on_change(self._metadata_changed)
 
     # Subscribing
 
     @property
     def is_subscribed(self) -> bool:
-        return self._membership is not None
+        return self._membership is not None or self._after_leaving is not None
 
     @property
     def subscribed_topics(self) -> list[str]:
-        return list(self._subscription.topics)
+        if self._leaving is None:
+            return list(self._subscription.topics)
+        return [] if self._after_leaving is None else list(self._after_leaving[0] or ())
 
     def subscribe(
         self,
@@ -146,6 +151,9 @@ class Group:
         pattern: "re.Pattern[str] | str | None",
         listener: object | None,
     ) -> None:
+        if self._leaving is not None:
+            self._after_leaving = (topics, pattern, listener)
+            return
         self._ownership.listener = listener
         is_new = self._membership is None
         if is_new:
@@ -190,12 +198,11 @@ class Group:
         self._membership.metadata_changed()
         view, topics = self._cluster.view, self._subscription.topics
         missing = [topic for topic in topics if topic not in view.topics]
-        self._missing_looks = {topic: self._missing_looks.get(topic, 0) for topic in missing}
-        for topic in missing:
-            if isinstance(view.errors.get(topic), UnknownTopic):
-                self._missing_looks[topic] += 1
-                if self._missing_looks[topic] == _LOOKS_BEFORE_WARNING:
-                    _log.warning("there is no topic %s; waiting for somebody to create it", topic)
+        faults = [fault for topic in missing if (fault := view.errors.get(topic)) is not None]
+        fatal = [fault for fault in faults if fault.code in FATAL_FOR_TOPIC]
+        self._topic_fault = fatal[0] if fatal else None
+        if fatal:
+            self._on_change()
         if missing and self._look_again is None:
             # The topic may be about to be created.
             self._look_again = self._loop.call_later(_MISSING_TOPIC_LOOK_S, self._look_for_topics)
@@ -204,12 +211,32 @@ class Group:
         self._look_again = None
         self._cluster.refresh_soon()
 
-    async def unsubscribe(self) -> None:
-        """Gives up all partitions and leaves the group."""
-        membership = self._membership
-        if membership is None:
-            return
-        await self._stop_running()
+    def unsubscribe(self) -> "asyncio.Future[None]":
+        """Starts to give up all partitions and to leave the group.
+
+        The future is done when that is done. A subscription that comes before begins then.
+        """
+        self._after_leaving = None
+        if self._leaving is None:
+            if self._membership is None:
+                left = self._loop.create_future()
+                left.set_result(None)
+                return left
+            leaving = self._leave(self._membership)
+            self._leaving = self._loop.create_task(leaving, name="odradek-unsubscribe")
+        return self._leaving
+
+    async def _leave(self, membership: Membership) -> None:
+        try:
+            await self._stop_running()
+            await self._give_up_all(membership)
+        finally:
+            self._leaving = None
+            if self._after_leaving is not None:
+                self.subscribe(*self._after_leaving)
+                self._after_leaving = None
+
+    async def _give_up_all(self, membership: Membership) -> None:
         try:
             if membership.who().generation_id >= 0:
                 await self._ownership.revoke(self._ownership.owned)
@@ -218,6 +245,7 @@ class Group:
         finally:
             self._membership = None
             self._subscription.clear()
+            self._topic_fault = None
             self._positions.subscribed = frozenset()
             self._ownership.listener = None
             try:
@@ -261,6 +289,10 @@ class Group:
             fault = self._membership.take_fault()
             if fault is not None:
                 raise fault
+        if self._topic_fault is not None:
+            # The next poll goes on, until brokers say it again: permissions change.
+            topic_fault, self._topic_fault = self._topic_fault, None
+            raise topic_fault
 
     def metadata(self) -> GroupMetadata:
         """Returns the identity with which a transaction commits offsets.
@@ -311,6 +343,7 @@ class Group:
             f"group {self.group_id}: offsets were not committed",
             lambda: self._commit_once(to_commit),
             may_retry=may_retry,
+            waits_for=self._coordinator.lookup_fault,
         )
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
@@ -386,7 +419,7 @@ class Group:
         """Commits, tells the listener and leaves the group, within `timeout_ms`."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                if self._membership is not None:
+                if self._membership is not None or self._leaving is not None:
                     await self.unsubscribe()
                 else:
                     await self._commit_before_revoked()

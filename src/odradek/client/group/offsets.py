@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.client import arguments
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, is_retriable
 from odradek.client.retry import RetryPolicy
@@ -62,14 +63,27 @@ OnCommit = Callable[[Offsets, BaseException | None], None]
 """Called after an asynchronous commit, with the error if it failed."""
 
 
+OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int | tuple[int, str]]
+"""What a program gives to `commit`: the offset of the next record, with a note if it has one."""
+
+
 def with_metadata(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+    offsets: OffsetsToCommit, call: str = "commit()"
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the offsets to commit; a plain offset gets empty metadata."""
-    return {
-        TopicPartition(*partition): OffsetAndMetadata(given) if isinstance(given, int) else given
-        for partition, given in offsets.items()
-    }
+    given = arguments.by_partition(offsets, call, "record.offset + 1")
+    return {partition: _with_metadata(offset, call) for partition, offset in given.items()}
+
+
+def _with_metadata(given: object, call: str) -> OffsetAndMetadata:
+    if isinstance(given, tuple) and 1 <= len(given) <= len(OffsetAndMetadata._fields):
+        found = OffsetAndMetadata(*given)
+    else:
+        found = OffsetAndMetadata(arguments.integer(given, call, "offset"))
+    arguments.offset(found.offset, call)
+    arguments.one_of(str, found.metadata, call, "metadata as text")
+    arguments.integer(found.leader_epoch, call, "leader_epoch")
+    return found
 
 
 class GroupOffsets:
@@ -133,6 +147,7 @@ class GroupOffsets:
             f"the offsets of group {self._group_id} could not be read",
             lambda: self.committed_once(asked, member()),
             may_retry=may_retry,
+            waits_for=self._coordinator.lookup_fault,
         )
 
     async def committed_once(

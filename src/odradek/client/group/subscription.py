@@ -9,6 +9,8 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 
+from odradek.client import arguments
+from odradek.client.arguments import GivenNames
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError, is_retriable
 from odradek.client.settings import ConsumerSettings
@@ -16,6 +18,38 @@ from odradek.protocol.errors import KafkaError, raise_for
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _log = logging.getLogger("odradek.client")
+
+
+def checked_topics(given: GivenNames, call: str) -> list[str]:
+    """Returns the topics to subscribe to; a pattern among them is answered with what to write."""
+    topics = arguments.names(given, call)
+    for topic in topics:
+        if topic.startswith("^"):
+            # librdkafka takes it for a pattern, which may also match a part of the name.
+            raise ValueError(
+                f"{call}: {topic!r} is no topic: write subscribe(pattern={topic!r}), and let it"
+                " match the whole name"
+            )
+    return topics
+
+
+def checked_pattern(
+    given: str | re.Pattern[str], settings: ConsumerSettings
+) -> str | re.Pattern[str]:
+    """Returns a pattern of this client compiled; one that the broker compares stays text."""
+    if isinstance(given, str):
+        if settings.group_protocol == "consumer":
+            return given
+        try:
+            return re.compile(given)
+        except re.error as error:
+            raise ValueError(
+                f"subscribe(): pattern={given!r} is no regular expression: {error}"
+            ) from None
+    compiled: object = given
+    if not isinstance(compiled, re.Pattern) or not isinstance(compiled.pattern, str):
+        raise arguments.wrong("subscribe()", "pattern as text", given, 'pattern="clicks-.*"')
+    return given
 
 
 class Subscription:

@@ -15,7 +15,7 @@ from odradek.client.admin.group_types import (
     MemberToRemove,
 )
 from odradek.client.admin.partitions import ElectionType, Reassignment
-from odradek.client.admin.topic_types import NewPartitions, NewTopic
+from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
 from odradek.client.admin.transactions import (
     FencedProducer,
     PartitionProducer,
@@ -72,9 +72,12 @@ class Admin(WaitingClient[AsyncAdmin]):
         return self._client.settings
 
     def create_topics(
-        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, CreatableTopicResult | KafkaError]:
-        """Creates topics; the answer of each is its description or its error."""
+        """Creates topics; the answer of each is its description or its error.
+
+        A name alone is a topic with the broker's defaults.
+        """
         return self._wait(self._client.create_topics(topics, validate_only=validate_only))
 
     def create_topic(
@@ -82,7 +85,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str | None] | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
     ) -> CreatableTopicResult:
         """Creates one topic, or raises the error."""
         return self._wait(self._client.create_topic(name, partitions, replication_factor, configs))
@@ -156,7 +159,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def alter_configs(
         self,
-        configs: Mapping[ConfigResource, Mapping[str, str | None]],
+        configs: Mapping[ConfigResource, Mapping[str, SettingValue]],
         *,
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:

@@ -5,11 +5,17 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from odradek.client.arguments import GivenPartition, GivenPartitions
 from odradek.client.consumer.consumer import Consumer as AsyncConsumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.interceptors import ConsumerInterceptor
 from odradek.client.group.assignment import RebalanceListener
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, OnCommit
+from odradek.client.group.offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    OnCommit,
+)
 from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe, waits
 from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
@@ -34,7 +40,7 @@ class Consumer(WaitingClient[AsyncConsumer]):
 
     def __init__(
         self,
-        *topics_or_settings: str | ConsumerSettings | Mapping[str, object],
+        *topics_or_settings: str | Iterable[str] | ConsumerSettings | Mapping[str, object],
         interceptors: Sequence[ConsumerInterceptor] = (),
         world: World | None = None,
         **options: "Unpack[ConsumerOptions]",
@@ -108,7 +114,7 @@ class Consumer(WaitingClient[AsyncConsumer]):
                 return
             yield record
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: GivenPartitions) -> None:
         """Makes these the partitions to read; those that stay keep their positions.
 
         The others start at the committed offset of the group, else by `auto.offset.reset`, unless
@@ -118,7 +124,11 @@ class Consumer(WaitingClient[AsyncConsumer]):
 
     def unsubscribe(self) -> None:
         """Leaves the group; the listener is told."""
-        self._wait(self._client.unsubscribe())
+
+        async def leave() -> None:
+            await self._client.unsubscribe()
+
+        self._wait(leave())
 
     def subscription(self) -> list[str]:
         """Returns the subscribed topics; with a pattern, those that match it now."""
@@ -138,29 +148,31 @@ class Consumer(WaitingClient[AsyncConsumer]):
         """Returns the partitions that are read now, assigned by hand or by the group."""
         return self._run(self._client.assignment)
 
-    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+    def seek(self, partition: GivenPartition, offset: int, leader_epoch: int = -1) -> None:
         """Moves the position to `offset`, which is the next one to be read."""
         self._run(lambda: self._client.seek(partition, offset, leader_epoch))
 
-    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+    def seek_to_beginning(
+        self, partitions: GivenPartitions | None = None, *more: GivenPartition
+    ) -> None:
         """Moves to the first record; in all assigned partitions unless some are named."""
-        self._run(lambda: self._client.seek_to_beginning(partitions))
+        self._run(lambda: self._client.seek_to_beginning(partitions, *more))
 
-    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+    def seek_to_end(self, partitions: GivenPartitions | None = None, *more: GivenPartition) -> None:
         """Moves to the end of the log; in all assigned partitions unless some are named."""
-        self._run(lambda: self._client.seek_to_end(partitions))
+        self._run(lambda: self._client.seek_to_end(partitions, *more))
 
     def seek_to_timestamp(
-        self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None
+        self, timestamp_ms: int, partitions: GivenPartitions | None = None
     ) -> None:
         """Moves to the first record that is not older, or to the end if all are older."""
         self._run(lambda: self._client.seek_to_timestamp(timestamp_ms, partitions))
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: GivenPartitions) -> None:
         """Returns no records of these partitions until `resume`; positions stay."""
         self._run(lambda: self._client.pause(*partitions))
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: GivenPartitions) -> None:
         """Ends a pause; a poll() that waits returns records that were fetched before."""
         self._run(lambda: self._client.resume(*partitions))
 
@@ -168,51 +180,50 @@ class Consumer(WaitingClient[AsyncConsumer]):
         """Returns the partitions of which `pause` holds back records."""
         return self._run(self._client.paused)
 
-    def position(self, partition: TopicPartition) -> Offset:
+    def position(self, partition: GivenPartition) -> Offset:
         """Returns the offset of the next record to read, and looks it up first if necessary."""
         return self._wait(self._client.position(partition))
 
-    def high_watermark(self, partition: TopicPartition) -> Offset | None:
+    def high_watermark(self, partition: GivenPartition) -> Offset | None:
         """Returns the high watermark, as of the last fetch."""
         return self._run(lambda: self._client.high_watermark(partition))
 
-    def lag(self, partition: TopicPartition) -> int | None:
+    def lag(self, partition: GivenPartition) -> int | None:
         """Returns how far the position is behind the end of the log, as of the last fetch."""
         return self._run(lambda: self._client.lag(partition))
 
     @in_commit
     def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: OffsetsToCommit | ConsumerRecord | None = None,
         timeout_ms: int | None = None,
     ) -> None:
         """Commits the positions, or these offsets (of the next record to read), and waits.
 
-        Raises `CommitFailed` when the group has gone on without this consumer.
+        A record in place of offsets means that all up to it are handled. Raises `CommitFailed` when
+        the group has gone on without this consumer.
         """
         self._wait(self._client.commit(offsets, timeout_ms))
 
     def commit_async(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: OffsetsToCommit | ConsumerRecord | None = None,
         on_commit: OnCommit | None = None,
     ) -> None:
         """Commits once, in the background; `on_commit(offsets, error)` gets the outcome."""
         self._run(lambda: self._client.commit_async(offsets, on_commit))
 
     def committed(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, partitions: GivenPartitions, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Returns the committed offset of each partition; None if there is none."""
         return self._wait(self._client.committed(partitions, timeout_ms))
 
-    def beginning_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Offset]:
+    def beginning_offsets(self, partitions: GivenPartitions) -> dict[TopicPartition, Offset]:
         """Returns the log start offset of each partition."""
         return self._wait(self._client.beginning_offsets(partitions))
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+    def end_offsets(self, partitions: GivenPartitions) -> dict[TopicPartition, Offset]:
         """Returns the high watermarks, or with read_committed the last stable offsets."""
         return self._wait(self._client.end_offsets(partitions))
 
@@ -226,7 +237,7 @@ class Consumer(WaitingClient[AsyncConsumer]):
         return self._wait(self._client.offsets_for_times(timestamps_ms))
 
     def partitions_for(self, topic: str) -> list[int]:
-        """Returns the partitions of a topic."""
+        """Returns the partitions of a topic; raises `UnknownTopic` if there is none."""
         return self._wait(self._client.partitions_for(topic))
 
     def get(

@@ -308,6 +308,28 @@ async def test_subscribing_anew_and_not_at_all(cluster: GroupCluster) -> None:
     consumer.assign([TopicPartition("a", 0)])
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_unsubscribing_needs_no_await(protocol: str) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        await cluster.client.create_topic("a")
+        await cluster.client.create_topic("b")
+        story = Story()
+        consumer = cluster.consumer(group_protocol=protocol)
+        consumer.subscribe(["a"], listener=story)
+        await poll_until([consumer], lambda: bool(consumer.assignment()))
+        consumer.unsubscribe()
+        assert consumer.subscription() == []
+        consumer.subscribe(["b"], listener=story)
+        assert consumer.subscription() == ["b"]
+        await poll_until([consumer], lambda: consumer.assignment() == [TopicPartition("b", 0)])
+        assert [kind for kind, _ in story.told] == ["assigned", "revoked", "assigned"]
+        consumer.unsubscribe()
+        await consumer.unsubscribe()
+        assert consumer.assignment() == []
+
+    with_groups(test)
+
+
 def test_a_consumer_closes_in_time_when_its_broker_is_gone() -> None:
     async def main(simulation: Simulation) -> None:
         host = BrokerHost(simulation, {"group.initial.rebalance.delay.ms": "0"})
