@@ -8,7 +8,8 @@ own file chooses (`odradek.tools.profiles`), then 127.0.0.1:9092, where `odradek
 import argparse
 import os
 
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.files import read_text
 from odradek.tools.hints import hint
 from odradek.tools.profiles import chosen_profile
 
@@ -50,7 +51,11 @@ def _leave_out_serializers(properties: dict[str, str]) -> None:
 
 
 def read_properties(path: str) -> dict[str, str]:
+    """Reads a properties file. A file of another kind ends the command with its name."""
     from odradek.config.properties import parse_properties
-    from odradek.world.disk import OsDisk
+    from odradek.config.setting import InvalidSetting
 
-    return parse_properties(OsDisk().read(path).decode("utf-8"))
+    try:
+        return parse_properties(read_text(path))
+    except InvalidSetting as error:
+        raise CommandFailed(f"{path}: {error}") from None

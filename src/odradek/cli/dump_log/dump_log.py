@@ -131,6 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     dump = SegmentDump(OsDisk(), options, os.path.abspath)
     for path in filter(None, arguments.files.split(",")):
+        if os.path.isdir(path):
+            raise CommandFailed(
+                f"{path} is a directory; name files in it, as in"
+                f" --files {os.path.join(path, '00000000000000000000.log')}"
+            )
         try:
             dump.dump(path)
         except BrokenPipeError:

@@ -126,7 +126,9 @@ class SegmentDump:
         self._say(path, "file", f"Dumping {path}")
         dump = dumps.get(path.rpartition("/")[2].rpartition(".")[2])
         if dump is None:
-            self._complain(f"Ignoring unknown file {path}")
+            known = ", ".join(f".{kind}" for kind in dumps)
+            self.faults.files += 1
+            self._complain(f"Ignoring unknown file {path}: its name ends in none of {known}")
             return
         try:
             dump(path)

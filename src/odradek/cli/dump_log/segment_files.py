@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_TRANSACTION = struct.Struct(">hqqqq")
+_ABORTED_TRANSACTION_VERSION = 0
 _SNAPSHOT_HEAD = struct.Struct(">hI")
 _SNAPSHOT_COUNT = struct.Struct(">i")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
@@ -159,8 +160,13 @@ def check_time_index(disk: "Disk", path: str, entries: list[TimeEntry]) -> None:
 
 def read_transaction_index(disk: "Disk", path: str) -> list[AbortedTransaction]:
     content = disk.read(path)
-    whole = content[: len(content) // _ABORTED_TRANSACTION.size * _ABORTED_TRANSACTION.size]
-    return [AbortedTransaction._make(entry) for entry in _ABORTED_TRANSACTION.iter_unpack(whole)]
+    if len(content) % _ABORTED_TRANSACTION.size:
+        raise CorruptFile("the size is not a multiple of the size of an entry")
+    entries = [AbortedTransaction._make(entry) for entry in _ABORTED_TRANSACTION.iter_unpack(content)]
+    for entry in entries:
+        if entry.version != _ABORTED_TRANSACTION_VERSION:
+            raise CorruptFile(f"an entry has the unknown version {entry.version}")
+    return entries
 
 
 def read_producer_snapshot(disk: "Disk", path: str) -> list[ProducerEntry]:

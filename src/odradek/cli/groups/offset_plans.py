@@ -30,11 +30,15 @@ def duration_ms(text: str) -> int:
         raise UsageError(f"--by-duration {error}") from None
 
 
-def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:
+def read_plans(text: str, source: str, groups: list[str]) -> dict[str, Plan]:
     """Reads the new offsets of each group. Lines without a group belong to the single group of the
-    flags."""
+    flags. `source` is the file's name."""
     plans: dict[str, Plan] = {}
-    for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise CommandFailed(f"{source} is not CSV: {error}") from None
+    for number, cells in enumerate(rows, 1):
         words = [cell.strip() for cell in cells]
         if not any(words):
             continue
@@ -45,17 +49,17 @@ def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:
             topic_partition, to = TopicPartition(topic, int(partition)), int(offset)
         except ValueError:
             raise CommandFailed(
-                f"line {number} of the file, {','.join(cells)!r}, is not topic,partition,offset"
+                f"{source}: line {number}, {','.join(cells)!r}, is not topic,partition,offset"
                 " (with one --group) or group,topic,partition,offset"
             ) from None
         plan = plans.setdefault(group, {})
         if topic_partition in plan:
             raise CommandFailed(
-                f"line {number} of the file names {topic_partition} of {group!r} again"
+                f"{source}: line {number} names {topic_partition} of {group!r} again"
             )
         plan[topic_partition] = to
     if not plans:
-        raise CommandFailed("the file names no partitions")
+        raise CommandFailed(f"{source} names no partitions")
     return plans
 
 

@@ -19,10 +19,10 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import named_partitions
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import read_text
 from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
 from odradek.world import SystemClock
-from odradek.world.disk import OsDisk
 
 
 async def reset(arguments: argparse.Namespace) -> int:
@@ -113,8 +113,8 @@ class _Target:
             ago_ms = duration_ms(arguments.by_duration)
             self._timestamp_ms = SystemClock().now_ms() - ago_ms
         elif arguments.from_file is not None:
-            content = OsDisk().read(arguments.from_file).decode("utf-8", errors="replace")
-            self._plans = read_plans(content, arguments.group)
+            path = arguments.from_file
+            self._plans = read_plans(read_text(path), path, arguments.group)
 
     async def plan(self, admin: GroupAdmin, group_id: str) -> Plan:
         arguments = self._arguments

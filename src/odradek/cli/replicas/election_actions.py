@@ -8,8 +8,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import read_text
 from odradek.tools.terminal import print_json
-from odradek.world.disk import OsDisk
 
 
 def _partitions(arguments: argparse.Namespace) -> list[TopicPartition] | None:
@@ -17,7 +17,7 @@ def _partitions(arguments: argparse.Namespace) -> list[TopicPartition] | None:
         return [TopicPartition(arguments.topic, arguments.partition)]
     path = arguments.path_to_json_file
     if path is not None:
-        return read_partitions(OsDisk().read(path).decode("utf-8", "replace"), path)
+        return read_partitions(read_text(path), path)
     return None
 
 

@@ -19,8 +19,8 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import read_text
 from odradek.tools.terminal import print_json
-from odradek.world.disk import OsDisk
 
 
 class ReassignmentAdmin(ThrottleAdmin, PartitionCalls, TopicCalls):
@@ -36,10 +36,6 @@ async def perform(action: str, arguments: argparse.Namespace) -> int:
             "cancel": _cancel,
             "list": _list,
         }[action](admin, arguments)
-
-
-def _read(path: str) -> str:
-    return OsDisk().read(path).decode("utf-8", "replace")
 
 
 async def replicas_of(admin: ReassignmentAdmin, topics: Iterable[str]) -> Plan:
@@ -59,7 +55,7 @@ async def _generate(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> 
     topics = list(arguments.topic)
     if arguments.topics_to_move_json_file:
         path = arguments.topics_to_move_json_file
-        topics += read_topics(_read(path), path)
+        topics += read_topics(read_text(path), path)
     await require_brokers(admin, arguments.broker_list)
     racks = {int(broker.id): broker.rack for broker in (await admin.describe_cluster()).brokers}
     brokers = {
@@ -90,7 +86,7 @@ def _plan_json(plan: Plan) -> dict[str, object]:
 
 
 async def _execute(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
-    plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    plan = read_plan(read_text(arguments.reassignment_json_file), arguments.reassignment_json_file)
     current = await _current(admin, plan)
     if not arguments.additional and await admin.list_partition_reassignments():
         raise CommandFailed(
@@ -144,7 +140,7 @@ def _refusal(partition: TopicPartition, error: KafkaError) -> str:
 
 
 async def _verify(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
-    plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    plan = read_plan(read_text(arguments.reassignment_json_file), arguments.reassignment_json_file)
     moving = await admin.list_partition_reassignments()
     current = await _current(admin, plan)
     states: dict[TopicPartition, str] = {}
@@ -185,7 +181,7 @@ def _ids(brokers: Sequence[int]) -> str:
 
 
 async def _cancel(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
-    plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    plan = read_plan(read_text(arguments.reassignment_json_file), arguments.reassignment_json_file)
     active = [
         partition for partition in await admin.list_partition_reassignments() if partition in plan
     ]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from odradek.protocol.types import TopicPartition
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import entry_number, entry_text, json_entries
 
 Plan = dict[TopicPartition, list[int]]
 
@@ -32,6 +33,9 @@ def plan_as_json(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
 
 
+PLAN_EXAMPLE: Final = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
+PARTITIONS_EXAMPLE: Final = '{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+TOPICS_EXAMPLE: Final = '{"version":1,"topics":[{"topic":"t"}]}'
 PROPOSED: Final = "Proposed partition reassignment configuration"
 
 
@@ -53,65 +57,51 @@ def _proposed(text: str) -> str:
 def read_plan(text: str, source: str) -> Plan:
     """Reads a plan: Kafka's JSON, or the output of `--generate` as it was printed."""
     plan: Plan = {}
-    for entry in _entries(_proposed(text), source, "partitions"):
-        try:
-            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
-            replicas = [int(broker) for broker in entry["replicas"]]
-        except (KeyError, TypeError, ValueError):
+    for entry in json_entries(_proposed(text), source, "partitions", PLAN_EXAMPLE):
+        partition = _partition(entry, source)
+        replicas = entry.get("replicas")
+        if not isinstance(replicas, list) or not all(type(broker) is int for broker in replicas):
             raise CommandFailed(
-                f"{source}: a partition needs topic, partition and replicas, as in"
-                ' {"topic":"t","partition":0,"replicas":[1,2]}'
-            ) from None
-        name = f"{partition.topic}-{partition.partition}"
+                f"{source}: {partition} needs replicas, the ids of brokers, as in"
+                f" {PLAN_EXAMPLE}"
+            )
         if partition in plan:
-            raise CommandFailed(f"{source} has {name} twice")
+            raise CommandFailed(f"{source} has {partition} twice")
         if not replicas or len(set(replicas)) != len(replicas):
-            raise CommandFailed(f"{source}: {name} needs brokers, each of them once")
+            raise CommandFailed(f"{source}: {partition} needs brokers, each of them once")
         if any(directory != "any" for directory in entry.get("log_dirs") or ()):
             raise CommandFailed(
-                f'{source}: {name} names log directories; only "any" is possible here'
+                f'{source}: {partition} names log directories; only "any" is possible here'
             )
         plan[partition] = replicas
     return plan
 
 
+def _partition(entry: "dict[str, Any]", source: str) -> TopicPartition:
+    return TopicPartition(
+        entry_text(entry, "topic", source), entry_number(entry, "partition", source)
+    )
+
+
 def read_partitions(text: str, source: str) -> list[TopicPartition]:
     """Reads the file of an election: `{"partitions": [{"topic": "t", "partition": 0}]}`."""
     partitions: dict[TopicPartition, None] = {}
-    for entry in _entries(text, source, "partitions"):
-        try:
-            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
-        except (KeyError, TypeError, ValueError):
-            raise CommandFailed(f"{source}: a partition needs topic and partition") from None
+    for entry in json_entries(text, source, "partitions", PARTITIONS_EXAMPLE):
+        partition = _partition(entry, source)
         if partition in partitions:
-            raise CommandFailed(f"{source} has {partition.topic}-{partition.partition} twice")
+            raise CommandFailed(f"{source} has {partition} twice")
         partitions[partition] = None
     return list(partitions)
 
 
 def read_topics(text: str, source: str) -> list[str]:
     """Reads the file of topics to move: `{"topics": [{"topic": "t"}], "version": 1}`."""
-    try:
-        names = [str(entry["topic"]) for entry in _entries(text, source, "topics")]
-    except (KeyError, TypeError):
-        raise CommandFailed(f'{source}: write topics as {{"topic":"t"}}') from None
+    entries = json_entries(text, source, "topics", TOPICS_EXAMPLE)
+    names = [entry_text(entry, "topic", source) for entry in entries]
     for name, count in Counter(names).items():
         if count > 1:
             raise CommandFailed(f"{source} has topic {name} twice")
     return names
-
-
-def _entries(text: str, source: str, key: str) -> list[Any]:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise CommandFailed(f"{source} is not JSON: {error}") from None
-    entries = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(entries, list) or not entries:
-        raise CommandFailed(f'{source} has no "{key}"')
-    if content.get("version", 1) != 1:
-        raise CommandFailed(f"{source} has version {content['version']}; only 1 is known")
-    return entries
 
 
 # Plans

@@ -11,7 +11,6 @@ from odradek.cli.running.options import (
     refuse_daemon,
 )
 from odradek.tools.client_properties import read_properties
-from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 
 _EXAMPLES = """\
@@ -55,10 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     refuse_daemon(arguments, "broker")
-    try:
-        properties = read_properties(arguments.config)
-    except UnicodeDecodeError:
-        raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
+    properties = read_properties(arguments.config)
     from odradek.local.cluster_directory import require_lone_directory
     from odradek.local.serving import serve, settings_from
     from odradek.world.disk import OsDisk

@@ -335,9 +335,28 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:
     assert done.returncode in {0, 141}
 
 
-def test_other_files_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "partition.metadata"
     path.write_text("version: 0")
     code, lines, errors = dump(capsys, "--files", str(path))
-    assert (code, lines) == (0, [f"Dumping {path}"])
-    assert errors == [f"Ignoring unknown file {path}"]
+    assert (code, lines) == (1, [f"Dumping {path}"])
+    (error,) = errors
+    assert error.startswith(f"Ignoring unknown file {path}: its name ends in none of .log, ")
+
+
+@pytest.mark.parametrize("ending", ["log", "txnindex", "snapshot"])
+def test_files_of_another_kind_are_a_fault(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"{0:020}.{ending}"
+    path.write_text("[2026-11-16 12:00:00] INFO this is the log of a program, not of a topic\n" * 9)
+    assert dump(capsys, "--files", str(path))[0] == 1
+
+
+def test_a_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, errors = dump(capsys, "--files", str(tmp_path))
+    assert code == 1
+    assert errors == [
+        f"odradek dump-log: {tmp_path} is a directory; name files in it, as in"
+        f" --files {tmp_path}/00000000000000000000.log"
+    ]

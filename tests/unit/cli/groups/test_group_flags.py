@@ -187,24 +187,24 @@ class TestPlans:
         rows = [("a", TopicPartition("t", 0), 5), ("b", TopicPartition("u", 1), 6)]
         text = write_plans(rows, with_group=True)
         assert text == "a,t,0,5\nb,u,1,6\n"
-        assert read_plans(text, []) == {"a": {("t", 0): 5}, "b": {("u", 1): 6}}
-        assert read_plans(write_plans(rows, with_group=False), ["g"]) == {
+        assert read_plans(text, "f", []) == {"a": {("t", 0): 5}, "b": {("u", 1): 6}}
+        assert read_plans(write_plans(rows, with_group=False), "f", ["g"]) == {
             "g": {("t", 0): 5, ("u", 1): 6}
         }
 
     def test_empty_lines_and_spaces_do_not_matter(self) -> None:
-        assert read_plans('\n"t", 0, 5\r\n\n', ["g"]) == {"g": {("t", 0): 5}}
+        assert read_plans('\n"t", 0, 5\r\n\n', "f", ["g"]) == {"g": {("t", 0): 5}}
 
     @pytest.mark.parametrize(
         ("text", "named", "complaint"),
         [
-            ("t,0,5\n", ["a", "b"], "line 1 of the file, 't,0,5', is not topic"),
-            ("t,0,5\nt,x,5\n", ["a"], "line 2 of the file"),
+            ("t,0,5\n", ["a", "b"], "^f: line 1, 't,0,5', is not topic"),
+            ("t,0,5\nt,x,5\n", ["a"], "^f: line 2"),
             ("t,0\n", ["a"], "line 1"),
-            ("t,0,5\nt,0,6\n", ["a"], "line 2 of the file names t-0 of 'a' again"),
-            ("\n", ["a"], "names no partitions"),
+            ("t,0,5\nt,0,6\n", ["a"], "^f: line 2 names t-0 of 'a' again"),
+            ("\n", ["a"], "^f names no partitions"),
         ],
     )
     def test_what_is_no_plan(self, text: str, named: list[str], complaint: str) -> None:
         with pytest.raises(CommandFailed, match=complaint):
-            read_plans(text, named)
+            read_plans(text, "f", named)

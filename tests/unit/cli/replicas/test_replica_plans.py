@@ -62,7 +62,10 @@ class TestFiles:
             ("[]", 'f has no "partitions"'),
             ('{"partitions":[]}', 'f has no "partitions"'),
             ('{"version":2,"partitions":[{}]}', "version 2"),
-            ('{"partitions":[{"topic":"t"}]}', "needs topic, partition and replicas"),
+            ('{"partitions":[{"topic":"t"}]}', 'f: "partition" is missing in'),
+            ('{"partitions":[{"topic":"t","partition":0}]}', "f: t-0 needs replicas"),
+            ('{"partitions":[{"topic":"t","partition":0,"replicas":["1"]}]}', "needs replicas"),
+            ('{"partitions":["t-0"]}', "f: 't-0' is not an entry"),
             ('{"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "needs brokers"),
             ('{"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "each of them once"),
             (

@@ -1,0 +1,82 @@
+"""A file that is not what it should be is named in the one line of the error, whoever reads it."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.main import main
+from odradek.tools.client_properties import read_properties
+from odradek.tools.failures import CommandFailed
+from odradek.tools.files import read_text
+
+RESET = "consumer-groups --reset-offsets --group g --from-file"
+COMMANDS = (
+    "topics --list --command-config",
+    "console-producer --topic t --command-config",
+    "console-producer --topic t --reader-config",
+    "console-consumer --topic t --formatter-config",
+    "configs --alter --topic t --add-config-file",
+    "delete-records --offset-json-file",
+    "leader-election --election-type preferred --path-to-json-file",
+    "reassign-partitions --execute --reassignment-json-file",
+    "reassign-partitions --generate --broker-list 1 --topics-to-move-json-file",
+    RESET,
+    "broker",
+    "zookeeper",
+)
+CONTENTS = {
+    "binary": b"\x00\x01\x02\xff\xfe",
+    "zeros": b"a=\0\0\0",
+    "latin-1": "Größe=1\n".encode("latin-1"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+def test_a_file_that_is_not_text(
+    command: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a file"
+    path.write_bytes(content)
+    assert main([*command.split(), str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is " in line
+    assert "not text" in line
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_is_a_directory_or_missing(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        assert main([*command.split(), str(path)]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{path}: " in line
+
+
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if command.endswith("json-file")]
+)
+def test_a_file_that_is_not_json(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "plan"
+    path.write_text("orders 0 1,2,3\n")
+    assert main([*command.split(), str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is not JSON: " in line
+    assert '; write {"' in line
+
+
+def test_windows_marks_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_bytes(b"\xef\xbb\xbfacks=all\r\n")
+    assert read_text(str(path)) == "acks=all\r\n"
+    assert read_properties(str(path)) == {"acks": "all"}
+
+
+def test_a_properties_file_with_a_broken_escape_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("client.id=\\u12\n")
+    with pytest.raises(CommandFailed, match=r"client\.properties: .*line 1 has a \\u escape"):
+        read_properties(str(path))
