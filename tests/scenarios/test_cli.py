@@ -410,6 +410,10 @@ class TestMisspeltNames:
             (("--broker-defaults", "--add-config", "log.retention.mss=1"), "log.retention.ms"),
             (("--group", "g", "--add-config", "consumer.sesion.timeout.ms=50000"),
              "consumer.session.timeout.ms"),
+            (("--broker", "1", "--delete-config", "log.retention.mss"), "log.retention.ms"),
+            (("--broker-defaults", "--delete-config", "log.retention.mss"), "log.retention.ms"),
+            (("--group", "g", "--delete-config", "consumer.sesion.timeout.ms"),
+             "consumer.session.timeout.ms"),
         ],
     )  # fmt: skip
     def test_of_settings(self, odradek: Shell, words: tuple[str, ...], meant: str) -> None:
@@ -418,6 +422,20 @@ class TestMisspeltNames:
     def test_of_a_topic_setting(self, odradek: Shell, odradek_topic: str) -> None:
         flags = ("--topic", odradek_topic, "--add-config", "retention.mss=1")
         assert "did you mean retention.ms?" in odradek.refused("configs", "--alter", *flags)
+        flags = ("--topic", odradek_topic, "--delete-config", "retention.mss")
+        assert "did you mean retention.ms?" in odradek.refused("configs", "--alter", *flags)
+
+    def test_nothing_is_deleted_in_silence(self, odradek: Shell, odradek_topic: str) -> None:
+        alter = ("configs", "--alter", "--topic", odradek_topic)
+        assert "topics have no setting colour, so there is nothing to delete" in odradek.refused(
+            *alter, "--delete-config", "colour"
+        )
+        done = odradek(*alter, "--delete-config", "retention.ms")
+        assert done.returncode == 0
+        said = f"hint: retention.ms was not set for topic {odradek_topic}; its value stays 6048"
+        assert done.stderr.startswith(said)
+        odradek.ok(*alter, "--add-config", "retention.ms=1")
+        assert odradek(*alter, "--delete-config", "retention.ms").stderr == ""
 
     def test_of_a_reader(self, odradek: Shell, odradek_topic: str) -> None:
         flags = ("--topic", odradek_topic, "--reader-property", "prase.key=true")

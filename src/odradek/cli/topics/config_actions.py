@@ -70,16 +70,20 @@ async def _require(admin: _ConfigAdmin, entity_type: str, names: list[str]) -> N
         await require_brokers(admin, (int(name) for name in names if name))
 
 
-async def _require_settings(admin: _ConfigAdmin, entity: Entity, added: Iterable[str]) -> None:
-    """Raises if a setting does not exist and another one has nearly its name. A broker takes any
-    name, because plugins have settings of their own, so it does not notice a misspelt one."""
+async def _require_settings(
+    admin: _ConfigAdmin, entity: Entity, added: Iterable[str], deleted: Iterable[str]
+) -> None:
+    """Raises if a setting that is added or deleted does not exist. A broker takes any name, because
+    plugins have settings of their own, so it does not notice a misspelt one: only a name that is
+    near no other may be added. Unknown settings that were added are described, so these can be
+    deleted."""
     if entity.type == "broker-loggers":
         return  # The broker refuses unknown loggers itself.
     name = entity.name or ""
     if entity.type == "brokers" and not name:
         name = str((await admin.describe_cluster()).brokers[0].id)
     resource = ConfigResource(_TYPES[entity.type], name)
-    (answer,) = (await admin.describe_configs([resource])).values()
+    (answer,) = (await admin.describe_configs([resource], include_synonyms=True)).values()
     if isinstance(answer, KafkaError):
         return  # Who may change settings need not be allowed to see them.
     for key in added:
@@ -88,6 +92,28 @@ async def _require_settings(admin: _ConfigAdmin, entity: Entity, added: Iterable
             if near:
                 raise CommandFailed(f"{entity.type} have no setting {key}{near}")
             hint(f"{entity.type} have no setting {key} that is known")
+    for key in deleted:
+        if key not in answer:
+            near = did_you_mean(key, answer) or ", so there is nothing to delete"
+            raise CommandFailed(f"{entity.type} have no setting {key}{near}")
+        if not _is_own(answer[key], entity):
+            hint(f"{key} was not set {_whose(entity)}; its value stays {_shown(answer[key])}")
+
+
+def _is_own(entry: ConfigEntry, entity: Entity) -> bool:
+    """Returns whether the setting was made for this topic, broker or group."""
+    sources = {entry.source, *(synonym.source for synonym in entry.synonyms)}
+    return _own_source(entity) in sources
+
+
+def _whose(entity: Entity) -> str:
+    if entity.name:
+        return f"for {entity.type[:-1]} {entity.name}"
+    return f"as a default of {entity.type}"
+
+
+def _shown(entry: ConfigEntry) -> str:
+    return "hidden" if entry.is_sensitive else _text(entry.value)
 
 
 async def _entries(admin: _ConfigAdmin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
@@ -160,7 +186,7 @@ async def alter(
     changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in deleted]
     async with open_admin(_ConfigAdmin, arguments) as admin:
         await _require(admin, entity.type, [name])
-        await _require_settings(admin, entity, added)
+        await _require_settings(admin, entity, added, deleted)
         resource = ConfigResource(_TYPES[entity.type], name)
         checked(await admin.incremental_alter_configs({resource: changes}))
     if arguments.json:
