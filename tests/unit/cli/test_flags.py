@@ -303,6 +303,10 @@ class TestConsole:
 ENTRY = '{"topic": "t", "partition": 0, "offset": 1}'
 
 
+def partitions(*entries: str) -> str:
+    return '{"partitions": [' + ", ".join(entries) + "]}"
+
+
 class TestDeleteRecords:
     def test_the_file(self) -> None:
         text = '{"partitions": [{"topic": "t", "partition": 1, "offset": 5}]}'
@@ -313,17 +317,17 @@ class TestDeleteRecords:
         [
             ("{", "^f is not JSON: .*; write {"),
             ("[]", '^f has no "partitions"; write {'),
-            ('{"partitions": [5]}', "^f: 5 is not an entry"),
-            ('{"partitions": [{"topic": "t"}]}', '^f: "partition" is missing in {'),
-            ('{"partitions": [%s], "version": 2}' % ENTRY, "^f has version 2"),
-            ('{"partitions": []}', '^f has no "partitions"'),
-            ('{"partitions": [%s, %s]}' % ((ENTRY,) * 2), "^f has t-0 twice"),
-            ('{"partitions": [%s]}' % ENTRY.replace("1", '"x"'), '^f: "offset" is "x", where a'),
-            ('{"partitions": [%s]}' % ENTRY.replace("1", "1.5"), '^f: "offset" is 1.5, where a'),
-            ('{"partitions": [%s]}' % ENTRY.replace("1", "-2"), "^f: t-0 has no offset -2"),
-            ('{"partitions": [%s]}' % ENTRY.replace('"t"', "null"), '^f: "topic" is null, where'),
+            (partitions("5"), "^f: 5 is not an entry"),
+            (partitions('{"topic": "t"}'), '^f: "partition" is missing in {'),
+            (partitions(ENTRY).replace("}]", '}], "version": 2'), "^f has version 2"),
+            (partitions(), '^f has no "partitions"'),
+            (partitions(ENTRY, ENTRY), "^f has t-0 twice"),
+            (partitions(ENTRY.replace("1", '"x"')), '^f: "offset" is "x", where a'),
+            (partitions(ENTRY.replace("1", "1.5")), '^f: "offset" is 1.5, where a'),
+            (partitions(ENTRY.replace("1", "-2")), "^f: t-0 has no offset -2"),
+            (partitions(ENTRY.replace('"t"', "null")), '^f: "topic" is null, where'),
         ],
-    )  # fmt: skip
+    )
     def test_a_file_that_is_not_right(self, text: str, complaint: str) -> None:
         with pytest.raises(CommandFailed, match=complaint):
             delete_records.parse_offsets(text, "f")

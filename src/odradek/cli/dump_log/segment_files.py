@@ -162,7 +162,9 @@ def read_transaction_index(disk: "Disk", path: str) -> list[AbortedTransaction]:
     content = disk.read(path)
     if len(content) % _ABORTED_TRANSACTION.size:
         raise CorruptFile("the size is not a multiple of the size of an entry")
-    entries = [AbortedTransaction._make(entry) for entry in _ABORTED_TRANSACTION.iter_unpack(content)]
+    entries = [
+        AbortedTransaction._make(entry) for entry in _ABORTED_TRANSACTION.iter_unpack(content)
+    ]
     for entry in entries:
         if entry.version != _ABORTED_TRANSACTION_VERSION:
             raise CorruptFile(f"an entry has the unknown version {entry.version}")

@@ -62,8 +62,7 @@ def read_plan(text: str, source: str) -> Plan:
         replicas = entry.get("replicas")
         if not isinstance(replicas, list) or not all(type(broker) is int for broker in replicas):
             raise CommandFailed(
-                f"{source}: {partition} needs replicas, the ids of brokers, as in"
-                f" {PLAN_EXAMPLE}"
+                f"{source}: {partition} needs replicas, the ids of brokers, as in {PLAN_EXAMPLE}"
             )
         if partition in plan:
             raise CommandFailed(f"{source} has {partition} twice")

@@ -356,7 +356,8 @@ def test_files_of_another_kind_are_a_fault(
 def test_a_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, errors = dump(capsys, "--files", str(tmp_path))
     assert code == 1
-    assert errors == [
+    (error,) = errors
+    assert error == (
         f"odradek dump-log: {tmp_path} is a directory; name files in it, as in"
         f" --files {tmp_path}/00000000000000000000.log"
-    ]
+    )
