@@ -104,7 +104,11 @@ class Cluster:
         broker = self.view.brokers.get(BrokerId(broker_id))
         if broker is None:
             raise NoBrokerAvailable(f"broker {broker_id} is not known to be in the cluster")
-        return await self._connect(broker.host, broker.port, purpose)
+        try:
+            return await self._connect(broker.host, broker.port, purpose)
+        except (ClientError, KafkaError) as error:
+            self._unreachable.note_failure(broker.host, broker.port, error, self._loop.time())
+            raise
 
     def connected(self, broker_id: int, purpose: str = "") -> Connection | None:
         """Returns the connection to a broker if it is open already."""
@@ -131,8 +135,10 @@ class Cluster:
 
     async def _open(self, link: _Link, host: str, port: int) -> Connection:
         settings = self.settings
+        silence = None
         try:
             await sleep_until(link.not_before_s)
+            silence = self._unreachable.watch_silence(host, port)
             link.connection = await Connection.open(
                 host,
                 port,
@@ -142,9 +148,8 @@ class Cluster:
                 send_buffer_bytes=settings.send_buffer_bytes,
                 receive_buffer_bytes=settings.receive_buffer_bytes,
             )
-        except (ClientError, KafkaError) as error:
+        except (ClientError, KafkaError):
             link.not_before_s = self._loop.time() + link.failures.add()
-            self._unreachable.note_failure(host, port, error, self._loop.time())
             raise
         else:
             link.failures.reset()
@@ -152,6 +157,8 @@ class Cluster:
             return link.connection
         finally:
             link.opening = None
+            if silence is not None:
+                silence.cancel()
 
     async def any_connection(self) -> Connection:
         """Returns a connection to any broker.
@@ -168,13 +175,18 @@ class Cluster:
                 address for address in self.settings.bootstrap_addresses if address not in addresses
             ]
         start = self.randomness.integer_below(len(addresses)) if len(self.view.brokers) > 1 else 0
-        failures: list[str] = []
+        failures: dict[tuple[str, int], BaseException] = {}
         for host, port in addresses[start:] + addresses[:start]:
             try:
                 return await self._connect(host, port)
             except (BrokerUnreachable, TimeoutError) as error:
-                failures.append(str(error))
-        raise NoBrokerAvailable("; ".join(failures))
+                failures[host, port] = error
+        # Only now: one address that answers is enough to begin with.
+        for (host, port), failure in failures.items():
+            self._unreachable.note_failure(host, port, failure, self._loop.time())
+        none = NoBrokerAvailable("; ".join(map(str, failures.values())))
+        none.reasons = tuple(failures.values())
+        raise none
 
     # Metadata
 

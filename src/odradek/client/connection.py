@@ -15,8 +15,6 @@ also closed when the broker sends bytes that cannot be read.
 """
 
 import asyncio
-import errno
-import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, Self, TypeVar, cast
@@ -28,8 +26,15 @@ from odradek.client.errors import (
     ClientError,
     ConnectionClosed,
     ConnectionFailed,
+    NotABroker,
     RequestTimedOut,
     UnsupportedVersion,
+)
+from odradek.client.other_protocols import (
+    FIRST_CORRELATION_ID,
+    MAX_FIRST_RESPONSE_BYTES,
+    RECOGNISED_BYTES,
+    what_it_speaks,
 )
 from odradek.protocol.errors import ErrorCode, MalformedMessage, raise_for
 from odradek.protocol.framing import BadFrameSize, FrameSplitter
@@ -37,7 +42,7 @@ from odradek.protocol.headers import decode_correlation_id, decode_response, enc
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
-from odradek.world.sockets import set_buffers
+from odradek.world.sockets import set_buffers, why_not_connected
 
 R = TypeVar("R", bound=Response)
 
@@ -80,7 +85,6 @@ class Connection:
         client_id: str,
         request_timeout_ms: int,
         max_in_flight: int,
-        max_response_bytes: int,
     ) -> None:
         self.host = host
         self.port = port
@@ -88,7 +92,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._request_timeout_s = request_timeout_ms / 1000
         self._max_in_flight = max_in_flight
-        self._correlation_id = 0
+        self._correlation_id = FIRST_CORRELATION_ID - 1
         self._pending: dict[int, _Pending] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._reserved = 0
@@ -99,7 +103,7 @@ class Connection:
         self._versions: dict[type[Request], int] = {}
         # The cluster's features that are in force, such as `transaction.version`.
         self.features: Mapping[str, int] = {}
-        self._wire = _Wire(self, max_response_bytes)
+        self._wire = _Wire(self)
         self.last_used_s = self._loop.time()
 
     @classmethod
@@ -131,7 +135,6 @@ class Connection:
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
-            max_response_bytes=max_response_bytes,
         )
         loop = asyncio.get_running_loop()
         try:
@@ -147,12 +150,15 @@ class Connection:
                 f"{host}:{port} did not accept a connection within {connect_timeout_ms} ms"
             ) from None
         except OSError as error:
-            raise ConnectionFailed(f"cannot connect to {host}:{port}: {_why(error)}") from error
+            raise ConnectionFailed(
+                f"cannot connect to {host}:{port}: {why_not_connected(error)}"
+            ) from error
         try:
             connection._api_versions = api_versions or await connection._negotiate()
         except BaseException:
             connection.close()
             raise
+        connection._wire.trust(max_response_bytes)
         return connection
 
     # Requests
@@ -317,6 +323,8 @@ class Connection:
                 response = await self.request(request, ApiVersionsResponse)
             raise_for(response.error_code)
         except ConnectionClosed as error:
+            if isinstance(self._failure, NotABroker):
+                raise self._failure from None
             raise ConnectionFailed(
                 f"{self.address} closed the connection at once: is it a Kafka PLAINTEXT listener?"
             ) from error
@@ -380,16 +388,6 @@ class Connection:
         await asyncio.shield(self._wire.lost)
 
 
-def _why(error: OSError) -> str:
-    """Returns the reason in plain words: event loops word it differently."""
-    if isinstance(error, socket.gaierror):
-        return "there is no such host"
-    # For a host with several addresses the error only quotes the errors of each address.
-    if isinstance(error, ConnectionRefusedError) or f"Errno {errno.ECONNREFUSED}]" in str(error):
-        return "connection refused"
-    return error.strerror or str(error)
-
-
 def _fail_future(future: "asyncio.Future[Response]", fault: ClientError) -> None:
     if not future.done():
         future.set_exception(fault)
@@ -427,6 +425,7 @@ class _Wire(asyncio.Protocol):
 
     __slots__ = (
         "_connection",
+        "_first",
         "_splitter",
         "is_writable",
         "lost",
@@ -435,9 +434,11 @@ class _Wire(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, connection: Connection, max_response_bytes: int) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._splitter = FrameSplitter(max_response_bytes)
+        # The first bytes that the peer sent, until it is known to be a broker.
+        self._first: bytes | None = b""
+        self._splitter = FrameSplitter(MAX_FIRST_RESPONSE_BYTES)
         self.is_writable = True
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -446,14 +447,24 @@ class _Wire(asyncio.Protocol):
         if not self._connection.is_open:
             self.transport.abort()
 
+    def trust(self, max_response_bytes: int) -> None:
+        """Takes large responses from now on: the peer is a broker."""
+        self._first = None
+        self._splitter.max_size_bytes = max_response_bytes
+
     def data_received(self, data: bytes) -> None:
         connection = self._connection
-        fault = None
+        fault: ClientError | None = None
+        if self._first is not None:
+            self._first = (self._first + data)[:RECOGNISED_BYTES]
         try:
             frames = self._splitter.feed(data)
         except BadFrameSize as error:
             frames = error.frames
-            fault = BadResponse(f"{connection.address} sent no response but {error}")
+            if self._first is not None:
+                fault = NotABroker(f"{connection.address} {what_it_speaks(self._first)}")
+            else:
+                fault = BadResponse(f"{connection.address} sent no response but {error}")
         for frame in frames:
             connection.frame_received(frame)
         if fault is not None:

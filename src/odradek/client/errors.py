@@ -4,6 +4,7 @@
     ├── SettingsError (ValueError)      a setting has a value it cannot have
     ├── BrokerUnreachable
     │   ├── ConnectionFailed            no connection could be made
+    │   │   └── NotABroker              something else than a broker listens at the address
     │   ├── ConnectionClosed            it closed before the response came
     │   └── NoBrokerAvailable           none of the known brokers could be reached
     ├── TimedOut (TimeoutError)
@@ -54,12 +55,18 @@ class ConnectionFailed(BrokerUnreachable):
     """No connection could be made."""
 
 
+class NotABroker(ConnectionFailed):
+    """Something answers at the address, but not by Kafka's protocol."""
+
+
 class ConnectionClosed(BrokerUnreachable):
     """The connection closed before the response came; the request may have been carried out."""
 
 
 class NoBrokerAvailable(BrokerUnreachable):
-    """None of the known brokers could be reached."""
+    """None of the known brokers could be reached; `reasons` has the error of each attempt."""
+
+    reasons: tuple[BaseException, ...] = ()
 
 
 class TimedOut(ClientError, TimeoutError):

@@ -205,7 +205,7 @@ async def test_closing_fails_what_waits_and_frees_the_socket(cluster: MiniCluste
         (b"\x00\x00\x00\x02ab", "a request that was never sent"),
         (b"\xff\xff\xff\xff", "sent no response but a frame of -1 bytes"),
         (b"HTTP/1.1 400 Bad Request", "sent no response but a frame of"),
-        (b"\x00\x00\x00\x09\x00\x00\x00\x02\x00abcd", "malformed response"),
+        (b"\x00\x00\x00\x09\x0d\x0a\x0d\x0b\x00abcd", "malformed response"),
     ],
 )
 @in_simulation()

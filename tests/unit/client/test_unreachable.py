@@ -21,7 +21,7 @@ from tests.unit.client.simulated import in_simulation
 
 ADVICE = (
     "cannot connect to 127.0.0.1:9093: connection refused; trying again. Is the broker running,"
-    " and is bootstrap_servers='127.0.0.1:9093' its address?"
+    " and is 127.0.0.1:9093 its address?"
 )
 
 
@@ -209,3 +209,15 @@ def test_a_group_that_waits_for_an_unknown_topic_says_so_once(
     properties: Any = {"auto.create.topics.enable": "false"}
     with_groups(test, **properties)
     assert said == ["there is no topic nosuch; waiting for somebody to create it"]
+
+
+def test_an_address_that_refuses_is_not_worth_a_word_if_another_answers(said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        brokers.create("t")
+        servers = f"127.0.0.1:9,{brokers.bootstrap}"
+        async with Producer(bootstrap_servers=servers) as producer:
+            await producer.send_and_wait("t", b"v")
+
+    test()
+    assert said == []
