@@ -30,7 +30,7 @@ def watch(tool: Tool, arguments: argparse.Namespace, name: str) -> int:
             except Exception as failure:
                 if first:
                     raise
-                print(f"{name}: {' '.join(explain(failure).split())}", file=sys.stderr)
+                print(f"{name}: {' '.join(explain(failure, arguments).split())}", file=sys.stderr)
             first = False
             sleep(arguments.watch)
     except KeyboardInterrupt:

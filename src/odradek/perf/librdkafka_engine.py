@@ -17,7 +17,7 @@ from odradek.perf.throughput import (
     choose_payload,
     java_date,
 )
-from odradek.tools.failures import CommandFailed
+from odradek.tools.failures import CommandFailed, Unreachable
 from odradek.tools.terminal import Progress
 from odradek.tools.topic_names import no_such_topic, topic_pattern
 from odradek.world import Randomness, SystemClock
@@ -75,10 +75,7 @@ class _Failures:
 
     def check(self) -> None:
         if self._fatal is not None:
-            raise CommandFailed(
-                f"cannot reach a broker at {self.bootstrap}: {self._fatal}; start one with"
-                " `odradek up`, or name another with --bootstrap-server HOST:PORT"
-            )
+            raise Unreachable(f"cannot reach a broker at {self.bootstrap}: {self._fatal}")
 
 
 def produce_load(

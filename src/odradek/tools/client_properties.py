@@ -7,37 +7,65 @@ own file chooses (`odradek.tools.profiles`), then 127.0.0.1:9092, where `odradek
 
 import argparse
 import os
+from typing import NamedTuple
 
 from odradek.tools.failures import CommandFailed, UsageError
-from odradek.tools.files import read_text
 from odradek.tools.hints import hint
-from odradek.tools.profiles import chosen_profile
+from odradek.tools.profiles import Profile, chosen_profile
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+_SERVERS = "bootstrap.servers"
+
+
+class Servers(NamedTuple):
+    """The brokers that a tool asks first."""
+
+    addresses: str
+    named_by: str | None
+    """The flag, variable or file that names them; None if it is the default."""
 
 
 def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[str, str]:
     """Returns Kafka's client properties. `defaults`, in snake_case, apply where the user has set
     nothing."""
     properties = {name.replace("_", "."): value for name, value in defaults.items()}
-    profile = chosen_profile(arguments.profile)
-    properties |= profile.properties
-    if not profile.is_named and os.environ.get("ODRADEK_BOOTSTRAP"):
-        properties.pop("bootstrap.servers", None)
-    if arguments.command_config:
-        properties |= read_properties(arguments.command_config)
-    properties |= dict(arguments.command_property)
+    profile, file = _profile_and_file(arguments)
+    properties |= profile.properties | file | dict(arguments.command_property)
     _leave_out_serializers(properties)
-    if arguments.bootstrap_server:
-        properties["bootstrap.servers"] = arguments.bootstrap_server
-    elif not properties.get("bootstrap.servers"):
-        properties["bootstrap.servers"] = os.environ.get("ODRADEK_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    properties[_SERVERS] = _servers(arguments, profile, file).addresses
     if isinstance(arguments.zookeeper, str):
         hint(
             "--zookeeper is an older spelling; asking the broker at"
-            f" {properties['bootstrap.servers']} (choose one with --bootstrap-server HOST:PORT)"
+            f" {properties[_SERVERS]} (choose one with --bootstrap-server HOST:PORT)"
         )
     return properties
+
+
+def bootstrap_servers(arguments: argparse.Namespace) -> Servers:
+    """Returns the brokers that a tool with these arguments asks first, and who names them."""
+    return _servers(arguments, *_profile_and_file(arguments))
+
+
+def _profile_and_file(arguments: argparse.Namespace) -> tuple[Profile, dict[str, str]]:
+    config = arguments.command_config
+    return chosen_profile(arguments.profile), read_properties(config) if config else {}
+
+
+def _servers(arguments: argparse.Namespace, profile: Profile, file: dict[str, str]) -> Servers:
+    named_in_profile = f"bootstrap.servers of profile {profile.name}"
+    candidates = (
+        (arguments.bootstrap_server, "--bootstrap-server"),
+        (dict(arguments.command_property).get(_SERVERS), f"--command-property {_SERVERS}"),
+        (file.get(_SERVERS), f"{_SERVERS} in {arguments.command_config}"),
+        (profile.properties.get(_SERVERS) if profile.is_named else None, named_in_profile),
+        (os.environ.get("ODRADEK_BOOTSTRAP"), "$ODRADEK_BOOTSTRAP"),
+        (profile.properties.get(_SERVERS), named_in_profile),
+    )
+    for addresses, named_by in candidates:
+        if addresses:
+            return Servers(addresses, named_by)
+    return Servers(DEFAULT_BOOTSTRAP, None)
 
 
 def _leave_out_serializers(properties: dict[str, str]) -> None:
@@ -54,6 +82,7 @@ def read_properties(path: str) -> dict[str, str]:
     """Reads a properties file. A file of another kind ends the command with its name."""
     from odradek.config.properties import parse_properties
     from odradek.config.setting import InvalidSetting
+    from odradek.tools.files import read_text
 
     try:
         return parse_properties(read_text(path))

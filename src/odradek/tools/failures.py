@@ -1,16 +1,26 @@
 """The error messages of commands: one line that says what is wrong and what to do next.
 
     CommandFailed          a tool cannot do what was asked                      exit code 1
+    ├── Unreachable        no broker could be reached: `explain` adds what to check
     └── UsageError         the command line itself is wrong                     exit code 2
-        └── MissingFlag    something is missing: `main` adds how to see the flags
+        └── MissingFlag    something is missing: `dispatch` adds how to see the flags
 
 `explain` turns every other expected exception into such a line; for an unexpected one it says how
 to see the traceback.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
 
 class CommandFailed(Exception):
     exit_code = 1
+
+
+class Unreachable(CommandFailed):
+    pass
 
 
 class UsageError(CommandFailed):
@@ -21,17 +31,19 @@ class MissingFlag(UsageError):
     pass
 
 
-def explain(failure: BaseException) -> str:
+def explain(failure: BaseException, arguments: "argparse.Namespace | None" = None) -> str:
+    """Returns the line for a failure. `arguments` are those of the tool: they say where the address
+    of brokers comes from that cannot be reached."""
     if isinstance(failure, BaseExceptionGroup):
-        return explain(failure.exceptions[0])
+        return explain(failure.exceptions[0], arguments)
     if isinstance(failure, TimeoutError):
         reason = str(failure).rstrip(".") or "the broker did not answer in time"
         return (
             f"{reason}; check that the broker is well,"
             " or allow more time with --command-property request.timeout.ms=60000"
         )
-    if isinstance(failure, OSError):
-        return _explain_system(failure)
+    if isinstance(failure, OSError | Unreachable):
+        return _explain_system(failure, arguments)
     if isinstance(failure, CommandFailed) or _is_known(failure):
         return str(failure)
     if type(failure).__module__.partition(".")[0] in {"pyspark", "py4j"}:
@@ -47,17 +59,24 @@ def _explain_spark(failure: BaseException) -> str:
     return f"{cause(failure).rstrip('.')}; set ODRADEK_DEBUG=1 to see all that Spark says"
 
 
-def _explain_system(failure: OSError) -> str:
+def _explain_system(failure: OSError | Unreachable, arguments: "argparse.Namespace | None") -> str:
+    if isinstance(failure, Unreachable):
+        return _explain_unreachable(failure, str(failure), arguments)
     reason = failure.strerror or str(failure) or type(failure).__name__
     if isinstance(failure, ConnectionError) or _is_known(failure):
         said = reason if _is_known(failure) else f"cannot reach a broker: {reason}"
-        return (
-            f"{said.rstrip('.')}; start one with `odradek up`,"
-            " or name another with --bootstrap-server HOST:PORT"
-        )
+        return _explain_unreachable(failure, said, arguments)
     if failure.filename is not None:
         return f"{failure.filename}: {reason}"
     return reason
+
+
+def _explain_unreachable(
+    failure: BaseException, said: str, arguments: "argparse.Namespace | None"
+) -> str:
+    from odradek.tools.broker_addresses import what_to_check
+
+    return f"{said.rstrip('.')}; {what_to_check(failure, arguments)}"
 
 
 # Exceptions whose message is written for users, by the module that declares them.

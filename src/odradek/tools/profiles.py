@@ -24,6 +24,7 @@ class Profile(NamedTuple):
     properties: dict[str, str]
     is_named: bool
     """Whether the user has named it, and not the file."""
+    name: str = ""
 
 
 NO_PROFILE = Profile({}, is_named=False)
@@ -48,7 +49,7 @@ def chosen_profile(named: str | None) -> Profile:
         return NO_PROFILE
     if not isinstance(profiles, dict) or not isinstance(profiles.get(name), dict):
         raise CommandFailed(_no_profile(str(name), path, profiles))
-    return Profile(dict(_flat(profiles[name])), is_named=named is not None)
+    return Profile(dict(_flat(profiles[name])), is_named=named is not None, name=str(name))
 
 
 def profile_names() -> list[str]:

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 
+from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import flush_out, write_out
 
 _CHUNK_BYTES = 256 * 1024
@@ -37,7 +38,8 @@ async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:
     """Yields lists of lines of standard input, without line ends, as many at a time as are
     available.
 
-    At a terminal the prompt is shown before each read.
+    At a terminal the prompt is shown before each read. Raises `CommandFailed` if standard input
+    cannot be read, for instance because it was opened for writing.
     """
     chunks = _start_reading()
     rest = b""
@@ -47,6 +49,8 @@ async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:
             write_out(prompt)
             flush_out()
         chunk = await chunks.get()
+        if isinstance(chunk, OSError):
+            raise CommandFailed(f"cannot read standard input: {chunk.strerror}")
         if not chunk:
             break
         *lines, rest = (rest + chunk).split(b"\n")
@@ -56,23 +60,25 @@ async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:
         yield [rest.removesuffix(b"\r")]
 
 
-def _start_reading() -> "asyncio.Queue[bytes]":
+def _start_reading() -> "asyncio.Queue[bytes | OSError]":
+    """Returns the queue of chunks. Nothing comes after an empty chunk, the end, or an error."""
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes] = asyncio.Queue(_QUEUED_CHUNKS)
+    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(_QUEUED_CHUNKS)
 
     def read() -> None:
         while True:
+            chunk: bytes | OSError
             try:
                 chunk = os.read(_STANDARD_INPUT, _CHUNK_BYTES)
-            except OSError:
-                return
+            except OSError as error:
+                chunk = error
             queued = queue.put(chunk)
             try:
                 asyncio.run_coroutine_threadsafe(queued, loop).result()
             except (RuntimeError, asyncio.CancelledError):
                 queued.close()  # The command has ended meanwhile, and nobody will await it.
                 return
-            if not chunk:
+            if not chunk or isinstance(chunk, OSError):
                 return
 
     # A daemon thread, because a read from a terminal cannot be interrupted.

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -172,6 +173,56 @@ def test_standard_output_may_be_closed() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closing", ["<&-", "<&- >&-", "<&- >&- 2>&-", "2>&-"])
+def test_any_standard_stream_may_be_closed(closing: str) -> None:
+    """Else the next file or socket would get its number, and be read or written in its place."""
+    line = f'"{sys.executable}" -m odradek.cli topics --list --bootstrap-server 127.0.0.1:9'
+    done = subprocess.run(
+        ["sh", "-c", f"{line} {closing}"], capture_output=True, check=False, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert ("connection refused" in done.stderr) == ("2>&-" not in closing)
+
+
+def test_standard_input_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    program = (
+        "import asyncio\n"
+        "from odradek.tools.standard_input import input_lines\n"
+        "async def read():\n"
+        "    async for lines in input_lines(): pass\n"
+        "asyncio.run(read())\n"
+    )
+    with open(tmp_path / "written", "w") as not_readable:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdin=not_readable,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+    assert "CommandFailed: cannot read standard input: Bad file descriptor" in done.stderr
+
+
+def test_ctrl_c_leaves_no_traceback_while_modules_are_imported() -> None:
+    """A module that is imported on the way sends the signal, as a hurried user does."""
+    program = (
+        "import os, signal, sys\n"
+        "class Hurry:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'odradek.cli.commands':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Hurry())\n"
+        "from odradek.cli.main import main\n"
+        "sys.exit(main(['topics', '--list']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_typing_a_command_imports_no_other_tool() -> None:
     code = (
         "import sys; from odradek.cli.main import main\n"
@@ -184,6 +235,7 @@ def test_typing_a_command_imports_no_other_tool() -> None:
     imported = set(eval(done.stderr))
     assert imported == {
         "odradek.cli",
+        "odradek.cli.dispatch",
         "odradek.cli.main",
         "odradek.cli.commands",
         "odradek.cli.kafka_names",

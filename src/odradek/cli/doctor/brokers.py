@@ -2,40 +2,37 @@
 
 import argparse
 import asyncio
-import os
-import socket
 
 from odradek.cli.doctor.findings import Findings
 from odradek.client.admin.broker_types import ClusterDescription
 from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.config_types import ConfigResource, ConfigType
+from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.topics import TopicCalls
-from odradek.client.cluster_view import Broker
+from odradek.client.cluster_view import Broker, Topic
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import BrokerId
 from odradek.tools.admin_session import open_admin
-from odradek.tools.client_properties import DEFAULT_BOOTSTRAP, client_properties
-from odradek.tools.profiles import chosen_profile
+from odradek.tools.broker_addresses import LOOPBACK, host_of
+from odradek.tools.client_properties import DEFAULT_BOOTSTRAP, bootstrap_servers
 from odradek.wording import counted
+from odradek.world.sockets import why_not_connected
 
 _CONNECT_S = 3.0
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_MINIMUM = "min.insync.replicas"
 
 
-class _DoctorAdmin(BrokerCalls, TopicCalls):
+class _DoctorAdmin(BrokerCalls, ConfigCalls, TopicCalls):
     """The admin calls of this tool."""
 
 
 async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> None:
-    servers = client_properties(arguments)["bootstrap.servers"]
-    is_named = bool(
-        arguments.bootstrap_server
-        or arguments.command_config
-        or arguments.command_property
-        or os.environ.get("ODRADEK_BOOTSTRAP")
-        or chosen_profile(arguments.profile).properties
-    )
+    servers, named_by = bootstrap_servers(arguments)
     reached = [
-        address for address in servers.split(",") if await _check_port(address, findings, is_named)
+        address
+        for address in servers.split(",")
+        if await _check_port(address, findings, is_named=named_by is not None)
     ]
     if not reached:
         return
@@ -53,7 +50,7 @@ async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> No
         findings.add("cluster", "wrong", f"{servers} does not answer as a broker: {error}")
 
 
-async def _check_port(address: str, findings: Findings, is_named: bool) -> bool:
+async def _check_port(address: str, findings: Findings, *, is_named: bool) -> bool:
     host, _, port = address.strip().rpartition(":")
     try:
         problem = await _connect(host.strip("[]"), int(port))
@@ -76,10 +73,8 @@ async def _connect(host: str, port: int) -> str | None:
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         return f"no answer within {_CONNECT_S:.0f} s"
-    except socket.gaierror:
-        return f"the name {host} is not known here"
     except OSError as error:
-        return error.strerror or str(error)
+        return why_not_connected(error)
     writer.close()
     return None
 
@@ -88,14 +83,14 @@ async def _check_advertised(
     findings: Findings, described: ClusterDescription, servers: str
 ) -> None:
     """Checks the advertised addresses, which clients use after the first connection."""
-    from_afar = not any(_host(address) in _LOOPBACK for address in servers.split(","))
+    from_afar = not any(host_of(address) in LOOPBACK for address in servers.split(","))
     for broker in sorted(described.brokers, key=lambda broker: broker.id):
         address = f"{broker.host}:{broker.port}"
         check = f"broker {broker.id}"
         problem = await _connect(broker.host, broker.port)
         if problem is not None:
             findings.add(check, "wrong", _unreachable(broker, problem))
-        elif from_afar and broker.host in _LOOPBACK:
+        elif from_afar and broker.host in LOOPBACK:
             findings.add(
                 check, "wrong",
                 f"advertises {address}, which other machines take for themselves; set"
@@ -103,10 +98,6 @@ async def _check_advertised(
             )  # fmt: skip
         else:
             findings.add(check, "ok", f"advertises {address}, which answers")
-
-
-def _host(address: str) -> str:
-    return address.strip().rpartition(":")[0].strip("[]")
 
 
 def _unreachable(broker: Broker, problem: str) -> str:
@@ -123,20 +114,48 @@ async def _check_partitions(
     partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
     live = {broker.id for broker in described.brokers}
     leaderless = sum(partition.leader not in live for partition in partitions)
+    under_min = await _count_under_min(admin, topics, live)
     under_replicated = sum(
         len(partition.in_sync) < len(partition.replicas) for partition in partitions
     )
     if leaderless:
         findings.add(
             "partitions", "wrong",
-            f"{leaderless} of {len(partitions)} have no leader:"
-            " odradek topics --describe --unavailable-partitions",
+            f"{leaderless} of {len(partitions)} have no leader, and can be neither written nor"
+            " read: odradek topics --describe --unavailable-partitions",
         )  # fmt: skip
-    elif under_replicated:
+    if under_min:
+        findings.add(
+            "partitions", "wrong",
+            f"{under_min} of {len(partitions)} have fewer copies in sync than min.insync.replicas,"
+            " and refuse records with acks=all:"
+            " odradek topics --describe --under-min-isr-partitions",
+        )  # fmt: skip
+    elif under_replicated and not leaderless:
         findings.add(
             "partitions", "warning",
             f"{under_replicated} of {len(partitions)} have copies out of sync:"
             " odradek topics --describe --under-replicated-partitions",
         )  # fmt: skip
-    else:
+    if not (leaderless or under_min or under_replicated):
         findings.add("partitions", "ok", f"{len(partitions)}, all copies in sync")
+
+
+async def _count_under_min(
+    admin: _DoctorAdmin, topics: dict[str, Topic], live: set[BrokerId]
+) -> int:
+    """Returns how many partitions with a leader have fewer replicas in sync than
+    min.insync.replicas demands."""
+    resources = [ConfigResource(ConfigType.TOPIC, name) for name in topics]
+    answers = await admin.describe_configs(resources, [_MINIMUM]) if resources else {}
+    count = 0
+    for resource, entries in answers.items():
+        if isinstance(entries, KafkaError):
+            continue  # Who may see a topic need not be allowed to see its settings.
+        entry = entries.get(_MINIMUM)
+        minimum = int(entry.value or 1) if entry is not None else 1
+        count += sum(
+            partition.leader in live and len(partition.in_sync) < minimum
+            for partition in topics[resource.name].partitions.values()
+        )
+    return count
