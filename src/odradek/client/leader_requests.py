@@ -44,6 +44,7 @@ _FIRST_VERSIONS = {
 # Possibly not every broker knows a topic that was created a moment ago, so the topic is reported as
 # unknown only after this many rounds.
 _MAX_ROUNDS_FOR_UNKNOWN_TOPIC = 4
+_ENDLESS = 1 << 31
 
 Answers = dict[TopicPartition, T | KafkaError]
 
@@ -71,12 +72,17 @@ async def ask_leaders(
     A retriable error is not an answer, except UNKNOWN_TOPIC_OR_PARTITION after a few rounds. Raises
     an error of a whole request that is not retriable, and after `timeout_ms` what `deadline`
     raises. It creates no topic.
+
+    A client with few `retries`, as the tools have, does not wait that long: a partition that has no
+    answer after these and a few more rounds, because an election takes a moment, gets its error as
+    the answer, or the error of the connection to its leader is raised.
     """
     requested = dict.fromkeys(partitions)
     answers: Answers[T] = {}
     failures = cluster.retry.failures()
     last_error: BaseException | None = None
     refresh_error: BaseException | None = None
+    max_rounds = getattr(cluster.settings, "retries", _ENDLESS) + _MAX_ROUNDS_FOR_UNKNOWN_TOPIC
 
     def timeout_message() -> tuple[str, BaseException | None]:
         missing = ", ".join(str(partition) for partition in requested if partition not in answers)
@@ -94,7 +100,31 @@ async def ask_leaders(
                 refresh_error = await _refresh(cluster)
             rounds += 1
             last_error = await _round(cluster, missing, ask, answers, rounds)
+            if rounds >= max_rounds:
+                _give_up(cluster, requested, answers, refresh_error or last_error)
     return answers
+
+
+def _give_up(
+    cluster: Cluster,
+    requested: Iterable[TopicPartition],
+    answers: Answers[T],
+    last_error: BaseException | None,
+) -> None:
+    """Answers for all partitions that have no answer, or raises the error of a connection."""
+    for partition in requested:
+        if partition in answers:
+            continue
+        is_known = partition.topic in cluster.view.topics
+        if is_known and cluster.view.leader(partition) == NO_BROKER:
+            answers[partition] = error_for(
+                ErrorCode.LEADER_NOT_AVAILABLE,
+                "It has no leader now: no broker that is up has a copy in sync.",
+            )
+        elif last_error is None or isinstance(last_error, KafkaError):
+            answers[partition] = last_error or error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+        else:
+            raise last_error
 
 
 async def _round(

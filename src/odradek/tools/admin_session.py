@@ -16,7 +16,6 @@ from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponsePartition,
 )
 from odradek.protocol.types import TopicPartition
 from odradek.tools.client_properties import client_properties
@@ -131,20 +130,27 @@ async def require_brokers(admin: "BrokerCalls", ids: Iterable[int]) -> list[int]
     return list(known)
 
 
-def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartition]) -> None:
-    """Warns about partitions without a leader: records for them wait, and the user should know
-    why."""
-    leaderless = sorted(
-        partition.partition_index for partition in partitions if partition.leader_id < 0
-    )
+def leaderless_partitions(topic: Topic) -> list[int]:
+    """Returns the partitions of a topic that have no leader now, sorted."""
+    return sorted(index for index, known in topic.partitions.items() if known.leader < 0)
+
+
+def warn_of_leaderless(name: str, leaderless: Sequence[int], consequence: str) -> None:
+    """Warns about partitions without a leader, if there are any: the tool waits for them, and the
+    user should know why. `consequence` says what waits."""
     if leaderless:
-        shown = ", ".join(map(str, leaderless[:_FEW])) + (" ..." if leaderless[_FEW:] else "")
-        which = f"partition {shown} has" if len(leaderless) == 1 else f"partitions {shown} have"
         print(
-            f"warning: topic {name}: {which} no leader now; what is written there waits until a"
-            " broker that holds a copy is back, for delivery.timeout.ms at most",
+            f"warning: topic {name}: {without_leader(leaderless)}; {consequence} until a broker"
+            " that holds a copy is back",
             file=sys.stderr,
         )
+
+
+def without_leader(leaderless: Sequence[int]) -> str:
+    """Returns `partition 3 has no leader now`, or the same of several partitions."""
+    shown = ", ".join(map(str, leaderless[:_FEW])) + (" ..." if leaderless[_FEW:] else "")
+    which = f"partition {shown} has" if len(leaderless) == 1 else f"partitions {shown} have"
+    return f"{which} no leader now"
 
 
 async def require_producible(admin: "TopicCalls", name: str) -> None:
@@ -159,7 +165,13 @@ async def require_producible(admin: "TopicCalls", name: str) -> None:
         if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
             raise CommandFailed(f"{name!r} cannot be the name of a topic")
         if code not in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}:
-            _warn_of_leaderless(name, response.topics[0].partitions)
+            leaderless = sorted(
+                partition.partition_index
+                for partition in response.topics[0].partitions
+                if partition.leader_id < 0
+            )
+            consequence = "what is written there waits, delivery.timeout.ms at most,"
+            warn_of_leaderless(name, leaderless, consequence)
             return
         # Kafka gives this answer while it creates the topic, so it may exist a moment later.
         await asyncio.sleep(_LOOK_AGAIN_S)

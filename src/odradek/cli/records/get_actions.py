@@ -13,7 +13,12 @@ from odradek.client.consumer.key_lookup import look_up, newest, partition_of
 from odradek.client.errors import UnsupportedVersion
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import open_admin_beside, topics_named
+from odradek.tools.admin_session import (
+    leaderless_partitions,
+    open_admin_beside,
+    topics_named,
+    without_leader,
+)
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 from odradek.tools.terminal import flush_out, write_out
@@ -41,6 +46,11 @@ async def print_newest(
     async with open_admin_beside(TopicCalls, properties) as admin:
         topic = (await topics_named(admin, [arguments.topic]))[arguments.topic]
     partitions = _partitions_to_search(arguments, key, topic.all_partitions)
+    searched = {partition.partition for partition in partitions}
+    if away := [index for index in leaderless_partitions(topic) if index in searched]:
+        raise CommandFailed(
+            f"topic {arguments.topic!r}: {without_leader(away)}, so no key can be found there"
+        )
     if arguments.scan:
         answer = await _scan(settings, partitions, key)
     else:
