@@ -334,6 +334,26 @@ class TestMeasuring:
         assert sum(summed) == 3
         assert consumed[-1]["name"] == "shutdown_complete"
 
+    def test_a_verifiable_consumer_in_a_group(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin="one\ntwo\n")
+        group = ("--topic", odradek_topic, "--group-id", f"verifiable-{odradek_topic}")
+        read = odradek.ok("verifiable-consumer", *group, "--max-messages", "1")
+        events = [json.loads(line) for line in read.splitlines()]
+        assert [event["name"] for event in events][:4] == [
+            "startup_complete", "partitions_assigned", "records_consumed", "offsets_committed",
+        ]  # fmt: skip
+        assert events[3]["success"] is True
+        assert events[3]["offsets"][0]["offset"] == 1
+        # The group goes on where it stopped.
+        read = odradek.ok("verifiable-consumer", *group, "--max-messages", "1", "--verbose")
+        events = [json.loads(line) for line in read.splitlines()]
+        assert [event["value"] for event in events if event["name"] == "record_data"] == ["two"]
+
+    def test_flags_of_groups_need_a_group(self, odradek: Shell, odradek_topic: str) -> None:
+        flags = ("--topic", odradek_topic, "--session-timeout", "10000")
+        said = odradek.refused("verifiable-consumer", *flags, code=2)
+        assert "--session-timeout goes with --group-id ID" in said
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_consumer_that_is_interrupted_says_what_it_did(

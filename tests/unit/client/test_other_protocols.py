@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler
+from typing import TypeAlias
 
 import pytest
 
@@ -18,7 +19,8 @@ from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
 from tests.unit.client.test_unreachable import said
 
-Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+Reader: TypeAlias = asyncio.StreamReader
+Writer: TypeAlias = asyncio.StreamWriter
 
 __all__ = ["said"]
 
