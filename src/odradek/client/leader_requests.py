@@ -66,6 +66,8 @@ async def ask_leaders(
     partitions: Iterable[TopicPartition],
     ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
     timeout_ms: int,
+    *,
+    waits_for_leaders: bool = True,
 ) -> Answers[T]:
     """Returns the answer for each partition, or the error that its leader answered with.
 
@@ -76,6 +78,10 @@ async def ask_leaders(
     A client with few `retries`, as the tools have, does not wait that long: a partition that has no
     answer after these and a few more rounds, because an election takes a moment, gets its error as
     the answer, or the error of the connection to its leader is raised.
+
+    If `waits_for_leaders` is False, it returns as soon as only partitions without a leader are
+    left, and leaves these out: it may take long until they have one, and the caller can use the
+    other answers.
     """
     requested = dict.fromkeys(partitions)
     answers: Answers[T] = {}
@@ -100,6 +106,15 @@ async def ask_leaders(
                 refresh_error = await _refresh(cluster)
             rounds += 1
             last_error = await _round(cluster, missing, ask, answers, rounds)
+            if (
+                not waits_for_leaders
+                and rounds > 1
+                and all(
+                    _is_leaderless(cluster, partition)
+                    for partition in set(missing) - answers.keys()
+                )
+            ):
+                break
             if rounds >= max_rounds:
                 _give_up(cluster, requested, answers, refresh_error or last_error)
     return answers
@@ -115,8 +130,7 @@ def _give_up(
     for partition in requested:
         if partition in answers:
             continue
-        is_known = partition.topic in cluster.view.topics
-        if is_known and cluster.view.leader(partition) == NO_BROKER:
+        if _is_leaderless(cluster, partition):
             answers[partition] = error_for(
                 ErrorCode.LEADER_NOT_AVAILABLE,
                 "It has no leader now: no broker that is up has a copy in sync.",
@@ -174,6 +188,12 @@ async def _round(
     return error
 
 
+def _is_leaderless(cluster: Cluster, partition: TopicPartition) -> bool:
+    """Returns whether brokers have said that the partition has no leader."""
+    known = cluster.view.partition(partition)
+    return known is not None and known.leader == NO_BROKER
+
+
 def _is_unknown_topic(error: KafkaError) -> bool:
     return error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -210,6 +230,7 @@ async def list_offsets(
     *,
     read_committed: bool = False,
     timeout_ms: int,
+    waits_for_leaders: bool = True,
 ) -> Answers[ListedOffset]:
     """Returns the offset of each partition at a timestamp, or at `EARLIEST`, `LATEST`, ..."""
     min_version = max(
@@ -252,4 +273,6 @@ async def list_offsets(
             for answer in answered.partitions
         }
 
-    return await ask_leaders(cluster, timestamps, ask, timeout_ms)
+    return await ask_leaders(
+        cluster, timestamps, ask, timeout_ms, waits_for_leaders=waits_for_leaders
+    )

@@ -4,19 +4,14 @@ from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import (
-    leaderless_partitions,
-    topics_named,
-    warn_of_leaderless,
-)
+from odradek.tools.admin_session import topics_named
 from odradek.tools.topic_names import no_such_topic, topic_pattern
 
 
 async def partitions_to_read(
     admin: TopicCalls, topic: str | None, include: str | None = None
 ) -> list[TopicPartition]:
-    """Returns all partitions of a topic, or of the topics that a regular expression matches. Warns
-    about those that cannot be read now."""
+    """Returns all partitions of a topic, or of the topics that a regular expression matches."""
     if topic is not None:
         topics = await topics_named(admin, [topic])
     else:
@@ -25,8 +20,6 @@ async def partitions_to_read(
         topics = {name: known[name] for name in known if pattern.fullmatch(name)}
         if not topics:
             raise no_such_topic(include or "", list(known))
-    for name, description in topics.items():
-        warn_of_leaderless(name, leaderless_partitions(description), "nothing is read there")
     return [
         TopicPartition(name, number)
         for name, description in topics.items()

@@ -36,7 +36,13 @@ from odradek.client.errors import (
     OffsetOutOfRange,
     is_retriable,
 )
-from odradek.client.leader_requests import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
+from odradek.client.leader_requests import (
+    EARLIEST,
+    LATEST,
+    Answers,
+    ask_leaders,
+    list_offsets,
+)
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.consumer import BY_DURATION
 from odradek.config.values import parse_iso_duration_ms
@@ -63,6 +69,8 @@ from odradek.world import Clock
 _log = logging.getLogger("odradek.client")
 
 _CONSUMER_REPLICA_ID = BrokerId(-1)
+# How many partitions a message names.
+_FEW = 5
 
 
 class PartitionState:
@@ -176,6 +184,8 @@ class Positions:
         self._on_failure = on_failure
         self._lookups: asyncio.Task[None] | None = None
         self._view_version = -1
+        # The partitions that had no leader when the view changed last.
+        self._leaderless: set[TopicPartition] = set()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Makes these the assigned partitions; those that stay keep their positions."""
@@ -192,6 +202,7 @@ class Positions:
         for partition, state in self.assigned.items():
             if partition not in before:
                 self.start(state)
+        self._view_version = -1  # So that the leaders of the new partitions are looked at.
         self._on_change()
 
     def _new_state(self, partition: TopicPartition) -> PartitionState:
@@ -282,6 +293,7 @@ class Positions:
         if self._view_version == self._cluster.view.version:
             return
         self._view_version = self._cluster.view.version
+        self._note_leaderless()
         for state in self.assigned.values():
             topic = self._cluster.view.topics.get(state.partition.topic)
             partition = self._cluster.view.partition(state.partition)
@@ -298,6 +310,23 @@ class Positions:
             state.leader_epoch = partition.leader_epoch
             if not is_first and state.position is not None and state.position_epoch >= 0:
                 state.needs_validation = True
+
+    def _note_leaderless(self) -> None:
+        """Warns about partitions that have no leader any more: nothing is read there, and nothing
+        else would say so."""
+        leaderless = {
+            partition
+            for partition in self.assigned
+            if (known := self._cluster.view.partition(partition)) is not None
+            and known.leader == NO_BROKER
+        }
+        if new := sorted(leaderless - self._leaderless):
+            shown = ", ".join(map(str, new[:_FEW])) + (" ..." if new[_FEW:] else "")
+            _log.warning(
+                "%s no leader now; nothing is read there until a broker that holds a copy is back",
+                f"{shown} has" if len(new) == 1 else f"{shown} have",
+            )
+        self._leaderless = leaderless
 
     async def _run_lookups(self) -> None:
         failures = self._cluster.retry.failures()
@@ -316,11 +345,14 @@ class Positions:
                 if not resets and not unvalidated:
                     return
                 try:
-                    if resets:
-                        await self._look_up(resets)
+                    is_done = await self._look_up(resets) if resets else True
                     if unvalidated:
-                        await self._validate(unvalidated)
-                    failures.reset()
+                        is_done = await self._validate(unvalidated) and is_done
+                    if is_done:
+                        failures.reset()
+                    else:
+                        # The others are read meanwhile, and new partitions are looked up.
+                        await failures.wait()
                 except (ClientError, KafkaError) as error:
                     if not is_retriable(error) and not isinstance(error, TimeoutError):
                         self._set_error((resets | unvalidated).values(), error)
@@ -338,7 +370,8 @@ class Positions:
             state.fault = error
             state.needs_validation = False
 
-    async def _look_up(self, states: dict[TopicPartition, PartitionState]) -> None:
+    async def _look_up(self, states: dict[TopicPartition, PartitionState]) -> bool:
+        """Looks up positions. Returns False if partitions are left that have no leader."""
         timestamps = {partition: state.reset_to or 0 for partition, state in states.items()}
         seek_counts = {partition: state.seek_count for partition, state in states.items()}
         answers = await list_offsets(
@@ -346,8 +379,8 @@ class Positions:
             timestamps,
             read_committed=self._settings.isolation_level == "read_committed",
             timeout_ms=self._settings.default_api_timeout_ms,
+            waits_for_leaders=False,
         )
-        beyond: list[PartitionState] = []
         for partition, answer in answers.items():
             state = states[partition]
             if state.seek_count != seek_counts[partition]:
@@ -355,17 +388,17 @@ class Positions:
             if isinstance(answer, KafkaError):
                 self._set_error([state], answer)
             elif answer.offset < 0:
-                # No record is that new: the position is the end of the log.
+                # No record is that new: the position is the end of the log, looked up next.
                 state.reset_to = LATEST
-                beyond.append(state)
             else:
                 state.seek(answer.offset)
-        if beyond:
-            await self._look_up({state.partition: state for state in beyond})
+        self._on_change()
+        return len(answers) == len(states)
 
-    async def _validate(self, states: dict[TopicPartition, PartitionState]) -> None:
+    async def _validate(self, states: dict[TopicPartition, PartitionState]) -> bool:
         """Asks where the epochs of the positions end. A position that moves meanwhile, because
-        poll() returns buffered records, is validated again: the answer is about its old epoch."""
+        poll() returns buffered records, is validated again: the answer is about its old epoch.
+        Returns False if partitions are left that have no leader."""
         before = {
             partition: (state.seek_count, state.position, state.position_epoch)
             for partition, state in states.items()
@@ -401,7 +434,7 @@ class Positions:
             }
 
         timeout_ms = self._settings.default_api_timeout_ms
-        answers = await ask_leaders(self._cluster, states, ask, timeout_ms)
+        answers = await ask_leaders(self._cluster, states, ask, timeout_ms, waits_for_leaders=False)
         for partition, answer in answers.items():
             state = states[partition]
             if (state.seek_count, state.position, state.position_epoch) != before[partition]:
@@ -410,6 +443,8 @@ class Positions:
                 self._set_error([state], answer)
             else:
                 self._compare(state, answer)
+        self._on_change()
+        return len(answers) == len(states)
 
     def _compare(self, state: PartitionState, end: EpochEndOffset) -> None:
         """Compares the position with the end of its leader epoch in the leader's log: a position
