@@ -80,6 +80,7 @@ class Consumer(ConsumerSeeking):
         super().__init__(settings)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_woken = False
+        self._is_closing = False
         self._closed = False
 
     async def start(self) -> Self:
@@ -118,6 +119,7 @@ class Consumer(ConsumerSeeking):
         """Commits if auto-commit is on, leaves the group and stops, within `timeout_ms`."""
         if self._closed:
             return
+        self._is_closing = True
         try:
             if self._group is not None:
                 self._give_back_undelivered()
@@ -269,6 +271,8 @@ class Consumer(ConsumerSeeking):
                 if self._is_woken:
                     self._take_wakeup()
                 self._raise_faults()
+                if self._is_closing:
+                    raise ClientClosed("the consumer was closed during this call")
                 remaining_s = deadline_s - self._now_s()
                 if not self._positions.assigned and (group is None or not group.is_subscribed):
                     raise ValueError(

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata, RebalanceListener
 from odradek.client.consumer.fetched_batches import ConsumerRecord
-from odradek.client.errors import CommitFailed, NoGroup
+from odradek.client.errors import ClientClosed, CommitFailed, NoGroup
 from odradek.client.group.offsets import Offsets
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
@@ -75,6 +75,21 @@ async def test_one_consumer_gets_everything_and_goes_on_where_it_committed(
     assert sorted(record.value for record in await read(second, 3)) == [b"0", b"1", b"2"]
     committed = await second.committed([TopicPartition("t", 0)])
     assert committed[TopicPartition("t", 0)] == OffsetAndMetadata(10, "", 0)
+
+
+@on_groups()
+async def test_a_poll_that_waits_while_the_consumer_is_closed_says_so(
+    cluster: GroupCluster,
+) -> None:
+    await cluster.client.create_topic("t", 1)
+    consumer = cluster.consumer()
+    consumer.subscribe(["t"])
+    await poll_until([consumer], lambda: owned(consumer) == [0])
+    polling = asyncio.ensure_future(consumer.poll(60_000))
+    await asyncio.sleep(0.1)
+    await consumer.close()
+    with pytest.raises(ClientClosed, match="the consumer was closed during this call"):
+        await polling
 
 
 @pytest.mark.parametrize("strategy", [EAGER, "roundrobin", "sticky", COOPERATIVE])
