@@ -269,4 +269,18 @@ class _Elsewhere:
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         callback = getattr(self._listener, name)
-        return lambda *arguments: asyncio.to_thread(callback, *arguments)
+        return lambda *arguments: _call_elsewhere(callback, *arguments)
+
+
+async def _call_elsewhere(callback: Callable[..., Any], *arguments: object) -> Any:
+    """Calls a function in another thread and waits for its end, also if poll() is interrupted.
+
+    A thread cannot be ended, and a poll() must not return records while the listener still
+    prepares for their partitions.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(callback, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

@@ -40,9 +40,10 @@ class _Call(Generic[T]):
             # The thread was interrupted before it could ask for the start.
             self._work.close()
             self.ended.set()
-        elif self._task.done():
+        elif self.outcome.done():
             self._return_unseen(self._task)
         else:
+            # A task that has ended is not cancelled by it: `_finish` is about to run.
             self._task.cancel()
 
     def _finish(self, task: "asyncio.Task[T]") -> None:
@@ -67,8 +68,9 @@ class LoopThread:
     """An event loop that runs in a thread until it is stopped.
 
     If a call is interrupted (Ctrl-C, or a signal handler that raises), its coroutine is cancelled,
-    and a result that it returned at the same moment is given back. No call waits for ever on a loop
-    that was stopped.
+    and a result that it returned at the same moment is given back. No call waits for ever: neither
+    on a loop that was stopped, nor in the loop's own thread, nor in a process that was forked and
+    has no such thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -81,11 +83,16 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        try:
+            self.loop.run_forever()
+        finally:
+            # It was stopped, or a callback raised SystemExit: no further call is accepted.
+            with self._lock:
+                self._is_stopping = True
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     def call(self, work: Coroutine[Any, Any, T], on_unseen: Callable[[T], None] | None = None) -> T:
         """Runs `work` on the loop and returns its result, or raises its exception.
@@ -93,6 +100,11 @@ class LoopThread:
         If this thread is interrupted meanwhile, `work` is cancelled. If it returned nevertheless,
         `on_unseen` is called with the result, on the loop and before any later call.
         """
+        try:
+            self._check_caller()
+        except BaseException:
+            work.close()
+            raise
         call = _Call(work, on_unseen)
         try:
             if not self._submit(call.start):
@@ -105,6 +117,24 @@ class LoopThread:
             if not is_its_own and self._submit(call.abandon):
                 call.ended.wait()
             raise
+
+    def _check_caller(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "a callback runs in the client's own thread, where nobody can wait for the client:"
+                " hand the call to another thread, for example with queue.Queue"
+            )
+        if self._was_forked():
+            raise ClientClosed(
+                "the client was made before this process was forked: make one in each process"
+            )
+
+    def _was_forked(self) -> bool:
+        """Returns whether this is a process that was forked after the client was made.
+
+        Threads do not survive a fork, and locks may be held for ever: nothing may be waited for.
+        """
+        return not self._thread.is_alive() and not self._is_stopping
 
     def _submit(self, function: Callable[[], None]) -> bool:
         """Makes the loop call a function; returns False if the loop has been stopped."""
@@ -120,6 +150,9 @@ class LoopThread:
 
     def stop(self) -> None:
         """Cancels all calls and ends the thread; calls that wait raise ClientClosed."""
+        if self._was_forked():
+            return
+        self._check_caller()
         with self._lock:
             if self._is_stopping:
                 return
