@@ -14,6 +14,11 @@ def counted(count: int, singular: str, plural: str | None = None, *, spec: str =
     return f"{count:{spec}} {singular if count == 1 else plural or f'{singular}s'}"
 
 
+def kind_of(value: object) -> str:
+    """Returns the type of a value that was given by mistake, as in `must be a str, not int`."""
+    return "None" if value is None else type(value).__name__
+
+
 def install_line(extra: str) -> str:
     """Returns the command that installs an extra of this package into the running environment:
     from the directory that it was installed from, or else from the package index."""

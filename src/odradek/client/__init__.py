@@ -115,14 +115,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        _raise_for_habit(name)
+        from odradek.client.habits import raise_for_import  # noqa: PLC0415 - only for mistakes
+
+        raise_for_import(__name__, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(home), name)
-
-
-def _raise_for_habit(name: str) -> None:
-    """Raises `ImportError` for a class of another client; `from ... import` hides other errors."""
-    from odradek.client.habits import import_line  # noqa: PLC0415 - only for mistakes
-
-    if (line := import_line(name)) is not None:
-        raise ImportError(f"odradek.client has no {name}: write `{line}`")

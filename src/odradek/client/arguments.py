@@ -102,8 +102,10 @@ def offset(given: object, call: str) -> int:
 
 
 def timestamp(given: object, call: str, name: str = "timestamp_ms") -> int:
-    """Returns a time in milliseconds since 1970; `time.time()` counts seconds."""
-    number = milliseconds(given, call, name)
+    """Returns a time in milliseconds since 1970; `time.time()` counts seconds, in parts of one."""
+    if isinstance(given, float):
+        raise wrong(call, f"{name} as an integer", given, f"{name}=int(time.time() * 1000)")
+    number = integer(given, call, name)
     if number < 0:
         raise ValueError(f"{call}: {name}={number}: a time cannot be before 1970")
     return number

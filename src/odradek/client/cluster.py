@@ -31,6 +31,7 @@ from odradek.protocol.messages.metadata import (
 from odradek.protocol.types import (
     BrokerId,
 )
+from odradek.wording import kind_of
 from odradek.world.randomness import Randomness
 
 _log = logging.getLogger("odradek.client")
@@ -194,8 +195,10 @@ class Cluster:
         """Adds a topic to every refresh from now on; the next refresh does not wait.
 
         A topic that is needed, to be read or written, may be created by that, and a warning says
-        that it is missing. A question about a topic does neither.
+        that it is missing. A question about a topic does neither. What cannot be a topic raises:
+        each refresh would fail with it, for all other topics too.
         """
+        check_topic(topic)
         if topic not in self._tracked or (is_needed and not self._tracked[topic]):
             self._tracked[topic] = is_needed
             self._last_update_s = _LONG_AGO_S
@@ -379,6 +382,14 @@ class Cluster:
             if link.connection is not None:
                 link.connection.close()
                 await link.connection.wait_closed()
+
+
+def check_topic(topic: object) -> None:
+    """Raises unless it can be the name of a topic; brokers judge the name itself."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be a str, not {kind_of(topic)}")
+    if not topic:
+        raise ValueError("topic must be the name of a topic: it is empty")
 
 
 def _missing_topic(name: str, timeout_ms: int, last_error: BaseException) -> Exception:

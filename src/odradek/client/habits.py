@@ -5,9 +5,12 @@ A method or keyword that another client has under another name raises `Attribute
 a misspelt method fails there as usual.
 """
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Final, NoReturn, ParamSpec, Self, TypeVar
+
+from odradek.config.spelling import did_you_mean
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,6 +52,20 @@ ADMIN: Final = {
     "list_consumer_groups": "list_groups()",
     "poll": "nothing: each call waits for its answer",
 }
+DELIVERY: Final = {
+    "get": "result(timeout=10), in seconds",
+    "add_callback": "add_done_callback(function), or send(..., on_delivery=function)",
+    "add_errback": "add_done_callback(function), or send(..., on_delivery=function)",
+    "is_done": "done()",
+    "succeeded": "done(), and exception() is None",
+    "failed": "done(), and exception() is not None",
+    "topic": "result().topic",
+    "partition": "result().partition",
+    "offset": "result().offset",
+    "timestamp_ms": "result().timestamp_ms",
+}
+_AWAIT_IT: Final = "`metadata = await delivery` first (send_and_wait() does): it is a future"
+FUTURE: Final = dict.fromkeys(("topic", "partition", "offset", "timestamp_ms"), _AWAIT_IT)
 RECORD: Final = {
     "timestamp": "timestamp_ms",
     "error": "nothing: poll() raises errors, and records have none",
@@ -73,13 +90,15 @@ _CLASSES: Final = {
 }
 
 
-def import_line(name: str) -> str | None:
-    """Returns what to write instead of an import that another client has."""
+def raise_for_import(module: str, name: str) -> None:
+    """Raises `ImportError` for a class of another client, with the line to write.
+
+    `from ... import` would hide an error of another kind.
+    """
     ours = _CLASSES.get(name)
-    if ours is None:
-        return None
-    package, _, last = f"odradek.client.{ours}".rpartition(".")
-    return f"from {package} import {last}"
+    if ours is not None:
+        package, _, last = f"odradek.client.{ours}".rpartition(".")
+        raise ImportError(f"{module} has no {name}: write `from {package} import {last}`")
 
 
 class _Habit:
@@ -144,6 +163,29 @@ def _refuse(client: type, *methods_and_message: str) -> None:
 
     for method in methods:
         setattr(client, method, refuse)
+
+
+def unknown_argument(function: Callable[..., object], given: Iterable[str]) -> TypeError:
+    """Returns the error of a call with keywords that a function does not have.
+
+    For functions that are called too often for `answering`: they have `**others: Never`, which
+    type checkers let nobody use, and call this if there are any.
+    """
+    name = next(iter(given))
+    parameters = inspect.signature(function).parameters.values()
+    known = [
+        one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"
+    ]
+    line = _SEND_ARGUMENTS.get(name)
+    hint = did_you_mean(name, known) if line is None else f": write {line}"
+    return TypeError(f"{function.__name__}() has no argument {name!r}{hint}")
+
+
+_SEND_ARGUMENTS: Final = {
+    "callback": "on_delivery=function; it is called with (metadata, error)",
+    "timestamp": "timestamp_ms=int(time.time() * 1000)",
+    "msg": "value=...",
+}
 
 
 def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -5,11 +5,14 @@ Python's path, as Kafka looks for classes on the CLASSPATH. What cannot be loade
 one line that says why.
 """
 
+import logging
 from importlib import import_module
 from typing import Any
 
 from odradek.client.errors import SettingsError
 from odradek.config.spelling import did_you_mean
+
+_log = logging.getLogger("odradek.client")
 
 
 def is_named_class(text: str) -> bool:
@@ -94,8 +97,14 @@ def made_of(given: Any) -> Any:
 
 
 def close_all(*objects: Any) -> None:
-    """Calls `close()` of the objects that have it."""
+    """Calls `close()` of the objects that have it; an error of one is logged, as in Kafka.
+
+    The others are closed nevertheless, and so is their client.
+    """
     for item in objects:
         close = getattr(item, "close", None)
         if callable(close):
-            close()
+            try:
+                close()
+            except Exception:  # noqa: BLE001 - a fault of the user's must not keep others open
+                _log.warning("close() of %s raised", type(item).__name__, exc_info=True)

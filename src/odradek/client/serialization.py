@@ -18,12 +18,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from struct import error as StructError  # noqa: N812 - it is a class
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol
 
 from odradek.client.calling import positional_parameters
 from odradek.client.errors import SettingsError
 from odradek.client.named_classes import is_named_class, load, made_of
 from odradek.config.spelling import did_you_mean
+from odradek.wording import kind_of
 
 Field = Literal["key", "value"]
 
@@ -88,6 +90,34 @@ _PAIRS: dict[str, tuple[Callable[[Any], bytes] | None, Callable[[bytes], Any] | 
     "double": (_DOUBLE.pack, lambda data: _DOUBLE.unpack(data)[0]),
     "json": (_to_json, json.loads),
 }
+
+# What the serializers above raise for other values; the message does not say of what.
+UNCLEAR_ERRORS: Final = (TypeError, StructError)
+_TAKEN: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
+    "string": (str, "a str"),
+    "integer": (int, "an int of 32 bits"),
+    "long": (int, "an int of 64 bits"),
+    "short": (int, "an int of 16 bits"),
+    "float": ((int, float), "a float"),
+    "double": ((int, float), "a float"),
+}
+
+
+def raise_clearer(
+    error: Exception, function: Callable[..., Any], field: Field, given: object
+) -> NoReturn:
+    """Raises the error of a serializer; one of the serializers above says what it takes."""
+    name = next((name for name, pair in _PAIRS.items() if pair[0] is function), None)
+    setting = f'{field}_serializer="{name}"'
+    if name == "json":
+        raise TypeError(f"{setting} cannot write this {field}: {error}") from None
+    if name not in _TAKEN:
+        raise error
+    accepted, taken = _TAKEN[name]
+    if isinstance(given, accepted):
+        raise ValueError(f"{setting} takes {taken}: {given!r:.50} does not fit") from None
+    raise TypeError(f"{setting} takes {taken}, not {kind_of(given)}") from None
+
 
 _JAVA_PREFIX = "org.apache.kafka.common.serialization."
 

@@ -374,15 +374,11 @@ class BatchBuilder:
         headers: Headers = (),
         timestamp_ms: int = NO_TIMESTAMP,
     ) -> int:
-        """Adds a record and returns its index in the batch."""
+        """Adds a record and returns its index in the batch. If it raises, nothing has changed."""
         if self._payload is not None:
             raise ValueError("a batch that was built takes no more records")
         index = self.record_count
-        if not index:
-            self._base_timestamp = self._max_timestamp = timestamp_ms
-        elif timestamp_ms > self._max_timestamp:
-            self._max_timestamp = timestamp_ms
-        delta_ms = timestamp_ms - self._base_timestamp
+        delta_ms = timestamp_ms - self._base_timestamp if index else 0
         # Look-ups in a table in place of calls: this method limits the speed of the producer.
         small = SMALL_VARINTS
         if key is None:
@@ -409,6 +405,11 @@ class BatchBuilder:
         )
         size = len(body)
         length = small[size] if size < SMALL_COUNT else encode_varint(size)
+        # Nothing changes before this line, so a record that raised leaves the batch as it was.
+        if not index:
+            self._base_timestamp = self._max_timestamp = timestamp_ms
+        elif timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
         self._parts += (length, body)
         self.size_bytes += len(length) + size
         self.record_count = index + 1

@@ -26,7 +26,7 @@ WRONG_FOR_CONSUMER: list[tuple[Call, str]] = [
     (lambda one: one.seek("t", 0), "needs a partition, not 't': write TopicPartition('t', 0)"),
     (lambda one: one.seek(("t", "0"), 0), "not ('t', '0'): write TopicPartition('t', 0)"),
     (lambda one: one.seek(T0, -1), "an offset cannot be negative"),
-    (lambda one: one.seek_to_timestamp(1.5), "write timestamp_ms=1500 for 1.5 s"),
+    (lambda one: one.seek_to_timestamp(1.5), "write timestamp_ms=int(time.time() * 1000)"),
     (lambda one: one.seek_to_timestamp(-1), "a time cannot be before 1970"),
     (lambda one: one.seek_to_end("t"), "write [TopicPartition('t', 0)]"),
     (lambda one: one.pause(0), "pause() needs partitions, not 0"),

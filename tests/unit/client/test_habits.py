@@ -119,11 +119,12 @@ def test_a_constructor_is_answered(make: Any, line: str) -> None:
         ("AdminClient", "write `from odradek.client import Admin`"),
     ],
 )
-def test_an_import_of_another_client_is_answered(name: str, line: str) -> None:
+@pytest.mark.parametrize("module", ["odradek.client", "odradek.client.sync"])
+def test_an_import_of_another_client_is_answered(module: str, name: str, line: str) -> None:
     with pytest.raises(ImportError) as raised:
-        exec(f"from odradek.client import {name}")
-    assert line in str(raised.value)
-    assert not hasattr(importlib.import_module("odradek.client"), "nothing")
+        exec(f"from {module} import {name}")
+    assert str(raised.value) == f"{module} has no {name}: {line}"
+    assert not hasattr(importlib.import_module(module), "nothing")
 
 
 @in_simulation()

@@ -17,12 +17,9 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
-from tests.unit.client.test_unreachable import said
 
 Reader: TypeAlias = asyncio.StreamReader
 Writer: TypeAlias = asyncio.StreamWriter
-
-__all__ = ["said"]
 
 
 async def web(reader: Reader, writer: Writer) -> None:

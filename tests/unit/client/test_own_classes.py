@@ -1,5 +1,6 @@
 """Serializers, partitioners, interceptors and assignors of the user, given or named."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -145,6 +146,67 @@ async def test_headers_may_be_a_dict(brokers: MiniCluster, simulation: Simulatio
         await producer.send_and_wait("t", b"v", headers={"trace": b"1"})
     (record,) = brokers.logs[TopicPartition("t", 0)].records()
     assert record.headers == [("trace", b"1")]
+
+
+class Broken:
+    """An interceptor that raises wherever it can without changing what is sent."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return dataclasses.replace(record, headers={"id": b"1"})  # type: ignore[arg-type]
+
+    def on_acknowledgement(self, metadata: object, error: BaseException | None) -> None:
+        raise RuntimeError("the metrics server is down")
+
+    def close(self) -> None:
+        raise RuntimeError("close() too")
+
+
+@in_simulation()
+async def test_an_interceptor_that_raises_changes_no_outcome(
+    brokers: MiniCluster, simulation: Simulation, said: list[str]
+) -> None:
+    brokers.create("t")
+    Audit.seen.clear()
+    Tagged.story.clear()
+    called: list[object] = []
+    options: Any = {"interceptors": [Broken(), Audit()], "value_serializer": Tagged()}
+    async with Producer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+        where = await producer.send_and_wait("t", "v")
+        await producer.send("t", "w", on_delivery=lambda *outcome: called.append(outcome))
+        await producer.flush()
+        with pytest.raises(TypeError, match="a key must be bytes"):
+            await producer.send("t", "w", key=5)
+    assert where.offset == 0
+    assert len(called) == 1
+    assert [seen for seen in Audit.seen if seen[0] == "outcome"] == [
+        ("outcome", True, "v"),
+        ("outcome", True, "w"),
+        ("outcome", False, "w"),
+    ]
+    assert Audit.seen[-1] == Tagged.story[-1] == "closed", "one error keeps no other open"
+    first, *others = said
+    assert first.startswith("an interceptor raised in on_acknowledgement")
+    assert others == [
+        "interceptors raised in on_acknowledgement 3 times",
+        "close() of Broken raised",
+    ]
+    (record, _) = brokers.logs[TopicPartition("t", 0)].records()
+    assert record.headers[0] == ("id", b"1"), "headers of an interceptor may be a dict"
+
+
+@in_simulation()
+async def test_an_interceptor_must_return_the_record(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    class Forgetful:
+        def on_send(self, record: ProducerRecord) -> None:
+            pass
+
+    brokers.create("t")
+    options: Any = {"interceptors": [Forgetful()]}
+    async with Producer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+        with pytest.raises(TypeError, match=r"Forgetful.on_send\(\) returned None: it must return"):
+            await producer.send("t", b"v")
 
 
 def test_an_assignor_by_class_and_by_name() -> None:

@@ -1,8 +1,6 @@
 """A broker that cannot be reached is said at once, by every client and in one way."""
 
 import asyncio
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,26 +21,6 @@ ADVICE = (
     "cannot connect to 127.0.0.1:9093: connection refused; trying again. Is the broker running,"
     " and is 127.0.0.1:9093 its address?"
 )
-
-
-class Lines(logging.Handler):
-    """What the client logs; in a simulation its messages go to no other handler."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-
-
-@pytest.fixture
-def said() -> Iterator[list[str]]:
-    handler = Lines()
-    logger = logging.getLogger("odradek.client")
-    logger.addHandler(handler)
-    yield handler.lines
-    logger.removeHandler(handler)
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "group", "admin"])

@@ -271,8 +271,6 @@ class Consumer(ConsumerSeeking):
                 if self._is_woken:
                     self._take_wakeup()
                 self._raise_faults()
-                if self._is_closing:
-                    raise ClientClosed("the consumer was closed during this call")
                 remaining_s = deadline_s - self._now_s()
                 if not self._positions.assigned and (group is None or not group.is_subscribed):
                     raise ValueError(
@@ -387,6 +385,8 @@ class Consumer(ConsumerSeeking):
     # Errors
 
     def _raise_faults(self) -> None:
+        if self._is_closing:
+            raise ClientClosed("the consumer was closed during this call")
         for state in self._positions.assigned.values():
             self._raise_fault(state)
 

@@ -23,6 +23,8 @@ from typing import NamedTuple
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.producer.backlog import Backlog
+from odradek.client.producer.delivery import delivery_maker
+from odradek.client.producer.sequence_state import SequenceState
 from odradek.client.settings import ProducerSettings
 from odradek.invariants import InvariantViolation
 from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -189,39 +191,6 @@ def _call_back(
         )
 
 
-class SequenceState:
-    """The sequence numbers of one partition; `idempotence` changes them."""
-
-    __slots__ = (
-        "acknowledged_early",
-        "in_flight",
-        "is_known_to_broker",
-        "last_acknowledged_s",
-        "last_acknowledged_sequence",
-        "next_sequence",
-        "producer_epoch",
-        "producer_id",
-        "unresolved_sequence",
-    )
-
-    def __init__(self) -> None:
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = NO_PRODUCER_EPOCH
-        self.next_sequence = 0
-        self.last_acknowledged_sequence = -1
-        self.last_acknowledged_s = 0.0
-        # Whether the leader has acknowledged a batch of this epoch, in this topic as it is now.
-        self.is_known_to_broker = False
-        # Sent at least once and not done, by sequence: those to be sent again are among them.
-        self.in_flight: list[ProducerBatch] = []
-        # How many batches of this epoch were acknowledged while an older one was in flight. It is 0
-        # again when none is in flight.
-        self.acknowledged_early = 0
-        # The sequence after a batch of which it is unknown whether the broker has appended it.
-        # None when the outcome of all batches before is known.
-        self.unresolved_sequence: int | None = None
-
-
 class PartitionQueue:
     """The batches of one partition that wait to be sent, oldest first."""
 
@@ -280,8 +249,10 @@ class Accumulator:
         self.free_bytes = settings.buffer_memory
         # Callers that wait for room, in order: the bytes that they need, and their futures.
         self.waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self.opened_since_pause = 0
-        self.backlog = Backlog()
+        # Whether a record must wait although it fits: others wait, or a pause is due. It stays true
+        # when nothing more is accepted. One attribute, because `send` looks at it for every record.
+        self.must_wait = False
+        self._backlog = Backlog(self._pause_ended)
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._batch_bytes = max(settings.batch_size, 1)
         self._buffer_bytes = settings.buffer_memory
@@ -291,9 +262,9 @@ class Accumulator:
         self._on_opened = on_opened
         self._on_full = on_full
         self._loop = asyncio.get_running_loop()
-        self._new_future = self._loop.create_future
+        self._new_delivery = delivery_maker(self._loop)
         self._opened = 0
-        self._closed = False
+        self._closed_because: str | None = None
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
         queue = self._queues.get(topic_partition)
@@ -316,38 +287,67 @@ class Accumulator:
                 del self._queues[queue.topic_partition]
         return True
 
+    @property
+    def record_count(self) -> int:
+        """Returns how many records are neither acknowledged nor failed."""
+        return sum(batch.record_count for batch in self.incomplete)
+
     def has_room(self, size_bytes: int) -> bool:
-        return size_bytes <= self.free_bytes and not self.waiters
+        return size_bytes <= self.free_bytes and not self.must_wait
+
+    @property
+    def is_full(self) -> bool:
+        """Returns whether somebody waits for memory, and not only for the end of a pause."""
+        return bool(self.waiters) and self.waiters[0][0] > self.free_bytes
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:
-        """Returns when there is room for a record; callers get room in the order of their calls.
+        """Returns when a record may be appended: there is memory for it, and no pause is due.
 
+        Callers are served in the order of their calls, so that concurrent sends keep their order.
         The caller must append at once, without awaiting anything. If it does not (it was cancelled,
         or something raised), the room goes to the next caller.
         """
         while not self.has_room(size_bytes):
+            if self._closed_because is not None:
+                raise ClientClosed(self._closed_because)
             waiter: asyncio.Future[None] = self._loop.create_future()
             self.waiters.append((size_bytes, waiter))
-            self._on_full()
+            self.must_wait = True
+            if self._backlog.is_pause_due:
+                self._backlog.begin_pause()
+            if self.is_full:
+                self._on_full()
             try:
                 async with asyncio.timeout_at(deadline_s):
                     await waiter
             except TimeoutError:
-                raise BufferFull(
-                    f"buffer.memory ({self._buffer_bytes} bytes) stayed full for max.block.ms:"
-                    " the brokers take records more slowly than they are sent"
-                ) from None
+                if self.is_full or size_bytes > self.free_bytes:
+                    raise BufferFull(
+                        f"buffer.memory ({self._buffer_bytes} bytes) stayed full for max.block.ms:"
+                        " the brokers take records more slowly than they are sent"
+                    ) from None
             finally:
                 self.waiters = deque(entry for entry in self.waiters if entry[1] is not waiter)
+                self._update_must_wait()
                 # Called after the caller's turn, when it has used the room or has not.
                 self._loop.call_soon(self._wake_waiters)
-            if self._closed:
-                raise ClientClosed("the producer was closed while send() waited for room")
-            if size_bytes <= self.free_bytes:
+            if size_bytes <= self.free_bytes and self._closed_because is None:
                 return
+
+    def _update_must_wait(self) -> None:
+        is_closed = self._closed_because is not None
+        self.must_wait = bool(self.waiters) or self._backlog.is_pause_due or is_closed
+
+    def _pause_ended(self) -> None:
+        self._update_must_wait()
+        self._wake_waiters()
 
     def _wake_waiters(self) -> None:
         """Wakes the callers for which there is room now, in the order of their calls."""
+        if self._backlog.is_pausing:
+            return
+        if self.is_full:
+            self._on_full()
         free = self.free_bytes
         for size_bytes, waiter in self.waiters:
             if size_bytes > free:
@@ -369,10 +369,14 @@ class Accumulator:
         """Adds a record of at most `size_bytes`, for which the caller found room."""
         batch = queue.open_batch
         if batch is None or batch.builder.size_bytes + size_bytes > self._batch_bytes:
-            batch = self._open(queue)
-        builder = batch.builder
-        builder.append(key, value, headers, timestamp_ms)
-        future: asyncio.Future[RecordMetadata] = self._new_future()
+            # A record that cannot be encoded raises here, before its batch is queued.
+            builder = BatchBuilder(self._codec, self._level)
+            builder.append(key, value, headers, timestamp_ms)
+            batch = self._open(queue, builder)
+        else:
+            builder = batch.builder
+            builder.append(key, value, headers, timestamp_ms)
+        future = self._new_delivery()
         if on_delivery is not None:
             batch.callbacks[len(batch.futures)] = on_delivery
         batch.futures.append(future)
@@ -400,20 +404,21 @@ class Accumulator:
         self.free_bytes -= builder.size_bytes
         self._on_opened(batch)
 
-    def _open(self, queue: PartitionQueue) -> ProducerBatch:
-        batch = self._enqueue(queue, BatchBuilder(self._codec, self._level))
+    def _open(self, queue: PartitionQueue, builder: BatchBuilder) -> ProducerBatch:
+        batch = self._enqueue(queue, builder)
         queue.open_batch = batch
         self._on_opened(batch)
         return batch
 
     def _enqueue(self, queue: PartitionQueue, builder: BatchBuilder) -> ProducerBatch:
         self._opened += 1
-        self.opened_since_pause += 1
         batch = ProducerBatch(queue, builder, (self._opened,), self._loop.time())
         if queue.batches:
             self._on_ready(queue)
         queue.batches.append(batch)
-        self.backlog.note_queued(queue)
+        self._backlog.note_queued(queue)
+        if self._backlog.is_pause_due:
+            self.must_wait = True
         self.incomplete[batch] = None
         if invariants.is_thorough():
             queue.check()
@@ -425,7 +430,7 @@ class Accumulator:
         batch = queue.batches.popleft()
         if queue.open_batch is batch:
             queue.open_batch = None
-        self.backlog.note_taken(queue)
+        self._backlog.note_taken(queue)
         return batch
 
     def split(self, batch: ProducerBatch) -> list[ProducerBatch]:
@@ -485,8 +490,10 @@ class Accumulator:
                 batch.done_waiter = self._loop.create_future()
             await asyncio.shield(batch.done_waiter)
 
-    def close(self) -> None:
-        self._closed = True
+    def close(self, because: str = "the producer is closed") -> None:
+        """Accepts no more records: `room` raises `ClientClosed` with the reason."""
+        self._closed_because = because
+        self.must_wait = True
         for _, waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)

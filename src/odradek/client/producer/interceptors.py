@@ -1,5 +1,10 @@
-"""What a program may put between its own code and a producer."""
+"""What a program may put between its own code and a producer.
 
+An interceptor that raises in `on_send` makes send() raise. One that raises when it is told of an
+outcome changes nothing about the outcome: that is logged, and the others are told, as in Kafka.
+"""
+
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,6 +13,9 @@ from odradek.client.calling import positional_parameters
 from odradek.client.named_classes import close_all, instance_of
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.protocol.records import Headers
+from odradek.wording import kind_of
+
+_log = logging.getLogger("odradek.client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,7 @@ class Interceptors:
     """The interceptors of one producer, in their order."""
 
     def __init__(self, given: Iterable[Any], settings: Mapping[str, Any]) -> None:
+        self._faults = 0
         self._objects = [instance_of(item, settings) for item in given]
         self._on_send = [item.on_send for item in self._objects if hasattr(item, "on_send")]
         self._told: list[_Told] = [
@@ -56,7 +65,13 @@ class Interceptors:
     def sent(self, record: ProducerRecord) -> ProducerRecord:
         """Returns the record that is sent instead."""
         for on_send in self._on_send:
-            record = on_send(record)
+            sent: object = on_send(record)
+            if not isinstance(sent, ProducerRecord):
+                name = getattr(on_send, "__qualname__", "on_send")
+                raise TypeError(
+                    f"{name}() returned {kind_of(sent)}: it must return the ProducerRecord to send"
+                )
+            record = sent
         return record
 
     def on_delivery(self, record: ProducerRecord, then: OnDelivery | None) -> OnDelivery | None:
@@ -65,8 +80,7 @@ class Interceptors:
             return then
 
         def acknowledged(metadata: RecordMetadata | None, error: BaseException | None) -> None:
-            for told in self._told:
-                told(metadata, error, record)
+            self._tell(metadata, error, record)
             if then is not None:
                 then(metadata, error)
 
@@ -74,10 +88,26 @@ class Interceptors:
 
     def not_sent(self, record: ProducerRecord, error: BaseException) -> None:
         """Tells the interceptors that send() raised, as Kafka does."""
+        self._tell(None, error, record)
+
+    def _tell(
+        self, metadata: RecordMetadata | None, error: BaseException | None, record: ProducerRecord
+    ) -> None:
         for told in self._told:
-            told(None, error, record)
+            try:
+                told(metadata, error, record)
+            except Exception:  # noqa: BLE001 - a fault of the user's must not change the outcome
+                if not self._faults:
+                    _log.warning(
+                        "an interceptor raised in on_acknowledgement; if it does so again, that is"
+                        " only counted",
+                        exc_info=True,
+                    )
+                self._faults += 1
 
     def close(self) -> None:
+        if self._faults > 1:
+            _log.warning("interceptors raised in on_acknowledgement %d times", self._faults)
         close_all(*self._objects)
 
 

@@ -12,50 +12,40 @@ public face of both. Its `send` is called for every record, so it must be fast.
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
-from odradek.client.cluster import Cluster
+from odradek.client import arguments
+from odradek.client.cluster import Cluster, check_topic
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import PRODUCER, answers, awaits, in_flush
-from odradek.client.named_classes import close_all
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
+from odradek.client.habits import PRODUCER, answers, awaits, in_flush, unknown_argument
 from odradek.client.producer.accumulator import (
+    Accumulator,
     OnDelivery,
     PartitionQueue,
     RecordMetadata,
 )
-from odradek.client.producer.interceptors import (
-    Interceptors,
-    ProducerInterceptor,
-    ProducerRecord,
-)
-from odradek.client.producer.partitioners import (
-    RecordPartitioner,
-    UnplacedRecord,
-    partitioner_for,
-)
+from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
+from odradek.client.producer.own_classes import OwnClasses
 from odradek.client.producer.record_bytes import (
     EMPTY_RECORD_BYTES,
+    GivenHeaders,
     as_headers,
-    serialized,
+    check_callback,
+    checked_timestamp,
     size_of,
 )
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.producer.transactions import Transactions
-from odradek.client.serialization import bind_serializer
+from odradek.client.serialization import UNCLEAR_ERRORS, raise_clearer
 from odradek.client.settings import ProducerSettings
 from odradek.client.settings.shared import settings_from
-from odradek.protocol.records import Headers
+from odradek.protocol.record_parser import MAX_TIMESTAMP
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 from odradek.world import World
-
-_BATCHES_BETWEEN_PAUSES = 4
-_TOO_EARLY = "timestamp_ms={}: a record's time cannot be before 1970"
-
 
 if TYPE_CHECKING:
     from odradek.client.settings.options import ProducerOptions
@@ -96,34 +86,17 @@ class Producer:
         """
         self.settings = settings = settings_from(ProducerSettings, settings, options, "Producer")
         self._world = world or World()
-        all_settings = settings.for_classes()
-        self._interceptors = Interceptors(
-            (*settings.interceptor_classes, *interceptors), all_settings
-        )
-        self._key = bind_serializer(settings.key_serializer, all_settings, "key")
-        self._value = bind_serializer(settings.value_serializer, all_settings, "value")
-        self._key_serializer = None if self._key is None else self._key.function
-        self._value_serializer = None if self._value is None else self._value.function
+        self._own = own = OwnClasses(settings, interceptors, self._world.randomness)
+        self._key_serializer = None if own.key is None else own.key.function
+        self._value_serializer = None if own.value is None else own.value.function
+        self._choose = own.partitioner.choose
+        self._shows_records = own.sees_records
         self._now_ms = self._world.clock.now_ms
         self._max_bytes = min(settings.max_request_size, settings.buffer_memory)
-        self._partitioner = partitioner_for(
-            settings.partitioner_class,
-            self._world.randomness,
-            batch_size_bytes=settings.batch_size,
-            ignore_keys=settings.partitioner_ignore_keys,
-            settings=all_settings,
-        )
-        self._choose = self._partitioner.choose
-        # Whether something of the user's wants to see whole records: the fast path of `send` has
-        # only bytes.
-        self._shows_records = (
-            bool(self._interceptors)
-            or isinstance(self._partitioner, RecordPartitioner)
-            or any(bound is not None and bound.takes_context for bound in (self._key, self._value))
-        )
         self._targets: dict[str, _Target] = {}
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
+        self._accumulator: Accumulator | None = None
         self._is_transactional = settings.transactional_id is not None
         self._running: asyncio.Task[None] | None = None
         self._closed = False
@@ -139,13 +112,12 @@ class Producer:
         if self._cluster is None or self._sender is None:
             self._cluster = Cluster(self.settings, self._world.randomness, auto_create_topics=True)
             self._sender = Sender(self._cluster, self.settings)
+            self._accumulator = self._sender.accumulator
             self._cluster.on_change(self._metadata_changed)
             loop = asyncio.get_running_loop()
             self._running = loop.create_task(self._sender.run(), name="odradek-producer")
         if self._sender.failure is not None:
-            raise ClientClosed(
-                f"the producer ended with {self._sender.failure!r}"
-            ) from self._sender.failure
+            raise ClientClosed(str(self._sender.failure)) from self._sender.failure
         return self._cluster, self._sender
 
     async def __aenter__(self) -> Self:
@@ -163,63 +135,73 @@ class Producer:
         key: Any = None,
         *,
         partition: int | None = None,
-        headers: Headers | Mapping[str, bytes | None] = (),
+        headers: GivenHeaders = (),
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        **others: Never,
     ) -> "asyncio.Future[RecordMetadata]":
         """Adds a record to a batch and returns the future of its delivery.
 
         Waits, up to `max.block.ms`, for a topic's metadata and for room in the buffer, and for a
         moment while the brokers are behind. The future need not be awaited: `flush` waits for all.
-        `on_delivery(metadata, error)` is called with one of them None.
+        `on_delivery(metadata, error)` is called with one of them None. Concurrent sends to a topic
+        keep their order; one that is cancelled has sent nothing.
         """
-        sender = self._sender
-        if sender is not None and sender.accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
-            # A loop of sends that never waits must not keep the sender from running. The pause
-            # comes first, because nothing may be awaited between finding room and using it.
-            sender.accumulator.opened_since_pause = 0
-            await sender.accumulator.backlog.pause()
+        if (
+            others
+            or topic.__class__ is not str
+            or (
+                timestamp_ms is not None
+                and (timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= MAX_TIMESTAMP)
+            )
+            or (on_delivery is not None and not callable(on_delivery))
+        ):
+            timestamp_ms = _check_arguments(topic, timestamp_ms, on_delivery, others)
         if self._is_transactional:
             self._transactional("send()").check_open("send()")
         if self._shows_records:
             record = ProducerRecord(topic, value, key, partition, as_headers(headers), timestamp_ms)
             return await self._send_whole(record, on_delivery)
         if self._key_serializer is not None and key is not None:
-            key = self._key_serializer(key)
+            try:
+                key = self._key_serializer(key)
+            except UNCLEAR_ERRORS as error:
+                raise_clearer(error, self._key_serializer, "key", key)
         if self._value_serializer is not None and value is not None:
-            value = self._value_serializer(value)
+            try:
+                value = self._value_serializer(value)
+            except UNCLEAR_ERRORS as error:
+                raise_clearer(error, self._value_serializer, "value", value)
         if value.__class__ is bytes and key is None and not headers:
             size_bytes = EMPTY_RECORD_BYTES + len(value)
         else:
-            if headers and headers.__class__ is dict:
+            if headers and headers.__class__ is not list:
                 headers = as_headers(headers)
-            size_bytes = size_of(key, value, headers)  # type: ignore[arg-type]  # not a dict now
-        sender, target = self._sender, self._targets.get(topic)
+            size_bytes = size_of(key, value, headers, self._own.serialized_fields)  # type: ignore[arg-type]  # pairs by now
+        accumulator, target = self._accumulator, self._targets.get(topic)
         if (
-            sender is None
+            accumulator is None
             or target is None
-            or self._closed
+            or accumulator.must_wait
+            or size_bytes > accumulator.free_bytes
             or size_bytes > self._max_bytes
-            or size_bytes > sender.accumulator.free_bytes
-            or sender.accumulator.waiters
-            or (partition is not None and partition not in target.queues)
+            or (
+                partition is not None
+                and (partition.__class__ is not int or partition not in target.queues)
+            )
         ):
-            sender, target = await self._ready(topic, partition, size_bytes)
+            accumulator, target = await self._ready(topic, partition, size_bytes)
         target.is_used = True
         if partition is None:
             partition = self._choose(
                 topic, key, size_bytes, target.all_partitions, target.available_partitions
             )
-        if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
-        elif timestamp_ms < 0:
-            raise ValueError(_TOO_EARLY.format(timestamp_ms))
-        return sender.accumulator.append(
+        return accumulator.append(
             target.queues[partition],
             key,
             value,
             headers,  # type: ignore[arg-type]  # pairs by now, never a dict
-            timestamp_ms,
+            self._now_ms() if timestamp_ms is None else timestamp_ms,
             size_bytes,
             on_delivery,
         )
@@ -231,19 +213,28 @@ class Producer:
         key: Any = None,
         *,
         partition: int | None = None,
-        headers: Headers | Mapping[str, bytes | None] = (),
+        headers: GivenHeaders = (),
         timestamp_ms: int | None = None,
+        **others: Never,
     ) -> RecordMetadata:
         """Sends a record, waits for its delivery and returns its metadata."""
+        if others:
+            raise unknown_argument(Producer.send_and_wait, others)
         return await (
             await self.send(
                 topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
             )
         )
 
+    @property
+    def undelivered(self) -> int:
+        """How many records are neither acknowledged nor failed."""
+        return 0 if self._accumulator is None else self._accumulator.record_count
+
     async def partitions_for(self, topic: str) -> list[int]:
         """Returns the partitions of a topic."""
         cluster, _ = self._parts()
+        arguments.a_name(topic, "partitions_for()")
         return list((await cluster.topic(topic, self.settings.max_block_ms)).all_partitions)
 
     @in_flush
@@ -255,7 +246,7 @@ class Producer:
         if self._sender is None:
             return
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            async with asyncio.timeout(_seconds("flush()", timeout_ms)):
                 await self._sender.flush()
         except TimeoutError:
             raise TimedOut(
@@ -268,19 +259,25 @@ class Producer:
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
+        timeout_s = _seconds("close()", timeout_ms)
         if self._closed:
             return
         self._closed = True
         sender, running = self._sender, self._running
         if sender is None or running is None or self._cluster is None:
-            self._close_classes()
+            self._own.close()
+            return
+        if running.get_loop().is_closed():
+            # Its tasks and connections have ended with it.
+            self._own.close()
             return
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                if sender.transactions is not None:
-                    await sender.transactions.abandon()
-                sender.close()
-                await sender.flush()
+            async with asyncio.timeout(timeout_s):
+                if sender.failure is None:
+                    if sender.transactions is not None:
+                        await sender.transactions.abandon()
+                    sender.close()
+                    await sender.flush()
         except TimeoutError:
             pass
         finally:
@@ -288,12 +285,7 @@ class Producer:
             await asyncio.gather(running, return_exceptions=True)
             await sender.stop()
             await self._cluster.close()
-            self._close_classes()
-
-    def _close_classes(self) -> None:
-        self._interceptors.close()
-        bound = [one.owner for one in (self._key, self._value) if one is not None]
-        close_all(*bound, getattr(self._partitioner, "owner", None))
+            self._own.close()
 
     # Transactions
 
@@ -340,13 +332,8 @@ class Producer:
         cannot commit; the consumer itself must not (enable_auto_commit=False).
         """
         who = GroupMetadata(group) if isinstance(group, str) else group
-        whole = {
-            TopicPartition(*partition): OffsetAndMetadata(given)
-            if isinstance(given, int)
-            else given
-            for partition, given in offsets.items()
-        }
-        await self._transactional("send_offsets_to_transaction()").send_offsets(whole, who)
+        transactions = self._transactional("send_offsets_to_transaction()")
+        await transactions.send_offsets(with_metadata(offsets), who)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
@@ -379,58 +366,40 @@ class Producer:
     ) -> "asyncio.Future[RecordMetadata]":
         """Does what `send` does, with interceptors, context for serializers, and objects for the
         partitioner."""
-        record = given
+        record, own = given, self._own
         try:
-            record = self._interceptors.sent(given)
-            headers = list(record.headers)
-            key = serialized(self._key, record.key, record.topic, "key", headers)
-            value = serialized(self._value, record.value, record.topic, "value", headers)
-            size_bytes = size_of(key, value, headers)
+            record = own.interceptors.sent(given)
             partition, timestamp_ms = record.partition, record.timestamp_ms
-            if timestamp_ms is not None and timestamp_ms < 0:
-                raise ValueError(_TOO_EARLY.format(timestamp_ms))
-            sender, target = await self._ready(record.topic, partition, size_bytes)
+            if timestamp_ms is not None:
+                timestamp_ms = checked_timestamp(timestamp_ms)
+            whole = own.serialize(record)
+            accumulator, target = await self._ready(record.topic, partition, whole.size_bytes)
             target.is_used = True
             if partition is None:
-                partition = self._place(record, key, value, headers, target)
-            return sender.accumulator.append(
+                partition = own.place(whole, target.all_partitions, target.available_partitions)
+            return accumulator.append(
                 target.queues[partition],
-                key,
-                value,
-                headers,
+                whole.key,
+                whole.value,
+                whole.headers,
                 self._now_ms() if timestamp_ms is None else timestamp_ms,
-                size_bytes,
-                self._interceptors.on_delivery(record, on_delivery),
+                whole.size_bytes,
+                own.interceptors.on_delivery(record, on_delivery),
             )
         except BaseException as error:
-            self._interceptors.not_sent(record, error)
+            own.interceptors.not_sent(record, error)
             raise
-
-    def _place(
-        self,
-        record: ProducerRecord,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        target: _Target,
-    ) -> int:
-        known = target.all_partitions, target.available_partitions
-        choose = partial(self._choose, record.topic, key, size_of(key, value, headers), *known)
-        if not isinstance(self._partitioner, RecordPartitioner):
-            return choose()
-        unplaced = UnplacedRecord(
-            record.topic, record.key, record.value, headers, key, value, *known, choose
-        )
-        return self._partitioner.place(unplaced)
 
     # When `send` has to wait
 
     async def _ready(
         self, topic: str, partition: int | None, size_bytes: int
-    ) -> tuple[Sender, _Target]:
+    ) -> tuple[Accumulator, _Target]:
         """Waits for the topic's metadata and for room in the buffer."""
         cluster, sender = self._parts()
         settings = self.settings
+        if partition is not None:
+            arguments.integer(partition, "send()", "partition")
         if size_bytes > self._max_bytes:
             name = "max.request.size"
             if settings.buffer_memory < settings.max_request_size:
@@ -445,9 +414,10 @@ class Producer:
             await cluster.refresh()
             described = await cluster.topic(topic, settings.max_block_ms)
             if partition not in described.partitions:
+                hint = "; leave it out to have one chosen" if partition == -1 else ""
                 raise ValueError(
                     f"topic {topic} has {counted(len(described.partitions), 'partition')}:"
-                    f" there is no partition {partition}"
+                    f" there is no partition {partition}{hint}"
                 )
         if not sender.accumulator.has_room(size_bytes):
             await sender.accumulator.room(size_bytes, deadline_s)
@@ -458,7 +428,7 @@ class Producer:
         target = self._targets.get(topic)
         if target is None or (partition is not None and partition not in target.queues):
             target = self._make_target(described, sender)
-        return sender, target
+        return sender.accumulator, target
 
     def _make_target(self, topic: Topic, sender: Sender) -> _Target:
         queues = {
@@ -489,3 +459,18 @@ class Producer:
                 remade = self._make_target(topic, sender)
                 remade.is_used = False
                 remade.last_used_s = target.last_used_s
+
+
+def _check_arguments(
+    topic: object, timestamp_ms: object, on_delivery: object, others: Mapping[str, object]
+) -> int | None:
+    """Raises for arguments that `send` cannot take; returns the record's time, if it is given."""
+    if others:
+        raise unknown_argument(Producer.send, others)
+    check_topic(arguments.a_name(topic, "send()"))
+    check_callback(on_delivery)
+    return None if timestamp_ms is None else checked_timestamp(timestamp_ms)
+
+
+def _seconds(call: str, timeout_ms: int | None) -> float | None:
+    return None if timeout_ms is None else arguments.milliseconds(timeout_ms, call) / 1000

@@ -1,21 +1,46 @@
-"""Key, value and headers of a record on their way to bytes, and how many bytes they may take."""
+"""Key, value and headers of a record on their way to bytes, and how many bytes they may take.
 
-from collections.abc import Mapping
-from typing import Any
+What a program gives to `send` is checked here, so that a mistake is an error of `send`, with the
+name of the argument, and not one of a batch that holds other records too.
+"""
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from odradek.client import arguments
 from odradek.client.producer.accumulator import RECORD_OVERHEAD
-from odradek.client.serialization import Bound, Field, SerializationContext
+from odradek.client.serialization import (
+    UNCLEAR_ERRORS,
+    Bound,
+    Field,
+    SerializationContext,
+    raise_clearer,
+)
+from odradek.protocol.record_parser import MAX_TIMESTAMP
 from odradek.protocol.records import HEADER_SIZE, Headers
+from odradek.wording import kind_of
 
 # The most bytes that the lengths of a header's name and value take.
-_HEADER_OVERHEAD = 10
+_HEADER_OVERHEAD: Final = 10
 # The header of a batch: a record must fit a request even if it is alone in its batch.
-EMPTY_RECORD_BYTES = RECORD_OVERHEAD + HEADER_SIZE
+EMPTY_RECORD_BYTES: Final = RECORD_OVERHEAD + HEADER_SIZE
+
+GivenHeaders = Headers | Mapping[str, bytes | None]
 
 
-def as_headers(given: Headers | Mapping[str, bytes | None] | None) -> Headers:
-    """Returns headers as pairs; other clients take a dict, or None."""
-    return list(given.items()) if isinstance(given, Mapping) else given or ()
+def as_headers(given: Any) -> Headers:
+    """Returns headers as a sequence of pairs; other clients take a dict, or None."""
+    if isinstance(given, list | tuple):
+        return given
+    if isinstance(given, Mapping):
+        return list(given.items())
+    if given is None:
+        return ()
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(
+            f'headers must be pairs like [("name", b"value")], or a dict, not {kind_of(given)}'
+        )
+    return list(given)
 
 
 def serialized(
@@ -29,35 +54,79 @@ def serialized(
         return given
     if bound.takes_context:
         return bound.function(given, SerializationContext(topic, field, headers))
-    return bound.function(given)
+    try:
+        return bound.function(given)
+    except UNCLEAR_ERRORS as error:
+        raise_clearer(error, bound.function, field, given)
 
 
-def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Returns the most bytes that a record can take; raises unless key and value are bytes."""
+def size_of(
+    key: bytes | None, value: bytes | None, headers: Headers, serialized_fields: Collection[Field]
+) -> int:
+    """Returns the most bytes that a record can take; raises unless all of it are bytes.
+
+    `serialized_fields` are those that have a serializer, for the error.
+    """
     size = EMPTY_RECORD_BYTES
     if value is not None:
         if type(value) is not bytes:
-            raise TypeError(_not_bytes("value", value))
+            raise TypeError(_not_bytes("value", value, serialized_fields))
         size += len(value)
     if key is not None:
         if type(key) is not bytes:
-            raise TypeError(_not_bytes("key", key))
+            raise TypeError(_not_bytes("key", key, serialized_fields))
         size += len(key)
-    if headers:
-        for name, content in headers:
-            if type(name) is not str:
-                raise TypeError(f"the name of a header must be str, not {_kind(name)}")
-            size += _HEADER_OVERHEAD + 4 * len(name) + (0 if content is None else len(content))
+    for header in headers or ():
+        try:
+            name, content = header
+        except (TypeError, ValueError):
+            raise TypeError(
+                f'a header must be a pair like ("name", b"value"), not {header!r:.50}'
+            ) from None
+        if type(name) is not str:
+            raise TypeError(f"the name of a header must be str, not {kind_of(name)}")
+        size += _HEADER_OVERHEAD + 4 * len(name)
+        if content is not None:
+            if content.__class__ is not bytes and not isinstance(content, bytes):
+                raise TypeError(_not_a_header_value(name, content))
+            size += len(content)
     return size
 
 
-def _not_bytes(field: str, given: object) -> str:
+def checked_timestamp(given: object) -> int:
+    """Returns a record's time; raises unless it is an integer that a batch can have."""
+    timestamp_ms = arguments.timestamp(given, "send()")
+    if timestamp_ms > MAX_TIMESTAMP:
+        raise ValueError(
+            f"send(): timestamp_ms={timestamp_ms}: it counts milliseconds since 1970, up to 2**62"
+        )
+    return timestamp_ms
+
+
+def check_callback(on_delivery: object) -> None:
+    """Raises unless it can be called, or is None."""
+    if on_delivery is not None and not callable(on_delivery):
+        raise TypeError(
+            f"on_delivery must be a function of (metadata, error), not {kind_of(on_delivery)}"
+        )
+
+
+def _not_bytes(field: Field, given: object, serialized_fields: Collection[Field]) -> str:
+    if field in serialized_fields:
+        return f"{field}_serializer returned {kind_of(given)}: it must return bytes, or None"
+    if isinstance(given, bytearray | memoryview):
+        return f"a {field} must be bytes, not {kind_of(given)}: write bytes({field})"
     fitting = "string" if isinstance(given, str) else "json"
     return (
-        f"a {field} must be bytes, not {_kind(given)}: set {field}_serializer,"
+        f"a {field} must be bytes, not {kind_of(given)}: set {field}_serializer,"
         f' for example {field}_serializer="{fitting}"'
     )
 
 
-def _kind(value: object) -> str:
-    return type(value).__name__
+def _not_a_header_value(name: str, given: object) -> str:
+    hint = ""
+    if isinstance(given, str):
+        hint = ": write it with .encode()"
+    elif isinstance(given, bytearray | memoryview):
+        hint = ": write bytes(...)"
+    return f"the value of header {name!r} must be bytes, not {kind_of(given)}{hint}"

@@ -47,6 +47,11 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartitio
 
 _log = logging.getLogger("odradek.client")
 
+_LOOP_ENDED = (
+    "the event loop of the producer has ended: close() a producer before that (`async with` does),"
+    " and make a new one in each asyncio.run()"
+)
+
 
 class _Node:
     """The requests and the connection attempt that are under way to one leader."""
@@ -107,7 +112,8 @@ class Sender:
             idempotence=self.idempotence,
             transactions=self.transactions,
         )
-        self.failure: BaseException | None = None
+        # Why nothing more is sent, if a task has failed or the event loop has ended.
+        self.failure: ClientClosed | None = None
         cluster.on_change(self._wake.set)
 
     # Called by the producer, the accumulator and the transactions
@@ -172,9 +178,11 @@ class Sender:
                 self._wake.clear()
                 self._step()
         except asyncio.CancelledError:
-            self._outcomes.abandon(
-                ClientClosed("the producer was closed before the record was sent")
-            )
+            if self._closing:
+                because = "the producer was closed before the record was sent"
+                self._outcomes.abandon(ClientClosed(because))
+            else:
+                self._give_up(ClientClosed(_LOOP_ENDED))
             raise
         except BaseException as error:
             self._give_up(error)
@@ -199,7 +207,7 @@ class Sender:
                 self._ask_for_id(self.idempotence)
                 self._timers.set()
                 return
-        if self.accumulator.waiters and not self._is_busy():
+        if self.accumulator.is_full and not self._is_busy():
             # Nothing under way will make room, so batches that linger are sent now. They are
             # added without waking the task: one that may not be sent yet would wake it for ever.
             for batch in self.accumulator.incomplete:
@@ -423,12 +431,18 @@ class Sender:
     def close(self) -> None:
         """Accepts no more records and sends batches without lingering."""
         self._closing = True
-        self.accumulator.close()
+        self.accumulator.close("the producer was closed while send() waited")
         self.mark_all_ready()
 
     def _give_up(self, error: BaseException) -> None:
-        """Fails every record with the error of a task, so that no caller waits for ever."""
-        self.failure = error
+        """Accepts no more records and fails all that are left, so that no caller waits for ever."""
+        if self.failure is None:
+            is_closed = isinstance(error, ClientClosed)
+            self.failure = ClientClosed(
+                str(error) if is_closed else f"the producer ended: {error!r}"
+            )
+            self.failure.__cause__ = error
+            self.accumulator.close(str(self.failure))
         self._outcomes.abandon(error)
 
     async def stop(self) -> None:

@@ -10,9 +10,15 @@ from any thread. Every method is written out, with the types of the asyncio clie
 the two.
 """
 
+from odradek.client.habits import raise_for_import
 from odradek.client.sync.admin import Admin
 from odradek.client.sync.consumer import Consumer
 from odradek.client.sync.loop_thread import Begun, LoopThread
 from odradek.client.sync.producer import Producer
 
 __all__ = ["Admin", "Begun", "Consumer", "LoopThread", "Producer"]
+
+
+def __getattr__(name: str) -> object:
+    raise_for_import(__name__, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

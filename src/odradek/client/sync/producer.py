@@ -1,24 +1,37 @@
 """`odradek.client.Producer` for programs without asyncio."""
 
+import atexit
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Never, Self, Unpack
 
+from odradek.client.errors import ClientClosed
 from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.habits import PRODUCER, answers, in_flush, waits
+from odradek.client.habits import DELIVERY, PRODUCER, answers, in_flush, waits
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor
 from odradek.client.producer.producer import Producer as AsyncProducer
+from odradek.client.producer.record_bytes import GivenHeaders, check_callback
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import ProducerSettings
 from odradek.client.sync.loop_thread import Begun
 from odradek.client.sync.waiting import WaitingClient
-from odradek.protocol.records import Headers
 from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
 from odradek.world import World
 
 if TYPE_CHECKING:
     from odradek.client.settings.options import ProducerOptions
+
+_log = logging.getLogger("odradek.client")
+# How long a program that ends without close() waits for the records that are left.
+_EXIT_TIMEOUT_MS: Final = 5_000
+
+
+@answers(DELIVERY)
+class Delivery(Begun[RecordMetadata]):
+    """The future of a delivery, which answers habits of kafka-python's futures."""
 
 
 @waits
@@ -44,6 +57,7 @@ class Producer(WaitingClient[AsyncProducer]):
         super().__init__(
             lambda: AsyncProducer(settings, interceptors=interceptors, world=world, **options)
         )
+        _not_closed[id(self)] = self
 
     @property
     def settings(self) -> ProducerSettings:
@@ -51,8 +65,17 @@ class Producer(WaitingClient[AsyncProducer]):
         return self._client.settings
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
+        """Sends the remaining records and waits for them; after `timeout_ms` they fail.
+
+        A program that ends without it sends them too, with a warning, within five seconds.
+        """
         self._close(lambda: self._client.close(timeout_ms))
+        _not_closed.pop(id(self), None)
+
+    @property
+    def undelivered(self) -> int:
+        """How many records are neither acknowledged nor failed."""
+        return self._run(lambda: self._client.undelivered)
 
     def send(
         self,
@@ -61,15 +84,17 @@ class Producer(WaitingClient[AsyncProducer]):
         key: Any = None,
         *,
         partition: int | None = None,
-        headers: Headers | Mapping[str, bytes | None] = (),
+        headers: GivenHeaders = (),
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        **others: Never,
     ) -> "Begun[RecordMetadata]":
         """Sends a record; `result()` of the returned future waits for the delivery.
 
-        `on_delivery` is called in the client's thread.
+        `on_delivery` is called in the client's thread, and must not call the client.
         """
-        delivery: Begun[RecordMetadata] = Begun()
+        check_callback(on_delivery)
+        delivery = Delivery()
 
         def delivered(metadata: RecordMetadata | None, error: BaseException | None) -> None:
             if not delivery.set_running_or_notify_cancel():
@@ -90,6 +115,7 @@ class Producer(WaitingClient[AsyncProducer]):
                 headers=headers,
                 timestamp_ms=timestamp_ms,
                 on_delivery=delivered,
+                **others,
             )
         )
         return delivery
@@ -113,13 +139,20 @@ class Producer(WaitingClient[AsyncProducer]):
         key: Any = None,
         *,
         partition: int | None = None,
-        headers: Headers | Mapping[str, bytes | None] = (),
+        headers: GivenHeaders = (),
         timestamp_ms: int | None = None,
+        **others: Never,
     ) -> RecordMetadata:
         """Sends a record, waits for its delivery and returns its metadata."""
         return self._wait(
             self._client.send_and_wait(
-                topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+                topic,
+                value,
+                key,
+                partition=partition,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+                **others,
             )
         )
 
@@ -181,3 +214,25 @@ class Producer(WaitingClient[AsyncProducer]):
     def may_abort(self) -> bool:
         """Returns whether a transaction is open that `abort_transaction` could end."""
         return self._client.may_abort
+
+
+# The producers that are open. A program may have no other reference to one that still sends.
+_not_closed: dict[int, Producer] = {}
+
+
+@atexit.register
+def _send_what_is_left() -> None:
+    """Closes the producers that the program has not closed, so that no record is lost silently."""
+    for producer in list(_not_closed.values()):
+        try:
+            left = producer.undelivered
+        except ClientClosed:
+            continue  # It was made before a fork: the parent process sends its records.
+        if left:
+            _log.warning(
+                "the program ends and has not closed a producer: waiting up to %d s for %s;"
+                " call close(), or use `with`",
+                _EXIT_TIMEOUT_MS // 1000,
+                counted(left, "record"),
+            )
+            producer.close(_EXIT_TIMEOUT_MS)

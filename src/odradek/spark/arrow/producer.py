@@ -26,9 +26,9 @@ class _WholeBatchProducer(Producer):
     async def send_batch(self, topic: str, partition: int, records: EncodedBatch) -> None:
         """Appends a batch to the accumulator; waits while the buffer is full. `failure` keeps the
         error of the first batch that failed."""
-        sender, target = await self._ready(topic, partition, records.size_bytes)
+        accumulator, target = await self._ready(topic, partition, records.size_bytes)
         target.is_used = True
-        sender.accumulator.append_batch(target.queues[partition], records, self._delivered)
+        accumulator.append_batch(target.queues[partition], records, self._delivered)
 
     async def topic_id(self, topic: str) -> TopicId:
         cluster, _ = self._parts()

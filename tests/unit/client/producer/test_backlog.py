@@ -17,7 +17,10 @@ class Story:
             on_opened=lambda _: None,
             on_full=lambda: None,
         )
-        self.pause = self.accumulator.backlog.pause
+
+    async def pause(self) -> None:
+        """What `send` does before it appends a record."""
+        await self.accumulator.room(50, asyncio.get_running_loop().time() + 60)
 
     def queue(self, batches: int, *, sending: int, partition: int = 0) -> PartitionQueue:
         queue = self.accumulator.queue(TopicPartition("t", partition))
@@ -96,12 +99,36 @@ def test_a_broker_that_does_not_answer_delays_for_a_moment_only() -> None:
     simulated(test)
 
 
+def test_a_queue_that_stands_still_is_waited_for_once() -> None:
+    """A partition whose broker hangs must not slow down the others (a wait for every 4 batches)."""
+
+    async def test(story: Story) -> None:
+        queue = story.queue(9, sending=5)
+        assert await seconds_of(story.pause()) >= 0.02
+        for _ in range(10):
+            story.queue(4, sending=5)
+            assert await seconds_of(story.pause()) == 0
+        story.take(queue, 1)
+        story.queue(4, sending=5)
+        assert await seconds_of(story.pause()) >= 0.02, "its broker answers again"
+
+    simulated(test)
+
+
+def test_a_pause_is_not_the_full_buffer() -> None:
+    async def test(story: Story) -> None:
+        story.queue(9, sending=5)
+        await story.accumulator.room(50, asyncio.get_running_loop().time())
+        assert not story.accumulator.waiters, "max.block.ms=0 gives up only if there is no memory"
+
+    simulated(test)
+
+
 def test_a_wait_can_be_cancelled_beside_another() -> None:
     async def test(story: Story) -> None:
         queue = story.queue(9, sending=5)
         first = asyncio.ensure_future(story.pause())
         await asyncio.sleep(0)
-        queue = story.queue(1, sending=5)
         second = asyncio.ensure_future(seconds_of(story.pause()))
         await asyncio.sleep(0.003)
         first.cancel()
