@@ -111,6 +111,11 @@ def timestamp(given: object, call: str, name: str = "timestamp_ms") -> int:
     return number
 
 
+def broker_ids(given: int | Iterable[int], call: str) -> list[int]:
+    """Returns ids of brokers as a list; a single one is a list of one."""
+    return several(int, given, call, "ids of brokers", "[1, 2]")
+
+
 def setting_text(given: object, call: str, name: str) -> str | None:
     """Returns the value of a broker's or topic's setting as text, as the protocol has it."""
     if given is None or isinstance(given, str):

@@ -104,7 +104,10 @@ class Cluster:
         """
         broker = self.view.brokers.get(BrokerId(broker_id))
         if broker is None:
-            raise NoBrokerAvailable(f"broker {broker_id} is not known to be in the cluster")
+            known = ", ".join(map(str, sorted(self.view.brokers))) or "none"
+            raise NoBrokerAvailable(
+                f"broker {broker_id} is not in the cluster; known brokers are: {known}"
+            )
         try:
             return await self._connect(broker.host, broker.port, purpose)
         except (ClientError, KafkaError) as error:

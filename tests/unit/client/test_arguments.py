@@ -8,6 +8,7 @@ import pytest
 from odradek.client.admin.acls import ANY_ACL
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
+from odradek.client.admin.group_types import GroupOffset
 from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -113,7 +114,7 @@ WRONG_FOR_ADMIN: list[tuple[Call, str]] = [
     (lambda admin: admin.list_offsets({T0: "x"}), "needs timestamp_ms as an integer, not 'x'"),
     (lambda admin: admin.delete_records({T0: -2}), "offset=-2 must be at least -1"),
     (lambda admin: admin.delete_records([T0]), "delete_records() needs a dict"),
-    (lambda admin: admin.describe_log_dirs("1"), "needs ids of brokers, not '1': write [1]"),
+    (lambda admin: admin.describe_log_dirs("1"), "needs ids of brokers, not '1': write [1, 2]"),
     (lambda admin: admin.elect_leaders("x"), "write ElectionType.PREFERRED"),
     (lambda admin: admin.alter_partition_reassignments({T0: "12"}), "needs ids of brokers"),
     (lambda admin: admin.describe_groups([None]), "needs names of groups as text, not None"),
@@ -123,6 +124,17 @@ WRONG_FOR_ADMIN: list[tuple[Call, str]] = [
     (lambda admin: admin.remove_members("g", ["m"]), "write [MemberToRemove(member_id)]"),
     (lambda admin: admin.fence_producers(5), "needs names of transactional ids as text, not 5"),
     (lambda admin: admin.create_acls(["x"]), "create_acls() needs ACLs, not 'x'"),
+    (lambda admin: admin.delete_topics_by_id(b"x"), "needs ids of 16 bytes, not b'x'"),
+    (
+        lambda admin: admin.create_topics([NewTopic("t", assignments={0: "1"})]),  # type: ignore[dict-item]
+        "create_topics() needs ids of brokers, not '1': write [1, 2]",
+    ),
+    (
+        lambda admin: admin.incremental_alter_configs({A_TOPIC: [ConfigChange("a", 1, "set")]}),  # type: ignore[arg-type]
+        "needs an operation, not 'set': write ConfigOperation.SET",
+    ),
+    (lambda admin: admin.alter_configs({A_TOPIC: {5: "x"}}), "the name of a setting as text"),
+    (lambda admin: admin.list_transactions(longer_than_ms=1.5), "write longer_than_ms=1500"),
 ]
 
 
@@ -151,6 +163,24 @@ async def test_one_name_is_not_a_list_of_letters(cluster: GroupCluster) -> None:
         assert list(await admin.list_groups(states="Empty")) != []
         assert list(await admin.fence_producers("tx")) == ["tx"]
         assert list(await admin.delete_acls(ANY_ACL)) == [ANY_ACL]  # type: ignore[arg-type]
+
+
+@on_groups()
+async def test_what_a_consumer_commits_can_be_set_by_an_admin_client(cluster: GroupCluster) -> None:
+    await cluster.client.create_topic("t")
+    given: Any
+    async with Admin(bootstrap_servers=BOOTSTRAP) as admin:
+        for given in (OffsetAndMetadata(5, "note"), (5, "note"), GroupOffset(5, -1, "note")):
+            assert await admin.alter_group_offsets("g", {T0: given}) == {T0: True}
+            assert await admin.list_group_offsets("g") == {T0: GroupOffset(5, -1, "note")}
+
+
+@on_groups()
+async def test_no_names_are_no_topics(cluster: GroupCluster) -> None:
+    await cluster.client.create_topic("t")
+    async with Admin(bootstrap_servers=BOOTSTRAP) as admin:
+        assert [topic async for topic in admin.describe_topic_partitions([])] == []
+        assert [topic.name async for topic in admin.describe_topic_partitions("t")] == ["t"]
 
 
 @on_groups()

@@ -65,7 +65,7 @@ class BrokerCalls(AdminChannel):
         call = "describe_log_dirs()"
         if broker_ids is None:
             broker_ids = [broker.id for broker in (await self.describe_cluster()).brokers]
-        asked = arguments.several(int, broker_ids, call, "ids of brokers", "[1]")
+        asked = arguments.broker_ids(broker_ids, call)
         topics: dict[str, DescribableLogDirTopic] | None = None
         if partitions is not None:
             topics = {}

@@ -137,7 +137,8 @@ class ConfigCalls(AdminChannel):
                             resource_name=resource.name,
                             configs=[
                                 ReplacingConfig(
-                                    name=name, value=arguments.setting_text(value, call, name)
+                                    name=arguments.a_name(name, call, "setting"),
+                                    value=arguments.setting_text(value, call, name),
                                 )
                                 for name, value in arguments.mapping(
                                     configs[resource], call, line
@@ -188,9 +189,13 @@ def _errors_by_resource(
 
 
 def _changes(given: Iterable[ConfigChange], call: str) -> list[ConfigChange]:
-    return arguments.several(
+    changes = arguments.several(
         ConfigChange, given, call, "changes", '[ConfigChange("retention.ms", 3_600_000)]'
     )
+    for change in changes:
+        arguments.a_name(change.name, call, "setting")
+        arguments.one_of(int, change.operation, call, "an operation", "ConfigOperation.SET")
+    return changes
 
 
 def _by_broker(

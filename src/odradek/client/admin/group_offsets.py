@@ -39,6 +39,7 @@ _FIRST_VERSION_WITH_GROUPS: Final = OffsetFetchRequest.first_version_with("group
 # Newer versions name topics by id; offsets of a deleted topic have no id.
 _LAST_VERSION_WITH_NAMES: Final = 9
 _NO_GENERATION: Final = -1
+_AS_COMMITTED: Final = ("offset", "metadata", "leader_epoch")
 
 
 class GroupOffsetCalls(CoordinatorChannel):
@@ -90,8 +91,7 @@ class GroupOffsetCalls(CoordinatorChannel):
         call = "alter_group_offsets()"
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for partition, offset in arguments.by_partition(offsets, call, "offset").items():
-            to = offset if isinstance(offset, GroupOffset) else GroupOffset(offset)
-            arguments.offset(to.offset, call)
+            to = _group_offset(offset, call)
             topic = topics.setdefault(
                 partition.topic, OffsetCommitRequestTopic(name=partition.topic)
             )
@@ -158,6 +158,17 @@ class GroupOffsetCalls(CoordinatorChannel):
         if isinstance(answer, KafkaError):
             raise answer
         return answer
+
+
+def _group_offset(given: object, call: str) -> GroupOffset:
+    """Returns the offset to set. It may be what a consumer commits: an `OffsetAndMetadata`, whose
+    fields are the same in another order, or a pair of offset and metadata."""
+    if isinstance(given, tuple) and given and not isinstance(given, GroupOffset):
+        given = GroupOffset(**dict(zip(_AS_COMMITTED, given, strict=False)))
+    if not isinstance(given, GroupOffset):
+        return GroupOffset(arguments.offset(given, call))
+    arguments.offset(given.offset, call)
+    return given
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

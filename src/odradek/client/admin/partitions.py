@@ -82,16 +82,14 @@ class PartitionCalls(AdminChannel):
 
         The answer says that the move was accepted, not that it is complete.
         """
-        call, line = "alter_partition_reassignments()", "[1, 2]"
+        call = "alter_partition_reassignments()"
         topics: dict[str, ReassignableTopic] = {}
-        for partition, replicas in arguments.by_partition(targets, call, line).items():
+        for partition, replicas in arguments.by_partition(targets, call, "[1, 2]").items():
             topic = topics.setdefault(partition.topic, ReassignableTopic(name=partition.topic))
             topic.partitions.append(
                 ReassignablePartition(
                     partition_index=partition.partition,
-                    replicas=None
-                    if replicas is None
-                    else arguments.several(int, replicas, call, "ids of brokers", line),
+                    replicas=None if replicas is None else arguments.broker_ids(replicas, call),
                 )
             )
         response = await self.controller_request(

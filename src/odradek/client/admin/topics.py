@@ -34,7 +34,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     TopicRequest,
 )
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import NO_TOPIC_ID, TopicId
 
 T = TypeVar("T")
 
@@ -57,7 +57,8 @@ class TopicCalls(AdminChannel):
                         replication_factor=-1 if topic.assignments else topic.replication_factor,
                         assignments=[
                             CreatableReplicaAssignment(
-                                partition_index=index, broker_ids=list(replicas)
+                                partition_index=index,
+                                broker_ids=arguments.broker_ids(replicas, "create_topics()"),
                             )
                             for index, replicas in topic.assignments.items()
                         ],
@@ -112,7 +113,11 @@ class TopicCalls(AdminChannel):
 
     async def delete_topics_by_id(self, ids: Iterable[TopicId]) -> dict[TopicId, KafkaError | None]:
         """Deletes topics by id; the answer of each is None or its error."""
-        topic_ids = arguments.several(bytes, ids, "delete_topics_by_id()", "ids of 16 bytes")
+        call, needed = "delete_topics_by_id()", "ids of 16 bytes"
+        topic_ids = arguments.several(bytes, ids, call, needed)
+        for topic_id in topic_ids:
+            if len(topic_id) != len(NO_TOPIC_ID):
+                raise arguments.wrong(call, needed, topic_id)
         response = await self.controller_request(
             DeleteTopicsRequest(
                 topics=[DeleteTopicState(topic_id=TopicId(topic_id)) for topic_id in topic_ids],
@@ -160,6 +165,8 @@ class TopicCalls(AdminChannel):
         request. Only this call returns eligible leader replicas.
         """
         asked = arguments.names(names, "describe_topic_partitions()")
+        if not asked:
+            return  # to a broker, no names mean all topics
         topics = [TopicRequest(name=name) for name in sorted(set(asked))]
         cursor: Cursor | None = None
         while True:
@@ -192,7 +199,7 @@ class TopicCalls(AdminChannel):
                     assignments=None
                     if assignments is None
                     else [
-                        CreatePartitionsAssignment(broker_ids=list(replicas))
+                        CreatePartitionsAssignment(broker_ids=arguments.broker_ids(replicas, call))
                         for replicas in assignments
                     ],
                 )

@@ -108,7 +108,7 @@ class TransactionCalls(CoordinatorChannel):
         request = ListTransactionsRequest(
             state_filters=arguments.names(states, call, "states"),
             producer_id_filters=ids,
-            duration_filter=longer_than_ms,
+            duration_filter=arguments.milliseconds(longer_than_ms, call, "longer_than_ms"),
             transactional_id_pattern=pattern,
         )
         await self.describe_metadata([])
