@@ -41,6 +41,8 @@ WRONG_FOR_CONSUMER: list[tuple[Call, str]] = [
     (lambda one: one.subscribe(5), "subscribe() needs names of topics as text, not 5"),
     (lambda one: one.subscribe(["^t.*"]), "'^t.*' is no topic: write subscribe(pattern='^t.*')"),
     (lambda one: one.subscribe(pattern="("), "pattern='(' is no regular expression: missing )"),
+    (lambda one: one.subscribe(pattern=""), "pattern='' matches no topic"),
+    (lambda one: one.subscribe([""]), "subscribe(): the name of a topic is empty"),
     (lambda one: one.subscribe(pattern=b"t"), "subscribe() needs pattern as text, not b't'"),
     (lambda one: one.subscribe(["t"], listener=print), "a listener with on_partitions_assigned or"),
     (

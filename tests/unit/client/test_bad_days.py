@@ -122,9 +122,10 @@ def test_every_record_is_delivered(protocol: str, seed: int) -> None:
         seen: set[int] = set()
         held: Held = {}
         strategy = day.chance.choice(["range", "sticky", "cooperative-sticky"])
+        options = {"partition_assignment_strategy": strategy} if protocol == "classic" else {}
 
         async def program(world: World) -> None:
-            consumer = day.consumer(world, protocol, partition_assignment_strategy=strategy)
+            consumer = day.consumer(world, protocol, **options)
             consumer.subscribe(["in"], listener=Owners(consumer, held))
             while True:
                 for records in (await consumer.poll(200)).values():

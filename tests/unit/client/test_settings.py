@@ -261,6 +261,24 @@ def test_underscores_are_read_as_dots_where_names_are_judged() -> None:
         ProducerSettings.from_config({"metric_reporters": "x"})
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"session_timeout_ms": 9_000}, "the broker decides: group.consumer.session.timeout.ms"),
+        ({"heartbeat_interval_ms": 9}, "heartbeat.interval.ms has no effect with group.protocol="),
+        ({"partition_assignment_strategy": "sticky"}, "set group.remote.assignor"),
+        ({"group_protocol": "classic", "group_remote_assignor": "range"}, "needs group.protocol="),
+    ],
+)
+def test_what_the_protocol_of_a_group_does_not_obey_is_refused(
+    options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        ConsumerSettings.from_options({"group_protocol": "consumer", **options})
+    settings = ConsumerSettings(group_protocol="consumer", group_remote_assignor="range")
+    assert settings.group_remote_assignor == "range"
+
+
 def test_addresses() -> None:
     assert parse_address("localhost") == ("localhost", 9092)
     assert parse_address("[::1]:9093") == ("::1", 9093)

@@ -212,7 +212,11 @@ class Consumer(ConsumerSeeking):
         return self._group.unsubscribe()
 
     def subscription(self) -> list[str]:
-        """Returns the subscribed topics; with a pattern, those that match it now."""
+        """Returns the subscribed topics; with a pattern, those that match it now.
+
+        The broker compares a text pattern with `group.protocol=consumer`: then they are the topics
+        that partitions are assigned of.
+        """
         return [] if self._group is None else self._group.subscribed_topics
 
     def group_metadata(self) -> GroupMetadata:

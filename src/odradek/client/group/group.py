@@ -31,7 +31,7 @@ from odradek.client.group.offsets import (
 )
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
-from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 
@@ -142,6 +142,8 @@ class Group:
     @property
     def subscribed_topics(self) -> list[str]:
         if self._leaving is None:
+            if self._subscription.broker_pattern is not None:
+                return sorted({partition.topic for partition in self._ownership.owned})
             return list(self._subscription.topics)
         return [] if self._after_leaving is None else list(self._after_leaving[0] or ())
 
@@ -328,11 +330,17 @@ class Group:
                 self._settings.default_api_timeout_ms, self._settings.max_poll_interval_ms
             )
             try:
-                await self.commit(offsets, timeout_ms)
+                await self.commit(offsets, timeout_ms, may_retry=_may_retry_before_revoked)
             except (ClientError, KafkaError) as error:
                 _log_failure(offsets, error)
 
-    async def commit(self, offsets: Offsets | None, timeout_ms: int) -> None:
+    async def commit(
+        self,
+        offsets: Offsets | None,
+        timeout_ms: int,
+        *,
+        may_retry: Callable[[BaseException], bool] = may_retry,
+    ) -> None:
         """Commits, again until it succeeds; raises an error that is not retriable."""
         await self._finish_commits()
         to_commit = self._offsets_to_commit() if offsets is None else offsets
@@ -435,6 +443,12 @@ class Group:
             await self._subscription.close()
             await self._starting.close()
             await self._coordinator.close()
+
+
+def _may_retry_before_revoked(error: BaseException) -> bool:
+    """Returns whether a commit that a rebalance waits for is sent again. It is not for the sake of
+    a topic that was deleted, which may be the reason of the rebalance."""
+    return may_retry(error) and not isinstance(error, UnknownTopic)
 
 
 def _log_failure(offsets: Mapping[TopicPartition, object], error: BaseException | None) -> None:

@@ -13,7 +13,7 @@ from odradek.client import arguments
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, is_retriable
 from odradek.client.retry import RetryPolicy
-from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
+from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for, raise_for
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -95,7 +95,10 @@ class GroupOffsets:
         self._group_id = group_id
 
     async def commit_once(self, offsets: Offsets, member: GroupMetadata) -> None:
-        """Commits in one attempt; raises an error that is not retriable before others."""
+        """Commits in one attempt; raises an error that is not retriable before others.
+
+        `UnknownTopic` means that partitions are gone, and that all other offsets are committed.
+        """
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, index), committed in offsets.items():
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
@@ -119,6 +122,7 @@ class GroupOffsets:
             max_version=_COMMIT_BY_NAME,
         )
         passing: KafkaError | None = None
+        gone: list[str] = []
         for answered in response.topics:
             for answer in answered.partitions:
                 if not answer.error_code:
@@ -127,9 +131,17 @@ class GroupOffsets:
                 self._coordinator.forget_if_moved(error)
                 if not is_retriable(error):
                     raise error
-                passing = error
+                if isinstance(error, UnknownTopic):
+                    gone.append(str(TopicPartition(answered.name, answer.partition_index)))
+                else:
+                    passing = error
         if passing is not None:
             raise passing
+        if gone:
+            raise error_for(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"There is no {', '.join(gone)}; all other offsets are committed.",
+            )
 
     async def committed(
         self,

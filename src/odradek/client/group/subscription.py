@@ -24,6 +24,8 @@ def checked_topics(given: GivenNames, call: str) -> list[str]:
     """Returns the topics to subscribe to; a pattern among them is answered with what to write."""
     topics = arguments.names(given, call)
     for topic in topics:
+        if not topic:
+            raise ValueError(f"{call}: the name of a topic is empty")
         if topic.startswith("^"):
             # librdkafka takes it for a pattern, which may also match a part of the name.
             raise ValueError(
@@ -37,6 +39,8 @@ def checked_pattern(
     given: str | re.Pattern[str], settings: ConsumerSettings
 ) -> str | re.Pattern[str]:
     """Returns a pattern of this client compiled; one that the broker compares stays text."""
+    if given == "":
+        raise ValueError("subscribe(): pattern='' matches no topic; write pattern='.*' for all")
     if isinstance(given, str):
         if settings.group_protocol == "consumer":
             return given

@@ -73,6 +73,14 @@ def _check_assignors(value: object) -> tuple[Assignor, ...]:
     return tuple(found)
 
 
+# What takes the place of settings of the classic protocol.
+_IN_NEW_PROTOCOL = {
+    "heartbeat.interval.ms": "the broker decides: group.consumer.heartbeat.interval.ms",
+    "partition.assignment.strategy": "set group.remote.assignor",
+    "session.timeout.ms": "the broker decides: group.consumer.session.timeout.ms",
+}
+
+
 def _check_deserializer(value: object) -> Deserializer | None:
     return deserializer_named(value) if isinstance(value, str) else checked_deserializer(value)
 
@@ -277,8 +285,27 @@ class ConsumerSettings(ClientSettings):
         return checked_ones
 
     def _check_together(self) -> None:
+        self._check_protocol()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise SettingsError(
                 f"heartbeat.interval.ms={self.heartbeat_interval_ms}: must be below"
                 f" session.timeout.ms={self.session_timeout_ms}"
             )
+
+    def _check_protocol(self) -> None:
+        """Refuses what has no effect with the protocol of the group, as Kafka's clients do."""
+        if self.group_protocol == "classic":
+            if self.group_remote_assignor is not None:
+                raise SettingsError("group.remote.assignor needs group.protocol=consumer")
+            return
+        given = {
+            "heartbeat.interval.ms": self.heartbeat_interval_ms,
+            "partition.assignment.strategy": ",".join(assignor.name for assignor in self.assignors),
+            "session.timeout.ms": self.session_timeout_ms,
+        }
+        declared = self.declared()
+        for name, value in given.items():
+            if value != declared[name].default:
+                raise SettingsError(
+                    f"{name} has no effect with group.protocol=consumer; {_IN_NEW_PROTOCOL[name]}"
+                )

@@ -131,7 +131,11 @@ class Consumer(WaitingClient[AsyncConsumer]):
         self._wait(leave())
 
     def subscription(self) -> list[str]:
-        """Returns the subscribed topics; with a pattern, those that match it now."""
+        """Returns the subscribed topics; with a pattern, those that match it now.
+
+        The broker compares a text pattern with `group.protocol=consumer`: then they are the topics
+        that partitions are assigned of.
+        """
         return self._run(self._client.subscription)
 
     def group_metadata(self) -> GroupMetadata:

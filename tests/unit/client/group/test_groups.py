@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata, RebalanceListener
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import ClientClosed, CommitFailed, NoGroup
@@ -15,7 +16,7 @@ from odradek.protocol.types import TopicPartition
 from simulation.run import run
 from simulation.world import Simulation
 from tests.unit.broker.harness import BrokerHost
-from tests.unit.client.group_cluster import GroupCluster, on_groups, with_groups
+from tests.unit.client.group_cluster import BOOTSTRAP, GroupCluster, on_groups, with_groups
 
 EAGER = "range"
 COOPERATIVE = "cooperative-sticky"
@@ -408,3 +409,37 @@ async def test_interceptors_see_records_and_commits(cluster: GroupCluster) -> No
     assert [one.value for one in await read(consumer, 2)] == [b"seen 0", b"seen 1"]
     await consumer.commit()
     assert seen == [{TopicPartition("t", 0): 2}]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_rebalance_does_not_wait_for_commits_to_a_topic_that_is_gone(protocol: str) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        for topic in ("a", "b"):
+            await cluster.client.create_topic(topic)
+            await cluster.fill(topic, 3)
+        consumer = cluster.consumer(
+            group_protocol=protocol, allow_auto_create_topics=False, metadata_max_age_ms=1_000
+        )
+        consumer.subscribe(["a", "b"])
+        await read(consumer, 6)
+        async with Admin(bootstrap_servers=BOOTSTRAP) as admin:
+            await admin.delete_topic("a")
+        before_s = cluster.simulation.loop.time()
+        left = [TopicPartition("b", 0)]
+        await poll_until([consumer], lambda: consumer.assignment() == left, timeout_s=100)
+        assert cluster.simulation.loop.time() - before_s < 20
+        found = (await consumer.committed(left))[left[0]]
+        assert found is not None
+        assert found.offset == 3, "the others were committed"
+
+    with_groups(test)
+
+
+@on_groups()
+async def test_what_a_pattern_of_the_broker_matches(cluster: GroupCluster) -> None:
+    for topic in ("log-a", "log-b", "other"):
+        await cluster.client.create_topic(topic)
+    consumer = cluster.consumer(group_protocol="consumer")
+    consumer.subscribe(pattern="log-.*")
+    await poll_until([consumer], lambda: len(consumer.assignment()) == 2)
+    assert consumer.subscription() == ["log-a", "log-b"]
