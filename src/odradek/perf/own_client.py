@@ -22,7 +22,7 @@ from odradek.perf.throughput import (
 )
 from odradek.tools.admin_session import open_admin_beside, require_producible
 from odradek.tools.failures import CommandFailed
-from odradek.tools.producing import producer_settings
+from odradek.tools.producing import producer_settings, report_failures_here
 from odradek.tools.reading import partitions_to_read, start_reading
 from odradek.tools.terminal import Progress, print_json
 from odradek.world import Randomness, SystemClock
@@ -44,6 +44,7 @@ async def _produce_load(
     arguments: argparse.Namespace, payloads: list[bytes], properties: dict[str, str]
 ) -> int:
     settings = producer_settings(properties)
+    report_failures_here()
     async with open_admin_beside(TopicCalls, properties) as admin:
         await require_producible(admin, arguments.topic)
     clock = SystemClock()

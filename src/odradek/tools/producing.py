@@ -1,9 +1,15 @@
 """Makes a producer's settings from properties, for all tools that produce."""
 
+import logging
 from collections.abc import Mapping
 
 from odradek.client.settings import ProducerSettings
 from odradek.client.settings.producer import MAX_IN_FLIGHT_WITH_IDEMPOTENCE
+
+
+def report_failures_here() -> None:
+    """Keeps the client from logging the records that fail: the tool reports them itself."""
+    logging.getLogger("odradek.client.deliveries").setLevel(logging.CRITICAL)
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:

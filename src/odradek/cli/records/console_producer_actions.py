@@ -8,7 +8,7 @@ from odradek.client.producer.accumulator import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.tools.admin_session import open_admin_beside, require_producible
 from odradek.tools.failures import CommandFailed
-from odradek.tools.producing import producer_settings
+from odradek.tools.producing import producer_settings, report_failures_here
 from odradek.tools.standard_input import input_is_terminal, input_lines
 from odradek.tools.terminal import Progress
 from odradek.wording import counted
@@ -35,6 +35,7 @@ async def produce_lines(
     topic: str, reader: LineReader, properties: dict[str, str], *, sync: bool
 ) -> int:
     settings = producer_settings(properties)
+    report_failures_here()
     async with open_admin_beside(TopicCalls, properties) as admin:
         await require_producible(admin, topic)
     deliveries = Deliveries()

@@ -11,7 +11,7 @@ from odradek.client.producer.producer import Producer
 from odradek.perf.throughput import Throttle
 from odradek.tools.admin_session import open_admin_beside, require_producible
 from odradek.tools.interruption import until_interrupted
-from odradek.tools.producing import producer_settings
+from odradek.tools.producing import producer_settings, report_failures_here
 
 
 class VerifiableProducer:
@@ -78,6 +78,7 @@ class VerifiableProducer:
 
 async def produce(arguments: argparse.Namespace, properties: dict[str, str]) -> int:
     settings = producer_settings(properties)
+    report_failures_here()
     async with open_admin_beside(TopicCalls, properties) as admin:
         await require_producible(admin, arguments.topic)
     events = Events()

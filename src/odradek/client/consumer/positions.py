@@ -229,7 +229,15 @@ class Positions:
             self.delay_fetch(state)
             return
         policy, offset = self._settings.auto_offset_reset, state.fetch_offset
-        _log.warning("%s has no offset %d; auto.offset.reset=%s", state.partition, offset, policy)
+        if policy != "none":
+            place = {"earliest": "its beginning", "latest": "its end"}.get(policy, "a later time")
+            _log.warning(
+                "%s has no offset %d; reading goes on at %s, as auto.offset.reset=%s says",
+                state.partition,
+                offset,
+                place,
+                policy,
+            )
         self._reset_or_fail(
             state,
             OffsetOutOfRange(

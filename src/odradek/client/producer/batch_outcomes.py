@@ -24,9 +24,20 @@ from odradek.client.retry import needs_metadata
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.produce import PartitionProduceResponse
+from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
+# Errors that may pass, but usually stay until somebody does something.
+_LASTING = frozenset(
+    {
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+# Failed records, which a program may report itself.
+_failures_log = logging.getLogger("odradek.client.deliveries")
 
 
 class BatchOutcomes:
@@ -48,6 +59,8 @@ class BatchOutcomes:
         self._ready = ready
         self._idempotence = idempotence
         self._transactions = transactions
+        # Why the last attempt for a partition failed, until a batch of it is acknowledged.
+        self._last_errors: dict[TopicPartition, BaseException] = {}
         self._loop = asyncio.get_running_loop()
 
     # After an attempt
@@ -90,6 +103,8 @@ class BatchOutcomes:
             self._fail(batch, error)
 
     def _acknowledge(self, batch: ProducerBatch, response: PartitionProduceResponse) -> None:
+        if self._last_errors:
+            self._last_errors.pop(batch.queue.topic_partition, None)
         if self._idempotence is not None:
             self._idempotence.note_acknowledgement(batch, self._loop.time())
         if response.error_code:
@@ -140,9 +155,17 @@ class BatchOutcomes:
         return batch.attempts <= self._settings.retries
 
     def _put_back(self, batch: ProducerBatch, error: BaseException) -> None:
-        _log.info(
+        partition = batch.queue.topic_partition
+        is_lasting = isinstance(error, KafkaError) and error.code in _LASTING
+        # Only the first failure is a warning: the others would repeat it with every attempt.
+        level = (
+            logging.WARNING if is_lasting and partition not in self._last_errors else logging.INFO
+        )
+        self._last_errors[partition] = error
+        _log.log(
+            level,
             "%s: attempt %d failed, trying again: %s",
-            batch.queue.topic_partition,
+            partition,
             batch.attempts,
             error,
         )
@@ -156,12 +179,15 @@ class BatchOutcomes:
         error: BaseException,
         record_errors: dict[int, BaseException] | None = None,
     ) -> None:
-        _log.warning(
-            "%s for %s failed: %s",
-            counted(batch.record_count, "record"),
-            batch.queue.topic_partition,
-            error,
-        )
+        if isinstance(error, DeliveryTimedOut):
+            _failures_log.warning("%s", error)
+        else:
+            _failures_log.warning(
+                "%s for %s failed: %s",
+                counted(batch.record_count, "record"),
+                batch.queue.topic_partition,
+                error,
+            )
         batch.fail(error, record_errors or {})
         self._accumulator.finish(batch)
         if self._transactions is not None:
@@ -181,8 +207,11 @@ class BatchOutcomes:
         )
 
     def _why(self, batch: ProducerBatch) -> str:
-        leader = self._cluster.view.leader(batch.queue.topic_partition)
-        return ": the partition has no leader" if leader < 0 else ""
+        partition = batch.queue.topic_partition
+        if self._cluster.view.leader(partition) < 0:
+            return ": the partition has no leader"
+        last_error = self._last_errors.get(partition)
+        return "" if last_error is None else f": the last attempt failed: {last_error}"
 
     def drop_unsent(self, error: BaseException) -> None:
         """Fails the batches that no broker has seen: their transaction ends without them."""

@@ -165,6 +165,25 @@ async def test_a_partition_without_a_leader_is_named_as_the_reason(
     await one.close()
 
 
+def test_the_last_error_of_a_broker_is_named_as_the_reason(said: list[str]) -> None:
+    @in_simulation()
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        options = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 1_000}
+        async with producer(cluster, simulation, **options) as one:
+            cluster.fail_next(ProduceRequest, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 99)
+            with pytest.raises(DeliveryTimedOut, match="attempt failed: NOT_ENOUGH_REPLICAS: "):
+                await one.send_and_wait("t", b"v")
+            cluster.faults.clear()
+            await one.send_and_wait("t", b"w")
+
+    test()
+    # The reason is said at once and not again; and the failure is said once.
+    assert said[0].startswith("t-0: attempt 1 failed, trying again: NOT_ENOUGH_REPLICAS: ")
+    assert said[1].startswith("1 record for t-0 was not acknowledged within delivery.timeout.ms=")
+    assert len(said) == 2
+
+
 @in_simulation()
 async def test_after_a_batch_of_unknown_fate_expired_the_producer_goes_on(
     cluster: MiniCluster, simulation: Simulation
