@@ -60,7 +60,7 @@ def _group_keys() -> list[str]:
     return sorted(GROUP_DECLARED)
 
 
-def _client_keys() -> list[str]:
+def client_keys() -> list[str]:
     from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 
     kinds = (AdminSettings, ConsumerSettings, ProducerSettings)
@@ -85,7 +85,7 @@ def _dynamic_keys() -> list[str]:
 
 _KEYS: Final[dict[str, Callable[[], Sequence[str]]]] = {
     "--add-config": _dynamic_keys,
-    "--command-property": _client_keys,
+    "--command-property": client_keys,
     "--config": _topic_keys,
     "--delete-config": _dynamic_keys,
     "--formatter-property": _formatter_keys,

@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import Final, Protocol, cast
 
 from odradek.cli.commands import SUMMARIES
-from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.hints import hint
 
@@ -52,7 +51,10 @@ class FlagParser(argparse.ArgumentParser):
 
     def _as_argparse_reads(self, words: Sequence[str]) -> list[str]:
         """Returns the words in the only spelling that `argparse` takes: two dashes, and `=` before
-        a value that begins with a dash. A word that is a flag itself is not taken for a value."""
+        a value that begins with a dash. A word that is a flag itself is not taken for a value.
+
+        Raises for a flag that does not exist: `argparse` would first say which flags are missing,
+        and the user may have meant one of these."""
         if self.takes_rest:
             return list(words)
         result: list[str] = []
@@ -68,6 +70,8 @@ class FlagParser(argparse.ArgumentParser):
             elif _is_dashed_value(word) and action is not None and action.nargs is None:
                 result[-1] += f"={word}"
                 action = None
+            elif word.startswith("--") and _begins_as_flag(word):
+                raise UsageError(self._unknown(word))
             else:
                 action = None
                 result.append(word)
@@ -89,8 +93,13 @@ class FlagParser(argparse.ArgumentParser):
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
             return f"unexpected {word!r}; {self.prog} --help shows the flags"
+        from odradek.cli.flag_habits import probably_meant
+
         flag = word.partition("=")[0]
-        near = did_you_mean(flag, visible_flags(self))
+        near = probably_meant(flag, visible_flags(self))
+        longer = [known for known in visible_flags(self) if known.startswith(flag)]
+        if longer and not near:
+            return f"{flag} may be {' or '.join(longer)}; write more of it"
         return f"unknown flag {flag}{near or f'; {self.prog} --help shows the flags'}"
 
 

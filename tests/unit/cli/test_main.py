@@ -249,8 +249,6 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.tools.hints",
         "odradek.tools.profiles",
         "odradek.wording",
-        "odradek.config",
-        "odradek.config.spelling",
     }
 
 

@@ -1,0 +1,144 @@
+"""What a flag that a tool does not have probably means: users bring flags from other tools.
+
+In order:
+
+1. a flag of the tool that differs in one letter;
+2. a flag by which another tool, of ours or of others, says the same: `--acks` is
+   `--request-required-acks` of the console producer, `--num-messages` is `--num-records`;
+3. a property that is spelt as a flag: `--print-key` is `--formatter-property print.key=true`, and
+   `--linger-ms` is `--command-property linger.ms=...`;
+4. the nearest flag of the tool.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from odradek.config.spelling import Speller, did_you_mean
+
+# Flags with the same meaning in different tools. Of those that a tool has, the first one counts.
+_SAME: Final = (
+    ("--request-required-acks", "--acks", "--required-acks", "--producer-acks"),
+    (
+        "--max-messages",
+        "--num-records",
+        "--messages",
+        "--num-messages",
+        "--max-records",
+        "--record-count",
+        "--message-count",
+        "--records",
+        "--count",
+        "--limit",
+    ),
+    ("--group", "--group-id", "--consumer-group", "--consumer-group-id"),
+    (
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "--bootstrap",
+        "--brokers",
+        "--broker",
+        "--broker-list",
+        "--server",
+        "--servers",
+        "--host",
+    ),
+    ("--from-beginning", "--from-start", "--beginning", "--earliest", "--to-earliest"),
+    ("--timeout-ms", "--timeout", "--session-timeout"),
+    ("--record-size", "--message-size", "--payload-size", "--size"),
+    ("--compression-codec", "--compression-type", "--compression", "--codec"),
+    ("--partitions", "--num-partitions", "--partition-count", "--partition"),
+    ("--replication-factor", "--replication", "--replicas", "--rf"),
+    ("--topic", "--topics", "--topic-name", "--topic-list", "--name", "--include"),
+    ("--include", "--pattern", "--regex", "--topics-include", "--topic"),
+    (
+        "--command-config",
+        "--client-config",
+        "--consumer-config",
+        "--producer-config",
+        "--admin-config",
+        "--config-file",
+        "--properties-file",
+    ),
+    ("--command-property", "--client-property", "--property", "--prop", "--set"),
+    ("--add-config", "--config", "--set-config", "--set"),
+    (
+        "--reassignment-json-file",
+        "--offset-json-file",
+        "--path-to-json-file",
+        "--topics-to-move-json-file",
+        "--json-file",
+        "--file",
+        "--from-file",
+        "--files",
+    ),
+    ("--throughput", "--rate"),
+    ("--list", "--ls", "--show", "--all"),
+    ("--describe", "--show", "--info", "--status", "--details"),
+    ("--create", "--add", "--new"),
+    ("--delete", "--remove", "--drop"),
+    ("--alter", "--update", "--modify", "--change"),
+    ("--all-groups", "--all"),
+    ("--all-topics", "--all"),
+    ("--reset-offsets", "--reset", "--seek"),
+    ("--to-datetime", "--to-timestamp", "--to-time", "--to-date"),
+    ("--to-offset", "--offset"),
+    ("--time", "--timestamp"),
+    ("--allow-principal", "--principal", "--user", "--allow"),
+    ("--deny-principal", "--deny"),
+    ("--operation", "--operations", "--permission"),
+    ("--resource-pattern-type", "--pattern-type", "--prefixed", "--prefix"),
+    ("--election-type", "--type"),
+    ("--all-topic-partitions", "--all-partitions", "--all"),
+    ("--data", "--data-dir", "--dir", "--directory", "--log-dirs"),
+    ("--print-data-log", "--print-data", "--deep"),
+)
+
+# Properties that users spell as flags, and the flags that take them.
+_PRINTED: Final = ("key", "value", "headers", "timestamp", "partition", "offset", "epoch")
+_AS_PROPERTIES: Final = {
+    **{f"--print-{part}": ("--formatter-property", f"print.{part}=true") for part in _PRINTED},
+    "--key-separator": ("--formatter-property", "key.separator=:"),
+    "--line-separator": ("--formatter-property", "line.separator=..."),
+    "--parse-key": ("--reader-property", "parse.key=true"),
+    "--parse-headers": ("--reader-property", "parse.headers=true"),
+    "--null-marker": ("--reader-property", "null.marker=NULL"),
+}
+_READER: Final = {"--key-separator": ("--reader-property", "key.separator=:")}
+
+
+def probably_meant(flag: str, known: Collection[str]) -> str:
+    """Returns `; did you mean X?` for a flag that a tool with the flags `known` does not have, or
+    nothing."""
+    near = Speller(known).nearest(flag)
+    meant = near or _same(flag, known) or _as_property(flag, known)
+    return f"; did you mean {meant}?" if meant else did_you_mean(flag, known)
+
+
+def _same(flag: str, known: Collection[str]) -> str | None:
+    two_dashes = "--" + flag.lstrip("-").lower().replace("_", "-")
+    for flags in _SAME:
+        if two_dashes in flags:
+            for candidate in flags:
+                if candidate in known:
+                    return candidate
+    return None
+
+
+def _as_property(flag: str, known: Collection[str]) -> str | None:
+    for habits in (_AS_PROPERTIES, _READER):
+        taker, value = habits.get(flag, ("", ""))
+        if taker in known:
+            return f"{taker} {value}"
+    name = flag.lstrip("-").replace("-", ".").replace("_", ".").lower()
+    if "--add-config" in known or "--config" in known:
+        from odradek.config.topic_settings import TopicSettings
+
+        if name in TopicSettings.declared:
+            taker = "--add-config" if "--add-config" in known else "--config"
+            return f"{taker} {name}=VALUE"
+    if "--command-property" in known:
+        from odradek.cli.completion_values import client_keys
+
+        if name in client_keys():
+            return f"--command-property {name}=VALUE"
+    return None
