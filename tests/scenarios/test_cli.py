@@ -420,6 +420,44 @@ def test_a_tool_answers_soon(odradek: Shell) -> None:
     assert min(spent_s) <= 0.4
 
 
+def test_partitions_that_cannot_be_added_are_not_warned_of(
+    odradek: Shell, odradek_topic: str
+) -> None:
+    alter = ("topics", "--alter", "--topic", odradek_topic, "--partitions")
+    assert "warning" not in odradek.refused(*alter, "1")
+    assert odradek(*alter, "9").stderr.startswith("warning: records with a key go to other")
+
+
+def test_an_offset_that_is_not_there_is_refused(odradek: Shell, odradek_topic: str) -> None:
+    one = ("--topic", odradek_topic, "--partition", "0", "--offset")
+    assert "-0 has no offset 7: it has none, and the next record gets 0; start at" in (
+        odradek("console-consumer", *one, "7").stderr
+    )
+    odradek.ok("console-producer", "--topic", odradek_topic, stdin="a\nb\n")
+    for offset, code in (("3", 1), ("2", 0)):
+        done = odradek("console-consumer", *one, offset, "--timeout-ms", "500")
+        assert done.returncode == code
+        assert ("has no offset 3: it has 0 to 1, and the next record" in done.stderr) == bool(code)
+    # Who says what to do then gets it.
+    reset = ("--command-property", "auto.offset.reset=earliest", "--max-messages", "1")
+    done = odradek("console-consumer", *one, "3", *reset)
+    assert done.stdout == "a\n"
+    assert "has no offset 3; reading goes on at its beginning, as auto.offset.reset=" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--list",),
+        ("--remove", "--topic", "t", "--force"),
+        ("--add", "--topic", "t", "--allow-principal", "User:a"),
+    ],
+)
+def test_acls_without_an_authorizer_say_which_to_set(odradek: Shell, words: tuple[str]) -> None:
+    said = odradek.refused("acls", *words)
+    assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in said
+
+
 class TestMisspeltNames:
     """A key that does not exist is never taken silently."""
 

@@ -1,7 +1,8 @@
 """The actions of `odradek acls`, after its flags are parsed."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
 from odradek.client.admin.acls import AclCalls
 from odradek.protocol.acls import (
@@ -16,6 +17,7 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
@@ -70,18 +72,39 @@ _OPERATIONS = {
 
 Rules = dict[ResourcePattern, list[AccessEntry]]
 
+_NO_AUTHORIZER = (
+    "brokers without an authorizer keep no ACLs: set"
+    " authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer in their"
+    " settings, or with --override for `odradek up`, and start them again"
+)
+
+
+@asynccontextmanager
+async def _admin(arguments: argparse.Namespace) -> AsyncIterator[AclCalls]:
+    """Opens the admin client. Brokers that have no ACLs end the command with the line that gives
+    them some."""
+    async with open_admin(AclCalls, arguments) as admin:
+        try:
+            yield admin
+        except KafkaError as error:
+            if error.code != ErrorCode.SECURITY_DISABLED:
+                raise
+            raise CommandFailed(_NO_AUTHORIZER) from None
+
 
 async def add(arguments: argparse.Namespace) -> int:
     rules = _rules(arguments)
     for resource, entries in rules.items():
         _check_operations(resource, entries)
-    async with open_admin(AclCalls, arguments) as admin:
+    async with _admin(arguments) as admin:
         answers = await admin.create_acls(
             Acl(resource, entry) for resource, entries in rules.items() for entry in entries
         )
-    for acl, error in answers.items():
-        if error is not None:
-            raise CommandFailed(f"{_shown_resource(acl.resource)}: {error.message}")
+        for acl, error in answers.items():
+            if error is not None and error.code == ErrorCode.SECURITY_DISABLED:
+                raise error
+            if error is not None:
+                raise CommandFailed(f"{_shown_resource(acl.resource)}: {error.message}")
     _print(arguments, "Adding ACLs for resource", rules)
     return 0
 
@@ -96,7 +119,7 @@ async def remove(arguments: argparse.Namespace) -> int:
     if not arguments.force and not _confirmed(rules):
         return 1
     removed: Rules = {}
-    async with open_admin(AclCalls, arguments) as admin:
+    async with _admin(arguments) as admin:
         for answer in (await admin.delete_acls(filters)).values():
             if not isinstance(answer, list):
                 raise answer
@@ -106,7 +129,7 @@ async def remove(arguments: argparse.Namespace) -> int:
 
 
 async def show(arguments: argparse.Namespace) -> int:
-    async with open_admin(AclCalls, arguments) as admin:
+    async with _admin(arguments) as admin:
         rules = await _find(admin, arguments)
     if not arguments.principal or arguments.json:
         _print(arguments, "Current ACLs for resource", rules)

@@ -5,9 +5,12 @@ import sys
 from collections.abc import Iterable
 
 from odradek.cli.records.record_formatter import Formatter, PrintedRecord
+from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
+from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.settings import ConsumerSettings
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin_beside
 from odradek.tools.failures import CommandFailed
@@ -19,6 +22,10 @@ from odradek.tools.topic_names import topic_pattern
 _POLL_MS = 500
 
 
+class _ConsoleAdmin(TopicCalls, RecordCalls):
+    """The admin calls of this tool."""
+
+
 async def print_records(
     arguments: argparse.Namespace,
     formatter: Formatter,
@@ -26,8 +33,10 @@ async def print_records(
     properties: dict[str, str],
 ) -> int:
     settings = ConsumerSettings.from_properties(properties)
-    async with open_admin_beside(TopicCalls, properties) as admin:
+    async with open_admin_beside(_ConsoleAdmin, properties) as admin:
         partitions = await _partitions(admin, arguments)
+        if offset >= 0 and "auto.offset.reset" not in properties:
+            await _require_offset(admin, partitions[0], offset)
     printer = RecordPrinter(formatter, skip_errors=arguments.skip_message_on_error)
     async with Consumer(settings) as consumer:
         if settings.group_id is None:
@@ -53,6 +62,21 @@ async def _partitions(admin: TopicCalls, arguments: argparse.Namespace) -> list[
             f" it has 0 to {len(partitions) - 1}"
         )
     return chosen
+
+
+async def _require_offset(admin: RecordCalls, partition: TopicPartition, offset: int) -> None:
+    """Raises if the log does not have the offset: the consumer would begin elsewhere."""
+    first = (await admin.list_offsets({partition: EARLIEST}))[partition]
+    end = (await admin.list_offsets({partition: LATEST}))[partition]
+    if isinstance(first, KafkaError) or isinstance(end, KafkaError):
+        return  # It has no leader now, and the consumer waits for one.
+    if first.offset <= offset <= end.offset:
+        return
+    extent = f"{first.offset} to {end.offset - 1}" if first.offset < end.offset else "none"
+    raise CommandFailed(
+        f"{partition} has no offset {offset}: it has {extent}, and the next record gets"
+        f" {end.offset}; start at one of them, or with --offset earliest or latest"
+    )
 
 
 class RecordPrinter:

@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-directory",
         metavar="DIR",
-        help="where server.log and its like go (default: odradek.logs.directory, or else logs in"
-        " the first of log.dirs); none for no files",
+        help="the directory of the broker's own log files, server.log and others (default: what"
+        " odradek.logs.directory says, or else a directory `logs` in the first of log.dirs); none"
+        " to write no such files",
     )
     parser.add_argument(
         "--log-file",

@@ -64,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=positive_number,
         default=1,
-        help="how many; broker i listens on PORT+i-1 its data is in DIR/broker-i (default: 1)",
+        help="how many; broker i listens on PORT+i-1 and keeps its data in DIR/broker-i"
+        " (default: 1)",
     )
     parser.add_argument(
         "--zookeeper",

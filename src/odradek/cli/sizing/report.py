@@ -1,6 +1,7 @@
 """The output of `odradek sizing`: needs with their formulas, then warnings."""
 
 import argparse
+from collections.abc import Sequence
 from math import isfinite
 from textwrap import fill
 
@@ -13,22 +14,23 @@ _MAX_WIDTH = 100
 _MIN_WIDTH = 40
 
 
-def report(arguments: argparse.Namespace) -> int:
+def report(arguments: argparse.Namespace, assumed: Sequence[str]) -> int:
+    """Prints what the load of the arguments needs. `assumed` are the flags that the user left out,
+    for the JSON."""
     made = plan(_load(arguments))
     if arguments.json:
-        print_json(_as_json(made))
+        print_json(_as_json(made) | {"assumed": assumed})
     else:
         _print(made)
     return 0
 
 
 def _load(arguments: argparse.Namespace) -> Load:
-    factor = arguments.replication_factor
     return Load(
         rate_bytes=arguments.rate,
         partitions=arguments.partitions,
         brokers=arguments.brokers,
-        replication_factor=min(3, arguments.brokers) if factor is None else factor,
+        replication_factor=arguments.replication_factor,
         retention_s=arguments.retention,
         retention_bytes=arguments.retention_bytes,
         is_compacted=arguments.compacted,

@@ -7,6 +7,7 @@ from odradek.cli.connection_options import add_json_argument
 from odradek.cli.parser import positive_number, whole_number
 from odradek.cli.quantities import duration_s, size_bytes
 from odradek.tools.failures import UsageError
+from odradek.tools.hints import hint
 
 _EXAMPLES = """\
 examples:
@@ -34,7 +35,10 @@ def _add_load_arguments(parser: argparse.ArgumentParser) -> None:
         "--rate", metavar="SIZE", type=size_bytes, required=True, help="written in a second"
     )
     load.add_argument(
-        "--partitions", metavar="N", type=positive_number, default=12, help="in all (default: 12)"
+        "--partitions",
+        metavar="N",
+        type=positive_number,
+        help="of all topics together (default: 12)",
     )
     load.add_argument(
         "--consumers",
@@ -72,7 +76,6 @@ def _add_retention_arguments(parser: argparse.ArgumentParser) -> None:
         "--retention",
         metavar="TIME",
         type=_retention,
-        default=7 * 86_400.0,
         help="retention.ms, or forever (default: 7d)",
     )
     kept.add_argument(
@@ -103,7 +106,7 @@ def _add_retention_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("the cluster")
     cluster.add_argument(
-        "--brokers", metavar="N", type=positive_number, default=3, help="(default: 3)"
+        "--brokers", metavar="N", type=positive_number, help="how many brokers (default: 3)"
     )
     cluster.add_argument(
         "--replication-factor",
@@ -152,17 +155,40 @@ def _retention(text: str) -> float:
     return inf if text == "forever" else duration_s(text)
 
 
+# What is assumed if the user does not say it, by its flag, as the user would type it.
+_ASSUMED = {"partitions": "12", "retention": "7d", "brokers": "3"}
+
+
+def assume(arguments: argparse.Namespace) -> list[str]:
+    """Sets what the user has not given, and returns these flags with their values: all other
+    figures follow from them, so the user should know."""
+    types = {"partitions": positive_number, "retention": _retention, "brokers": positive_number}
+    assumed = []
+    for name, text in _ASSUMED.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, types[name](text))
+            if not (name == "retention" and arguments.compacted):
+                assumed.append(f"--{name} {text}")
+    if arguments.replication_factor is None:
+        arguments.replication_factor = min(3, arguments.brokers)
+        assumed.append(f"--replication-factor {arguments.replication_factor}")
+    return assumed
+
+
 def run(arguments: argparse.Namespace) -> int:
+    assumed = assume(arguments)
     for flag in ("segment_bytes", "record_bytes", "network"):
         if not getattr(arguments, flag):
             raise UsageError(f"--{flag.replace('_', '-')} must be more than 0")
     if not arguments.segment_time:
         raise UsageError("--segment-time must be more than 0")
-    if (arguments.replication_factor or 1) > arguments.brokers:
+    if arguments.replication_factor > arguments.brokers:
         raise UsageError(
             f"{arguments.replication_factor} copies need {arguments.replication_factor} brokers;"
             f" there are {arguments.brokers}"
         )
     from odradek.cli.sizing.report import report
 
-    return report(arguments)
+    if assumed and not arguments.json:
+        hint(f"assumed are {', '.join(assumed)}; give your own for figures that fit")
+    return report(arguments, assumed)

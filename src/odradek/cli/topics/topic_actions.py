@@ -91,11 +91,6 @@ async def _matching(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[s
 
 async def _alter(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     names = await _matching(admin, arguments)
-    print(
-        "warning: records with a key go to other partitions from now on than before, so the order"
-        " of a key's records, and consumers that rely on its partition, are affected",
-        file=sys.stderr,
-    )
     known = await admin.describe_topics(names)
     count = {}
     for name in names:
@@ -105,7 +100,14 @@ async def _alter(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
         assignment = arguments.replica_assignment
         total = arguments.partitions or len(assignment)
         count[name] = NewPartitions(total, assignment and assignment[len(topic.partitions) :])
+    if not count:
+        return
     checked(await admin.create_partitions(count))
+    print(
+        "warning: records with a key go to other partitions from now on than before, so the order"
+        " of a key's records, and consumers that rely on its partition, are affected",
+        file=sys.stderr,
+    )
     if arguments.json:
         print_json({name: new.total for name, new in count.items()})
     else:

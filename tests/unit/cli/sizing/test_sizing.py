@@ -201,3 +201,17 @@ def test_lines_fit_the_terminal(
     terminal_columns.cache_clear()
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
+
+
+def test_what_is_assumed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sizing", "--rate", "1MB", "--brokers", "2"]) == 0
+    said = capsys.readouterr()
+    assert said.err == (
+        "hint: assumed are --partitions 12, --retention 7d, --replication-factor 2; give your own"
+        " for figures that fit\n"
+    )
+    given = ["--partitions", "12", "--retention", "7d", "--replication-factor", "2"]
+    assert main(["sizing", "--rate", "1MB", "--brokers", "2", *given]) == 0
+    assert capsys.readouterr() == (said.out, "")
+    assert main(["sizing", "--rate", "1MB", "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out)["assumed"] == ["--brokers 3"]
