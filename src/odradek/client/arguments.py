@@ -10,7 +10,7 @@ of one, and a pair in place of a `TopicPartition`.
 from collections.abc import Iterable, Mapping
 from operator import index
 from reprlib import Repr
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from odradek.protocol.types import TopicPartition
 
@@ -22,6 +22,8 @@ GivenPartition = TopicPartition | tuple[str, int]
 GivenPartitions = GivenPartition | Iterable[GivenPartition]
 GivenNames = str | Iterable[str]
 
+MAX_INT: Final = 2**31 - 1
+_MAX_LONG: Final = 2**63 - 1
 _short = Repr()
 _short.maxstring = _short.maxother = 60
 
@@ -73,8 +75,10 @@ def keys(given: object, call: str) -> list[bytes | str]:
     return [found for item in given for found in keys(item, call)]
 
 
-def integer(given: object, call: str, name: str, *, at_least: int | None = None) -> int:
-    """Returns the integer that the parameter `name` has."""
+def integer(
+    given: object, call: str, name: str, *, at_least: int | None = None, at_most: int = _MAX_LONG
+) -> int:
+    """Returns the integer that the parameter `name` has; a larger one cannot be sent."""
     try:
         number = index(given)  # type: ignore[arg-type] # that is what is checked
     except TypeError:
@@ -82,6 +86,8 @@ def integer(given: object, call: str, name: str, *, at_least: int | None = None)
         raise wrong(call, f"{name} as an integer", given, line) from None
     if at_least is not None and number < at_least:
         raise ValueError(f"{call}: {name}={number} must be at least {at_least}")
+    if number > at_most:
+        raise ValueError(f"{call}: {name}={number} must be at most {at_most}")
     return number
 
 
@@ -92,6 +98,14 @@ def milliseconds(given: object, call: str, name: str = "timeout_ms") -> int:
             f"{call} counts milliseconds: write {name}={int(given * 1000)} for {given} s"
         )
     return integer(given, call, name)
+
+
+def timeout(given: object, call: str) -> int:
+    """Returns how long a call may wait."""
+    number = milliseconds(given, call)
+    if number < 0:
+        raise ValueError(f"{call}: timeout_ms={number}: a time to wait cannot be negative")
+    return number
 
 
 def offset(given: object, call: str) -> int:
@@ -133,7 +147,7 @@ def partition(given: object, call: str, or_else: str = "") -> TopicPartition:
     if _is_pair(given):
         topic, number = given
         if isinstance(number, int):
-            return TopicPartition(topic, number)
+            return TopicPartition(topic, integer(number, call, "partition", at_most=MAX_INT))
         if isinstance(number, str) and number.isdecimal():
             raise wrong(call, "a partition", given, f"TopicPartition({topic!r}, {number})")
     raise wrong(call, "a partition", given, f"{_example(given)}{or_else}")

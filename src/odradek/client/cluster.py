@@ -31,7 +31,7 @@ from odradek.protocol.messages.metadata import (
 from odradek.protocol.types import (
     BrokerId,
 )
-from odradek.wording import kind_of
+from odradek.wording import counted, kind_of
 from odradek.world.randomness import Randomness
 
 _log = logging.getLogger("odradek.client")
@@ -39,6 +39,8 @@ _log = logging.getLogger("odradek.client")
 LONG_POLLS = "fetch"
 """The purpose of connections on which answers may take long."""
 _LONG_AGO_S = -1e9
+# Kafka's limit.
+_MAX_NAME_LENGTH = 249
 # A topic that is being created is unknown for a moment, so the first answers are no reason to warn.
 _ANSWERS_BEFORE_WARNING = 3
 _MAX_ANSWERS_TO_QUESTION = 4
@@ -393,6 +395,15 @@ def check_topic(topic: object) -> None:
         raise TypeError(f"topic must be a str, not {kind_of(topic)}")
     if not topic:
         raise ValueError("topic must be the name of a topic: it is empty")
+    if len(topic) > _MAX_NAME_LENGTH:
+        raise ValueError(
+            f"topic must be the name of a topic: it has {counted(len(topic), 'character')}, and"
+            f" {_MAX_NAME_LENGTH} are allowed"
+        )
+    try:
+        topic.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"topic must be the name of a topic, not {topic!r}") from None
 
 
 def _missing_topic(name: str, timeout_ms: int, last_error: BaseException) -> Exception:

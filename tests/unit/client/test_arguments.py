@@ -27,6 +27,9 @@ WRONG_FOR_CONSUMER: list[tuple[Call, str]] = [
     (lambda one: one.seek("t", 0), "needs a partition, not 't': write TopicPartition('t', 0)"),
     (lambda one: one.seek(("t", "0"), 0), "not ('t', '0'): write TopicPartition('t', 0)"),
     (lambda one: one.seek(T0, -1), "an offset cannot be negative"),
+    (lambda one: one.seek(T0, 2**63), "seek(): offset=9223372036854775808 must be at most"),
+    (lambda one: one.seek(T0, 0, 2**31), "seek(): leader_epoch=2147483648 must be at most"),
+    (lambda one: one.seek_to_timestamp(2**63), "timestamp_ms=9223372036854775808 must be at most"),
     (lambda one: one.seek_to_timestamp(1.5), "write timestamp_ms=int(time.time() * 1000)"),
     (lambda one: one.seek_to_timestamp(-1), "a time cannot be before 1970"),
     (lambda one: one.seek_to_end("t"), "write [TopicPartition('t', 0)]"),
@@ -36,6 +39,9 @@ WRONG_FOR_CONSUMER: list[tuple[Call, str]] = [
     (lambda one: one.assign("t"), "write [TopicPartition('t', 0)], or subscribe([\"topic\"])"),
     (lambda one: one.assign(["t"]), "write TopicPartition('t', 0), or subscribe([\"topic\"])"),
     (lambda one: one.assign({"t": 0}), "assign() needs a partition, not 't'"),
+    (lambda one: one.assign([("t", 2**31)]), "assign(): partition=2147483648 must be at most"),
+    (lambda one: one.assign([T0, ("a\ud800", 0)]), "must be the name of a topic, not 'a\\ud800'"),
+    (lambda one: one.assign([T0, ("a" * 250, 0)]), "it has 250 characters, and 249 are allowed"),
     (lambda one: one.assign(5), "assign() needs partitions, not 5"),
     (lambda one: one.subscribe([5]), "subscribe() needs names of topics as text, not 5"),
     (lambda one: one.subscribe(5), "subscribe() needs names of topics as text, not 5"),
@@ -67,6 +73,8 @@ WRONG_FOR_CONSUMER: list[tuple[Call, str]] = [
     (lambda one: one.get_many("t", 5), "get_many() needs keys as bytes or text, not 5"),
     (lambda one: one.poll("1"), "poll() needs timeout_ms as an integer, not '1'"),
     (lambda one: one.poll(1.5), "poll() counts milliseconds: write timeout_ms=1500 for 1.5 s"),
+    (lambda one: one.poll(-1), "timeout_ms=-1: a time to wait cannot be negative"),
+    (lambda one: one.commit(timeout_ms=-1), "commit(): timeout_ms=-1: a time to wait cannot be"),
     (lambda one: one.poll(1, 0), "poll(): max_records=0 must be at least 1"),
     (lambda one: one.poll(1, "5"), "poll() needs max_records as an integer, not '5'"),
 ]
@@ -91,6 +99,7 @@ WRONG_FOR_ADMIN: list[tuple[Call, str]] = [
     (lambda admin: admin.create_topics([5]), "create_topics() needs topics as NewTopic, not 5"),
     (lambda admin: admin.create_topic(5), "NewTopic() needs the name of a topic as text, not 5"),
     (lambda admin: NewTopic("t", "3"), "needs partitions as an integer, not '3': write part"),  # type: ignore[arg-type]
+    (lambda admin: NewTopic("t", 2**31), "NewTopic(): partitions=2147483648 must be at most"),
     (lambda admin: NewTopic("t", num_partitions=3), "write NewTopic(name, partitions=3)"),  # type: ignore[call-arg]
     (lambda admin: NewTopic("t", topic_configs={}), "write NewTopic(name, configs={...})"),  # type: ignore[call-arg]
     (lambda admin: NewTopic("t", configs="x"), "NewTopic() needs a dict, not 'x'"),  # type: ignore[arg-type]

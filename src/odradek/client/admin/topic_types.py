@@ -34,8 +34,9 @@ class NewTopic:
     def __post_init__(self) -> None:
         call = "NewTopic()"
         arguments.a_name(self.name, call)
-        arguments.integer(self.partitions, call, "partitions")
-        arguments.integer(self.replication_factor, call, "replication_factor")
+        most = arguments.MAX_INT
+        arguments.integer(self.partitions, call, "partitions", at_most=most)
+        arguments.integer(self.replication_factor, call, "replication_factor", at_most=most)
         arguments.mapping(self.assignments, call, "assignments={0: [1, 2]}")
         arguments.mapping(self.configs, call, 'configs={"retention.ms": 3_600_000}')
 
@@ -54,4 +55,4 @@ class NewPartitions:
     assignments: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
-        arguments.integer(self.total, "NewPartitions()", "total")
+        arguments.integer(self.total, "NewPartitions()", "total", at_most=arguments.MAX_INT)

@@ -248,8 +248,8 @@ class Consumer(ConsumerSeeking):
 
         Raises `Wakeup` if `wakeup` was called.
         """
-        if timeout_ms.__class__ is not int:
-            timeout_ms = arguments.milliseconds(timeout_ms, "poll()")
+        if timeout_ms.__class__ is not int or timeout_ms < 0:
+            timeout_ms = arguments.timeout(timeout_ms, "poll()")
         limit = self.settings.max_poll_records
         if max_records is not None:
             limit = arguments.integer(max_records, "poll()", "max_records", at_least=1)
@@ -381,7 +381,7 @@ class Consumer(ConsumerSeeking):
     def _limit_ms(self, timeout_ms: int | None, call: str) -> int:
         if timeout_ms is None:
             return self.settings.default_api_timeout_ms
-        return arguments.milliseconds(timeout_ms, call)
+        return arguments.timeout(timeout_ms, call)
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._undelivered.offsets_to_commit(self._positions)

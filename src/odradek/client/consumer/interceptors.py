@@ -8,6 +8,7 @@ from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.group.offsets import Offsets
 from odradek.client.named_classes import close_all, instance_of
 from odradek.protocol.types import TopicPartition
+from odradek.wording import kind_of
 
 _log = logging.getLogger("odradek.client")
 
@@ -41,7 +42,13 @@ class Interceptors:
         """Returns the records that poll() returns."""
         for item in self._objects:
             if hasattr(item, "on_consume"):
-                records = item.on_consume(records)
+                consumed: object = item.on_consume(records)
+                if not isinstance(consumed, dict):
+                    raise TypeError(
+                        f"{type(item).__qualname__}.on_consume() returned {kind_of(consumed)}: it"
+                        " must return the records of each partition, as it got them"
+                    )
+                records = consumed
         return records
 
     def committed(self, offsets: Offsets) -> None:

@@ -191,14 +191,15 @@ class Positions:
         """Makes these the assigned partitions; those that stay keep their positions."""
         unique_partitions = list(dict.fromkeys(partitions))
         before = self.assigned
-        topics = {partition.topic for partition in unique_partitions}
-        for topic in {partition.topic: None for partition in before}:
-            if topic not in topics and topic not in self.subscribed:
-                self._cluster.untrack(topic)
+        # This raises for what cannot be a topic, before anything is changed.
         self.assigned = {
             partition: before.get(partition) or self._new_state(partition)
             for partition in unique_partitions
         }
+        topics = {partition.topic for partition in unique_partitions}
+        for topic in {partition.topic: None for partition in before}:
+            if topic not in topics and topic not in self.subscribed:
+                self._cluster.untrack(topic)
         for partition, state in self.assigned.items():
             if partition not in before:
                 self.start(state)

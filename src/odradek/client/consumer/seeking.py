@@ -41,7 +41,9 @@ class ConsumerSeeking(ConsumerQueries):
     def seek(self, partition: GivenPartition, offset: int, leader_epoch: int = -1) -> None:
         """Moves the position to `offset`, which is the next one to be read."""
         position = Offset(arguments.offset(offset, "seek()"))
-        epoch = LeaderEpoch(arguments.integer(leader_epoch, "seek()", "leader_epoch"))
+        epoch = LeaderEpoch(
+            arguments.integer(leader_epoch, "seek()", "leader_epoch", at_most=arguments.MAX_INT)
+        )
         state = self._state(partition, "seek()")
         self._give_back_undelivered()
         state.seek(position, epoch)

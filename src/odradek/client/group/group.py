@@ -38,6 +38,7 @@ from odradek.wording import counted
 _log = logging.getLogger("odradek.client")
 
 _MISSING_TOPIC_LOOK_S = 1.0
+_MAX_COMMITS_TO_UNKNOWN_TOPIC = 4
 # How long close() tries to leave: a group that is not told finds out after session.timeout.ms.
 _LEAVE_TIMEOUT_S = 3.0
 _DROPPED = (
@@ -330,17 +331,11 @@ class Group:
                 self._settings.default_api_timeout_ms, self._settings.max_poll_interval_ms
             )
             try:
-                await self.commit(offsets, timeout_ms, may_retry=_may_retry_before_revoked)
+                await self.commit(offsets, timeout_ms)
             except (ClientError, KafkaError) as error:
                 _log_failure(offsets, error)
 
-    async def commit(
-        self,
-        offsets: Offsets | None,
-        timeout_ms: int,
-        *,
-        may_retry: Callable[[BaseException], bool] = may_retry,
-    ) -> None:
+    async def commit(self, offsets: Offsets | None, timeout_ms: int) -> None:
         """Commits, again until it succeeds; raises an error that is not retriable."""
         await self._finish_commits()
         to_commit = self._offsets_to_commit() if offsets is None else offsets
@@ -350,7 +345,7 @@ class Group:
             timeout_ms,
             f"group {self.group_id}: offsets were not committed",
             lambda: self._commit_once(to_commit),
-            may_retry=may_retry,
+            may_retry=_CommitRetries().may_retry,
             waits_for=self._coordinator.lookup_fault,
         )
 
@@ -445,10 +440,21 @@ class Group:
             await self._coordinator.close()
 
 
-def _may_retry_before_revoked(error: BaseException) -> bool:
-    """Returns whether a commit that a rebalance waits for is sent again. It is not for the sake of
-    a topic that was deleted, which may be the reason of the rebalance."""
-    return may_retry(error) and not isinstance(error, UnknownTopic)
+class _CommitRetries:
+    """Whether a commit is sent again after an error.
+
+    The coordinator may not know a topic that was created a moment ago. A topic that it still does
+    not know after a few attempts was deleted, and a rebalance may wait for this commit.
+    """
+
+    def __init__(self) -> None:
+        self._unknown_topics = 0
+
+    def may_retry(self, error: BaseException) -> bool:
+        if isinstance(error, UnknownTopic):
+            self._unknown_topics += 1
+            return self._unknown_topics < _MAX_COMMITS_TO_UNKNOWN_TOPIC
+        return may_retry(error)
 
 
 def _log_failure(offsets: Mapping[TopicPartition, object], error: BaseException | None) -> None:

@@ -82,7 +82,7 @@ def _with_metadata(given: object, call: str) -> OffsetAndMetadata:
         found = OffsetAndMetadata(arguments.integer(given, call, "offset"))
     arguments.offset(found.offset, call)
     arguments.one_of(str, found.metadata, call, "metadata as text")
-    arguments.integer(found.leader_epoch, call, "leader_epoch")
+    arguments.integer(found.leader_epoch, call, "leader_epoch", at_most=arguments.MAX_INT)
     return found
 
 

@@ -44,6 +44,29 @@ async def test_records_come_again_after_an_interceptor_has_failed(
         assert numbers(await read(one, 30)) == list(range(30))
 
 
+class Forgetful:
+    def on_consume(self, records: Polled) -> Polled:
+        return None  # type: ignore[return-value]
+
+
+@in_simulation()
+async def test_an_interceptor_that_returns_nothing_is_told_so(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    (log,) = cluster.create("t")
+    fill(log, range(3))
+    async with Consumer(
+        bootstrap_servers=cluster.bootstrap,
+        auto_offset_reset="earliest",
+        interceptors=[Forgetful()],
+    ) as one:
+        one.assign([T0])
+        for _ in range(2):
+            with pytest.raises(TypeError, match=r"Forgetful.on_consume\(\) returned None: it must"):
+                await one.poll(10_000)
+        assert await one.position(T0) == 0
+
+
 class Audit:
     """Fails when it is told of a commit."""
 

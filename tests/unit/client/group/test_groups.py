@@ -11,7 +11,7 @@ from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata, Rebala
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import ClientClosed, CommitFailed, NoGroup
 from odradek.client.group.offsets import Offsets
-from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic
 from odradek.protocol.types import TopicPartition
 from simulation.run import run
 from simulation.world import Simulation
@@ -443,3 +443,14 @@ async def test_what_a_pattern_of_the_broker_matches(cluster: GroupCluster) -> No
     consumer.subscribe(pattern="log-.*")
     await poll_until([consumer], lambda: len(consumer.assignment()) == 2)
     assert consumer.subscription() == ["log-a", "log-b"]
+
+
+@on_groups()
+async def test_a_commit_says_soon_which_topic_is_not_there(cluster: GroupCluster) -> None:
+    await cluster.client.create_topic("t")
+    consumer = cluster.consumer()
+    there, gone = TopicPartition("t", 0), TopicPartition("gone", 0)
+    with pytest.raises(UnknownTopic, match="There is no gone-0; all other offsets are committed"):
+        await consumer.commit({there: 5, gone: 1}, timeout_ms=60_000)
+    assert cluster.simulation.loop.time() < 10
+    assert await consumer.committed([there, gone]) == {there: OffsetAndMetadata(5), gone: None}
