@@ -8,8 +8,9 @@ what it needs:
 `odradek.client.sync` has the same clients for programs without asyncio.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from odradek.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from odradek.client.admin.admin import Admin
@@ -112,11 +113,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        from odradek.client.habits import raise_for_import  # noqa: PLC0415 - only for mistakes
+def _raise_for_import(name: str) -> None:
+    from odradek.client.habits import raise_for_import  # noqa: PLC0415 - only for mistakes
 
-        raise_for_import(__name__, name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    raise_for_import(__name__, name)
+
+
+__getattr__ = lazy_names(__name__, _HOMES, _raise_for_import)

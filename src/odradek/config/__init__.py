@@ -9,8 +9,9 @@ The names below are imported when they are first used: a client needs `kinds` an
 and the declarations of brokers would make its start 20 ms longer.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from odradek.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from odradek.config.broker_settings import (
@@ -84,10 +85,4 @@ __all__ = [
     "parse_properties",
 ]
 
-
-def __getattr__(name: str) -> object:
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
+__getattr__ = lazy_names(__name__, _HOMES)

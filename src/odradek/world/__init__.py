@@ -8,8 +8,9 @@ The names below are imported when they are first used: a tool that asks a broker
 randomness alone.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from odradek.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from odradek.world.clock import Clock, SystemClock
@@ -50,10 +51,4 @@ __all__ = [
     "World",
 ]
 
-
-def __getattr__(name: str) -> object:
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -7,8 +7,9 @@ The names below are imported when they are first used: an admin client needs no 
 producers and consumers, nor the partitioners, assignors and serializers that these name.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from odradek.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from odradek.client.settings.consumer import ConsumerSettings
@@ -24,10 +25,4 @@ _HOMES = {
 
 __all__ = ["AdminSettings", "ClientSettings", "ConsumerSettings", "ProducerSettings"]
 
-
-def __getattr__(name: str) -> object:
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
+__getattr__ = lazy_names(__name__, _HOMES)
