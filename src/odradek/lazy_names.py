@@ -1,11 +1,12 @@
 """The names of a package that are imported when they are first used.
 
     _HOMES = {"Producer": "odradek.client.producer.producer"}
-    __getattr__ = lazy_names(__name__, _HOMES)
+    if not TYPE_CHECKING:
+        __getattr__ = lazy_names(__name__, _HOMES)
 
 Most of the time in which a tool answers is spent on imports, so a package that many tools import
 brings no more than the name that was asked for. Type checkers see the imports that the package has
-under `TYPE_CHECKING`.
+under `TYPE_CHECKING`, and must not see `__getattr__`: with it they take any name for right.
 """
 
 from collections.abc import Callable, Mapping

@@ -119,4 +119,5 @@ def _raise_for_import(name: str) -> None:
     raise_for_import(__name__, name)
 
 
-__getattr__ = lazy_names(__name__, _HOMES, _raise_for_import)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES, _raise_for_import)

@@ -85,4 +85,5 @@ __all__ = [
     "parse_properties",
 ]
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -32,10 +32,11 @@ _MODULES = {
     "total_lag": "odradek.spark.progress",
 }
 
+if not TYPE_CHECKING:  # with it, type checkers would take any name for right
 
-def __getattr__(name: str) -> object:
-    home = _MODULES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_packages()
-    return getattr(import_module(home), name)
+    def __getattr__(name: str) -> object:
+        home = _MODULES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        require_packages()
+        return getattr(import_module(home), name)

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "ClusterFailed"]
 
+if not TYPE_CHECKING:  # with it, type checkers would take any name for right
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from odradek.testing import cluster  # noqa: PLC0415 - only when it is used
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from odradek.testing import cluster  # noqa: PLC0415 - only when it is used
 
-    return getattr(cluster, name)
+        return getattr(cluster, name)

@@ -51,4 +51,5 @@ __all__ = [
     "World",
 ]
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES)

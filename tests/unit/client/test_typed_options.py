@@ -26,6 +26,8 @@ async def right() -> None:
     Producer(value_serializer="json", partitioner_class=lambda record: record.all_partitions[0])
     Consumer(value_deserializer=lambda data, context: (context.topic, data))
 
+from odradek.client import Producr          # Module "odradek.client" has no attribute "Producr"
+from odradek.client.sync import Consmer     # has no attribute "Consmer"
 Producer(lingerms=5)                        # Unexpected keyword argument "lingerms"
 Producer(acks="maybe")                      # incompatible type "Literal['maybe']"
 Producer(compression_type="zip")            # incompatible type "Literal['zip']"

@@ -25,4 +25,5 @@ _HOMES = {
 
 __all__ = ["AdminSettings", "ClientSettings", "ConsumerSettings", "ProducerSettings"]
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -10,6 +10,8 @@ from any thread. Every method is written out, with the types of the asyncio clie
 the two.
 """
 
+from typing import TYPE_CHECKING
+
 from odradek.client.habits import raise_for_import
 from odradek.client.sync.admin import Admin
 from odradek.client.sync.consumer import Consumer
@@ -18,7 +20,8 @@ from odradek.client.sync.producer import Producer
 
 __all__ = ["Admin", "Begun", "Consumer", "LoopThread", "Producer"]
 
+if not TYPE_CHECKING:  # with it, type checkers would take any name for right
 
-def __getattr__(name: str) -> object:
-    raise_for_import(__name__, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        raise_for_import(__name__, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
