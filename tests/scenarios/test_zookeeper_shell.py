@@ -1,5 +1,6 @@
 """`odradek zookeeper-shell` on a ZooKeeper ensemble; the documents' lines cover our own store."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,18 @@ def shell(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, check=False, timeout=60
     )
+
+
+def test_nodes_are_shown_as_json(address: str) -> None:
+    listed = json.loads(shell("--json", address, "ls", "/brokers/topics").stdout)
+    assert (listed["path"], listed["children"]) == ("/brokers/topics", ["orders"])
+    shown = json.loads(shell(address, "get", "/controller", "--json").stdout)
+    assert (shown["value"], shown["version"]) == ('{"brokerid":1}', 0)
+
+
+def test_only_what_looks_is_repeated(address: str) -> None:
+    assert "--watch repeats what only looks" in shell("--watch", address, "delete", "/a").stderr
+    assert "write --watch first" in shell(address, "get", "/controller", "--watch").stderr
 
 
 def test_nodes_are_shown(address: str) -> None:

@@ -38,7 +38,8 @@ bootstrap.servers = "staging-1:9092,staging-2:9092"
 request.timeout.ms = 60000
 ```
 
-Commands that list or describe take `--json` for programs, and `--watch` to show it again and again.
+Every command that lists or describes takes `--json` for programs, and `--watch` to show it again
+and again. Of the others, those that print a result take `--json` too.
 Colours are switched off by `NO_COLOR`.
 
 Completion: `odradek completion bash|zsh|fish` prints the script for your shell;

@@ -2,15 +2,17 @@
 
 import shlex
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Final
 
 from odradek.cli.cluster.metadata_stores import OpenStore, opened
+from odradek.cli.cluster.zookeeper_shell import LOOKING
 from odradek.metadata.paths import BROKER_IDS, CONTROLLER
 from odradek.metadata.store import Delete, MetadataError, Node, NoNode
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.standard_input import input_is_terminal, input_lines
-from odradek.tools.terminal import flush_out, write_out
+from odradek.tools.terminal import flush_out, print_json, write_out
 
 _HELP: Final = """\
 ls [-s] [-R] PATH      the names of the nodes below a path
@@ -32,16 +34,16 @@ _TOOLS: Final = {
 }
 
 
-async def perform(address: str, command: Sequence[str]) -> int:
+async def perform(address: str, command: Sequence[str], *, as_json: bool) -> int:
     """Carries out one command, or those of standard input. Returns the exit code."""
     async with opened(address) as store:
         if command:
-            await _carry_out(store, list(command))
+            await _carry_out(store, list(command), as_json=as_json)
             return 0
-        return await _converse(store, address)
+        return await _converse(store, address, as_json=as_json)
 
 
-async def _converse(store: OpenStore, address: str) -> int:
+async def _converse(store: OpenStore, address: str, *, as_json: bool) -> int:
     """Reads commands until the input ends. A command that fails does not end the conversation."""
     if input_is_terminal():
         print(f"{address}: type help for the commands, quit to leave", flush=True)
@@ -53,7 +55,7 @@ async def _converse(store: OpenStore, address: str) -> int:
                 return 0
             try:
                 if words:
-                    await _carry_out(store, words)
+                    await _carry_out(store, words, as_json=as_json)
             except (CommandFailed, MetadataError) as error:
                 print(error, file=sys.stderr)
             sys.stdout.flush()
@@ -67,12 +69,14 @@ def _words(line: str) -> list[str]:
         return line.split()
 
 
-async def _carry_out(store: OpenStore, words: list[str]) -> None:
+async def _carry_out(store: OpenStore, words: list[str], *, as_json: bool) -> None:
     name, *rest = words
     flags = {word for word in rest if word.startswith("-")}
     paths = [word for word in rest if not word.startswith("-")]
     if name == "help":
         print(_HELP)
+    elif name in LOOKING and as_json:
+        print_json(await _as_json(store, name, _path(name, paths), recursive="-R" in flags))
     elif name in {"ls", "ls2"}:
         await _list(store, _path(name, paths), flags | ({"-s"} if name == "ls2" else set()))
     elif name in {"get", "stat"}:
@@ -112,6 +116,33 @@ async def _show(store: OpenStore, path: str, *, value: bool, stat: bool) -> None
         flush_out()
     if stat:
         print(_stat(node, len(await store.nodes.children(path))))
+
+
+async def _as_json(store: OpenStore, name: str, path: str, *, recursive: bool) -> dict[str, object]:
+    """Returns what `ls`, `get` or `stat` shows, always with the node's state."""
+    node = await _read(store, path)
+    children = await store.nodes.children(path)
+    shown: dict[str, object] = {"path": path}
+    if name.startswith("ls"):
+        shown["children"] = sorted(children)
+    if name.startswith("ls") and recursive:
+        shown["paths"] = sorted(await store.nodes.read_tree(path))
+    if name == "get":
+        shown["value"] = _text_or_base64(node.value)
+    return shown | {
+        "version": node.version,
+        "created": node.created,
+        "ephemeralOwner": node.owner,
+        "dataLength": len(node.value),
+        "numChildren": len(children),
+    }
+
+
+def _text_or_base64(value: bytes) -> object:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
 
 
 async def _read(store: OpenStore, path: str) -> Node:
