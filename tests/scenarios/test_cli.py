@@ -116,8 +116,31 @@ def test_nothing_is_wrong_with_the_replicas_of_a_lone_broker(
     assert at_min.startswith(f"\tTopic: {odradek_topic}\tPartition: 0")
 
 
-def test_an_unknown_topic_is_one_clear_line(odradek: Shell, odradek_topic: str) -> None:
+def test_an_unknown_topic_is_one_clear_line(
+    odradek: Shell, odradek_topic: str, tmp_path: Path
+) -> None:
+    entry = {"topic": "no-such", "partition": 0, "offset": 1, "replicas": [1]}
+    path = tmp_path / "partitions.json"
+    path.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    plan = ("--reassignment-json-file", str(path))
     for words in (
+        ("delete-records", "--offset-json-file", str(path)),
+        ("get-offsets", "--topic-partitions", "no-such:0"),
+        ("leader-election", "--election-type", "preferred", "--path-to-json-file", str(path)),
+        (
+            "leader-election",
+            "--election-type",
+            "preferred",
+            "--topic",
+            "no-such",
+            "--partition",
+            "0",
+        ),
+        ("log-dirs", "--describe", "--topic-list", "no-such"),
+        ("reassign-partitions", "--cancel", *plan),
+        ("reassign-partitions", "--execute", *plan),
+        ("reassign-partitions", "--verify", *plan),
+        ("replica-verification", "--topics-include", "no-such"),
         ("topics", "--describe", "--topic", "no-such"),
         ("topics", "--delete", "--topic", "no-such"),
         ("console-consumer", "--topic", "no-such", "--from-beginning"),
@@ -131,6 +154,14 @@ def test_an_unknown_topic_is_one_clear_line(odradek: Shell, odradek_topic: str) 
     assert f"did you mean {odradek_topic}?" in odradek.refused(
         "console-consumer", "--topic", nearly
     )
+
+
+def test_a_new_topic_with_nearly_the_name_of_another_is_hinted_at(odradek: Shell) -> None:
+    odradek.ok("topics", "--create", "--topic", "payments")
+    done = odradek("console-producer", "--topic", "paymnts", stdin="a\n")
+    assert done.returncode == 0
+    assert done.stderr == "hint: topic paymnts is new; did you mean payments?\n"
+    assert odradek("console-producer", "--topic", "paymnts", stdin="a\n").stderr == ""
 
 
 def test_a_wrong_flag_is_one_clear_line(odradek: Shell) -> None:

@@ -55,6 +55,7 @@ class FlagParser(argparse.ArgumentParser):
 
         Raises for a flag that does not exist: `argparse` would first say which flags are missing,
         and the user may have meant one of these."""
+        words = self._with_interval(words)
         if self.takes_rest:
             return list(words)
         result: list[str] = []
@@ -76,6 +77,20 @@ class FlagParser(argparse.ArgumentParser):
                 action = None
                 result.append(word)
         return result
+
+    def _with_interval(self, words: Sequence[str]) -> Sequence[str]:
+        """Returns the words with `--watch=2` for a `--watch` that no number follows, if the tool
+        takes words without a flag: `argparse` would take the next one for the value of `--watch`,
+        as in `odradek local --watch status`."""
+        watch = self._option_string_actions.get("--watch")
+        takes_words = any(not action.option_strings for action in self._actions)
+        if watch is None or "--watch" not in words or not takes_words:
+            return words
+        following = [*words[1:], ""]
+        return [
+            f"--watch={watch.const}" if word == "--watch" and not _is_number(after) else word
+            for word, after in zip(words, following, strict=True)
+        ]
 
     def _two_dashes(self, word: str) -> str | None:
         """Returns a flag with two dashes if the word is one, in full or unambiguously shortened."""
@@ -106,6 +121,14 @@ class FlagParser(argparse.ArgumentParser):
 def _begins_as_flag(word: str) -> bool:
     """Returns whether the word begins like a flag: `-1` and `-` do not."""
     return word.startswith("-") and word.lstrip("-")[:1].isalpha()
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_dashed_value(word: str) -> bool:

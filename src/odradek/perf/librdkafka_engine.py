@@ -153,7 +153,8 @@ def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[in
         if found.error is None and found.partitions:
             return sorted(found.partitions)
         client.poll(_LOOK_AGAIN_S)
-    raise no_such_topic(topic, [])
+    known = [name for name in _metadata(client, failures).topics if name != topic]
+    raise no_such_topic(topic, known)
 
 
 def _metadata(client: "Client", failures: _Failures, topic: str | None = None) -> "ClusterMetadata":
@@ -213,7 +214,7 @@ def _topics(
     pattern: re.Pattern[str] = topic_pattern(arguments.include)
     found = [topic for topic in known if pattern.fullmatch(topic)]
     if not found:
-        raise CommandFailed(f"no topic matches {arguments.include!r}")
+        raise no_such_topic(arguments.include, known)
     return found
 
 

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.client.admin.channel import AdminChannel
 from odradek.client.cluster_view import Topic
 from odradek.client.settings.shared import AdminSettings
-from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.config.spelling import did_you_mean
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 from odradek.tools.topic_names import no_such_topic
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ _LOOKS = 5
 _LOOK_AGAIN_S = 0.2
 # How many partitions a message names.
 _FEW = 5
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
 
 @asynccontextmanager
@@ -155,24 +159,38 @@ def without_leader(leaderless: Sequence[int]) -> str:
 
 async def require_producible(admin: "TopicCalls", name: str) -> None:
     """Checks that a topic exists, or that the brokers create it (auto.create.topics.enable);
-    otherwise raises at once."""
+    otherwise raises at once. A name that is nearly that of another topic is hinted at."""
+    topic = (await admin.describe_metadata([name])).topics[0]
+    cannot, near = "cannot be written", ""
+    if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        known = list(await admin.list_topics(include_internal=True))
+        topic = await _create_by_asking(admin, name)
+        if topic.error_code in _UNKNOWN:
+            raise no_such_topic(name, known)
+        cannot, near = "does not exist and cannot be created", did_you_mean(name, known)
+    if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        raise CommandFailed(f"{name!r} cannot be the name of a topic")
+    if topic.error_code not in {ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE}:
+        reason = error_for(topic.error_code).message.rstrip(".")
+        raise CommandFailed(f"topic {name!r} {cannot}: {reason}{near}")
+    if near:
+        hint(f"topic {name} is new{near}")
+    leaderless = sorted(
+        partition.partition_index for partition in topic.partitions if partition.leader_id < 0
+    )
+    consequence = "what is written there waits, delivery.timeout.ms at most,"
+    warn_of_leaderless(name, leaderless, consequence)
+
+
+async def _create_by_asking(admin: "TopicCalls", name: str) -> MetadataResponseTopic:
+    """Asks for a topic as a producer does, so that brokers create it if they may. They say that it
+    is unknown, or has no leader, while they create it, so it may exist a moment later."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True
     )
     for _ in range(_LOOKS):
-        response = await admin.request(request, MetadataResponse)
-        code = response.topics[0].error_code
-        if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-            raise CommandFailed(f"{name!r} cannot be the name of a topic")
-        if code not in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}:
-            leaderless = sorted(
-                partition.partition_index
-                for partition in response.topics[0].partitions
-                if partition.leader_id < 0
-            )
-            consequence = "what is written there waits, delivery.timeout.ms at most,"
-            warn_of_leaderless(name, leaderless, consequence)
-            return
-        # Kafka gives this answer while it creates the topic, so it may exist a moment later.
+        topic = (await admin.request(request, MetadataResponse)).topics[0]
+        if topic.error_code not in _UNKNOWN:
+            break
         await asyncio.sleep(_LOOK_AGAIN_S)
-    await topics_named(admin, [name])
+    return topic

@@ -112,7 +112,7 @@ CALLS = {
     "cluster cluster-id": {"brokers"},
     "broker-api-versions": {"brokers"},
     "log-dirs --describe": {"topics", "records", "brokers"},
-    "leader-election --election-type preferred --all-topic-partitions": {"partitions"},
+    "leader-election --election-type preferred --all-topic-partitions": {"partitions", "topics"},
     "reassign-partitions --list": {"partitions", "topics", "configs", "brokers"},
 }
 ALL_CALLS = set().union(*CALLS.values()) | {"acls", "admin"}

@@ -19,7 +19,7 @@ Captured = pytest.CaptureFixture[str]
 LOOKING = {
     "acls", "archive", "broker-api-versions", "cluster", "configs", "consumer-groups", "doctor",
     "get-offsets", "groups", "local", "log-dirs", "pipeline", "reassign-partitions", "topics",
-    "transactions",
+    "transactions", "zookeeper-shell",
 }  # fmt: skip
 
 
@@ -30,6 +30,21 @@ def test_every_command_that_lists_or_describes_has_json_and_watch() -> None:
         assert ("--watch" in flags) is (command in LOOKING), command
         if command in LOOKING or {"--list", "--describe"} & set(flags):
             assert {"--json", "--watch"} <= set(flags), command
+
+
+@pytest.mark.parametrize(
+    ("words", "interval"),
+    [
+        ("local --watch status", 2.0),
+        ("local --watch 5 status", 5.0),
+        ("local status --watch", 2.0),
+        ("zookeeper-shell --watch 127.0.0.1:2181 ls /", 2.0),
+    ],
+)
+def test_the_word_after_it_need_not_be_an_interval(words: str, interval: float) -> None:
+    command, *arguments = words.split()
+    _, parser = load_tool(command, module_name(command))
+    assert parser.parse_args(arguments).watch == interval
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ import argparse
 
 from odradek.cli.replicas.replica_plans import read_partitions
 from odradek.client.admin.partitions import ElectionType, PartitionCalls
+from odradek.client.admin.topics import TopicCalls
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import open_admin
+from odradek.tools.admin_session import named_partitions, open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.files import read_text
 from odradek.tools.terminal import print_json
+from odradek.wording import counted
 
 
 def _partitions(arguments: argparse.Namespace) -> list[TopicPartition] | None:
@@ -21,10 +23,17 @@ def _partitions(arguments: argparse.Namespace) -> list[TopicPartition] | None:
     return None
 
 
+class _ElectionAdmin(PartitionCalls, TopicCalls):
+    """The admin calls of this tool."""
+
+
 async def elect(arguments: argparse.Namespace) -> int:
     kind = ElectionType[arguments.election_type.upper()]
-    async with open_admin(PartitionCalls, arguments) as admin:
-        answers = await admin.elect_leaders(kind, _partitions(arguments))
+    partitions = _partitions(arguments)
+    async with open_admin(_ElectionAdmin, arguments) as admin:
+        if partitions is not None:
+            await named_partitions(admin, [f"{topic}:{index}" for topic, index in partitions])
+        answers = await admin.elect_leaders(kind, partitions)
     elected, needless, failed = [], [], {}
     for partition, error in sorted(answers.items()):
         name = f"{partition.topic}-{partition.partition}"
@@ -49,5 +58,5 @@ async def elect(arguments: argparse.Namespace) -> int:
     for name, message in failed.items():
         print(f"Error completing leader election ({kind.name}) for partition: {name}: {message}")
     if failed:
-        raise CommandFailed(f"{len(failed)} replica(s) could not be elected")
+        raise CommandFailed(f"{counted(len(failed), 'leader')} could not be elected")
     return 0

@@ -182,6 +182,7 @@ def _ids(brokers: Sequence[int]) -> str:
 
 async def _cancel(admin: ReassignmentAdmin, arguments: argparse.Namespace) -> int:
     plan = read_plan(read_text(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    await _current(admin, plan)
     active = [
         partition for partition in await admin.list_partition_reassignments() if partition in plan
     ]

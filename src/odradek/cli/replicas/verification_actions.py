@@ -24,7 +24,7 @@ from odradek.protocol.types import BrokerId, Buffer, Offset, TopicPartition
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import Progress, print_json
-from odradek.tools.topic_names import topic_pattern
+from odradek.tools.topic_names import no_such_topic, topic_pattern
 from odradek.wording import counted
 
 _WAIT_MS = 500
@@ -58,13 +58,10 @@ class Verdict:
 async def verify(arguments: argparse.Namespace) -> int:
     async with open_admin(_VerificationAdmin, arguments) as admin:
         pattern = topic_pattern(arguments.topics_include)
-        topics = {
-            name: topic
-            for name, topic in (await admin.list_topics(include_internal=True)).items()
-            if pattern.fullmatch(name)
-        }
+        known = await admin.list_topics(include_internal=True)
+        topics = {name: topic for name, topic in known.items() if pattern.fullmatch(name)}
         if not topics:
-            raise CommandFailed(f"no topic matches {arguments.topics_include!r}")
+            raise no_such_topic(arguments.topics_include, list(known))
         compacted = await _compacted(admin, list(topics))
         partitions = [
             TopicPartition(name, index)

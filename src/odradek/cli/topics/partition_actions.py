@@ -12,7 +12,12 @@ from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster_view import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
-from odradek.tools.admin_session import open_admin, require_brokers
+from odradek.tools.admin_session import (
+    named_partitions,
+    open_admin,
+    require_brokers,
+    topics_named,
+)
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 from odradek.tools.topic_names import is_internal, no_such_topic
@@ -30,14 +35,23 @@ def selected_partitions(
         if is_selected(name, index)
     ]
     if not partitions:
-        if arguments.topic is not None and arguments.topic not in known:
-            raise no_such_topic(arguments.topic, list(known))
+        for topic in _topics_typed(arguments):
+            if topic not in known:
+                raise no_such_topic(topic, list(known))
         raise CommandFailed("no partition matches; odradek topics --describe shows what is")
     return partitions
 
 
+def _topics_typed(arguments: argparse.Namespace) -> list[str]:
+    """Returns the names of the flags of `get-offsets`, which may also be regular expressions."""
+    if arguments.topic is not None:
+        return [arguments.topic]
+    patterns = (arguments.topic_partitions or "").split(",")
+    return [pattern.partition(":")[0] for pattern in patterns if pattern]
+
+
 class _OffsetAdmin(TopicCalls, RecordCalls):
-    """The admin calls of `get-offsets`."""
+    """The admin calls of `get-offsets` and `delete-records`."""
 
 
 async def print_offsets(arguments: argparse.Namespace, is_selected: Filter) -> int:
@@ -72,9 +86,10 @@ async def print_offsets(arguments: argparse.Namespace, is_selected: Filter) -> i
 
 async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str, int], int]) -> int:
     before = {TopicPartition(*place): offset for place, offset in offsets.items()}
-    if not arguments.json:
-        print("Executing records delete operation")
-    async with open_admin(RecordCalls, arguments) as admin:
+    async with open_admin(_OffsetAdmin, arguments) as admin:
+        await named_partitions(admin, [f"{topic}:{index}" for topic, index in before])
+        if not arguments.json:
+            print("Executing records delete operation")
         answers = await admin.delete_records(before)
     if arguments.json:
         print_json(
@@ -103,11 +118,16 @@ async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str,
     return 1 if any(isinstance(answer, KafkaError) for answer in answers.values()) else 0
 
 
+class _DirectoryAdmin(BrokerCalls, TopicCalls):
+    """The admin calls of `log-dirs`."""
+
+
 async def print_log_directories(
     arguments: argparse.Namespace, brokers: list[int], topics: list[str]
 ) -> int:
-    async with open_admin(BrokerCalls, arguments) as admin:
+    async with open_admin(_DirectoryAdmin, arguments) as admin:
         known = await require_brokers(admin, brokers)
+        await topics_named(admin, topics)
         broker_ids = sorted(brokers or known)
         shown = ",".join(map(str, broker_ids))
         if not arguments.json:
