@@ -89,6 +89,8 @@ class Cluster:
         self._failures = self.retry.failures()
         self._refresh_delay_s = 0.0
         self._failing_since_s: float | None = None
+        # The error of the last refresh, if it failed.
+        self.refresh_fault: BaseException | None = None
         self._last_update_s = _LONG_AGO_S
         self._closed = False
 
@@ -241,8 +243,9 @@ class Cluster:
                 await sleep_until(self._last_update_s + self.settings.retry_backoff_ms / 1000)
             await self._refresh_once()
             self._failures.reset()
-            self._failing_since_s = None
-        except (ClientError, KafkaError):
+            self._failing_since_s = self.refresh_fault = None
+        except (ClientError, KafkaError) as error:
+            self.refresh_fault = error
             self._refresh_delay_s = self._failures.add()
             self._note_failure()
             raise

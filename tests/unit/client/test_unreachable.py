@@ -12,6 +12,7 @@ from odradek.client.errors import NoBrokerAvailable
 from odradek.client.producer.producer import Producer
 from odradek.client.settings import AdminSettings, ClientSettings
 from odradek.protocol.errors import UnknownTopic
+from odradek.protocol.types import TopicPartition
 from simulation.world import Simulation
 from tests.unit.client.group_cluster import GroupCluster, with_groups
 from tests.unit.client.mini_cluster import MiniCluster
@@ -156,10 +157,13 @@ async def test_calls_of_a_consumer_name_the_broker_that_is_not_there(
     async with Consumer(
         bootstrap_servers=brokers.bootstrap, group_id="g", default_api_timeout_ms=2_000
     ) as consumer:
+        consumer.assign([("t", 0)])
         for call in (
             consumer.end_offsets([("t", 0)]),
             consumer.partitions_for("t"),
             consumer.committed([("t", 0)]),
+            consumer.commit({TopicPartition("t", 0): 1}),
+            consumer.position(("t", 0)),
         ):
             with pytest.raises(NoBrokerAvailable, match=r"2000 ms.*connection refused"):
                 await call
@@ -199,3 +203,25 @@ def test_an_address_that_refuses_is_not_worth_a_word_if_another_answers(said: li
 
     test()
     assert said == []
+
+
+@in_simulation()
+async def test_a_position_without_a_group_names_the_broker_that_is_not_there(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    await brokers.stop()
+    options: Any = {"bootstrap_servers": brokers.bootstrap, "default_api_timeout_ms": 2_000}
+    async with Consumer(**options) as consumer:
+        consumer.assign([("t", 0)])
+        with pytest.raises(NoBrokerAvailable, match=r"position of t-0.*2000 ms.*refused"):
+            await consumer.position(("t", 0))
+
+
+@in_simulation()
+async def test_every_call_of_an_admin_client_waits_for_a_broker_that_comes_back(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    await brokers.stop()
+    async with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        asyncio.get_running_loop().call_later(5, lambda: asyncio.ensure_future(brokers.start()))
+        assert [broker.id for broker in (await admin.describe_cluster()).brokers] == [1]

@@ -7,7 +7,7 @@ from odradek.client.admin.broker_types import ClusterDescription, LogDirectory
 from odradek.client.admin.channel import AdminChannel
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Broker
-from odradek.client.errors import ClientError
+from odradek.client.errors import ClientError, UnsupportedVersion
 from odradek.protocol.errors import raise_for
 from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -24,12 +24,11 @@ from odradek.protocol.types import BrokerId, TopicPartition
 class BrokerCalls(AdminChannel):
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """Returns the brokers, the controller and the id of the cluster."""
-        connection = await self.connection(None)
-        if not connection.supports(DescribeClusterRequest):
+        request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
+        try:
+            response = await self.request(request, DescribeClusterResponse)
+        except UnsupportedVersion:
             return await self._describe_old_cluster()
-        response = await self.request(
-            DescribeClusterRequest(include_fenced_brokers=include_fenced), DescribeClusterResponse
-        )
         raise_for(response.error_code, response.error_message)
         return ClusterDescription(
             cluster_id=response.cluster_id,

@@ -167,7 +167,8 @@ class Consumer(ConsumerSeeking):
         """
         if self._group is not None and self._group.is_subscribed:
             raise ValueError(
-                "the group assigns partitions: await unsubscribe() before you assign()"
+                "the group assigns partitions: unsubscribe() before you assign() (with asyncio,"
+                " await it)"
             )
         assigned = arguments.partitions(partitions, "assign()", or_else=_OR_SUBSCRIBE)
         self._give_back_undelivered()

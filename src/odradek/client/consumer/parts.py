@@ -67,6 +67,11 @@ class ConsumerParts:
         if (error := self.fetcher.failure) is not None:
             raise ClientClosed(f"the consumer ended with {error!r}") from error
 
+    def waits_for(self) -> BaseException | None:
+        """Returns the error that keeps positions from being looked up, if one is known."""
+        fault = None if self.group is None else self.group.waits_for()
+        return fault or self.cluster.refresh_fault
+
     def positions_changed(self) -> None:
         """Makes the fetcher look at the positions again, and a waiting `poll` at its records."""
         self.fetcher.positions_changed()

@@ -10,8 +10,9 @@ from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.consumer.queries import ConsumerQueries
 from odradek.client.consumer.undelivered import Undelivered
-from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut
+from odradek.client.errors import ClientError, OffsetOutOfRange
 from odradek.client.leader_requests import EARLIEST, LATEST
+from odradek.client.retry import deadline
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
@@ -106,15 +107,17 @@ class ConsumerSeeking(ConsumerQueries):
         state = self._state(partition, "position()")
         if (undelivered := self._undelivered.first_offset(state.partition)) is not None:
             return undelivered
-        deadline_s = self._now_s() + self.settings.default_api_timeout_ms / 1000
-        while state.position is None:
-            self._raise_fault(state)
-            remaining_s = deadline_s - self._now_s()
-            if remaining_s <= 0:
-                raise RequestTimedOut(
-                    f"the position of {state.partition} could not be looked up in time"
-                )
-            await self._checked_fetcher().wait(remaining_s)
+        limit_ms = self.settings.default_api_timeout_ms
+
+        def describe() -> tuple[str, BaseException | None]:
+            cause = self._parts().waits_for()
+            missing = f"the position of {state.partition} could not be looked up"
+            return f"{missing} within {limit_ms} ms: {cause or 'no answer'}", cause
+
+        async with deadline(limit_ms, describe):
+            while state.position is None:
+                self._raise_fault(state)
+                await self._checked_fetcher().wait(limit_ms / 1000)
         return state.position
 
     def high_watermark(self, partition: GivenPartition) -> Offset | None:

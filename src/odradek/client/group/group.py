@@ -416,6 +416,10 @@ class Group:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._offsets.committed(partitions, timeout_ms, self._offsets_reader)
 
+    def waits_for(self) -> BaseException | None:
+        """Returns why the coordinator is not found, if the group waits for it."""
+        return self._coordinator.lookup_fault()
+
     # The end
 
     async def close(self, timeout_ms: int) -> None:

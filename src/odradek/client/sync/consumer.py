@@ -9,7 +9,7 @@ from odradek.client.arguments import GivenPartition, GivenPartitions
 from odradek.client.consumer.consumer import Consumer as AsyncConsumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.interceptors import ConsumerInterceptor
-from odradek.client.group.assignment import RebalanceListener
+from odradek.client.group.assignment import RebalanceListener, check_listener
 from odradek.client.group.offsets import (
     GroupMetadata,
     OffsetAndMetadata,
@@ -89,6 +89,7 @@ class Consumer(WaitingClient[AsyncConsumer]):
         `topics` are names, or a compiled pattern; `pattern` may be text. `listener` is told which
         partitions come and go (`RebalanceListener`). A later call changes the topics.
         """
+        check_listener(listener)
         told = None if listener is None else _Elsewhere(listener)
         self._run(lambda: self._client.subscribe(topics, pattern=pattern, listener=told))
 
