@@ -8,6 +8,7 @@ a misspelt method fails there as usual.
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from types import FunctionType
 from typing import Final, NoReturn, ParamSpec, Self, TypeVar
 
 from odradek.config.spelling import did_you_mean
@@ -50,6 +51,7 @@ ADMIN: Final = {
     "describe_consumer_groups": "describe_groups(group_ids)",
     "list_consumer_group_offsets": "list_group_offsets(group_id)",
     "list_consumer_groups": "list_groups()",
+    "perform_leader_election": "elect_leaders(ElectionType.PREFERRED, partitions)",
     "poll": "nothing: each call waits for its answer",
 }
 DELIVERY: Final = {
@@ -206,6 +208,23 @@ def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
+def answering_everywhere(**answers: str) -> Callable[[type[C]], type[C]]:
+    """Decorates a class: its methods answer these keywords, unless they have them."""
+
+    def decorate(client: type[C]) -> type[C]:
+        for name in dir(client):
+            method = getattr(client, name)
+            if name.startswith("_") or not isinstance(method, FunctionType):
+                continue
+            code = method.__code__
+            own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            others = {word: line for word, line in answers.items() if word not in own}
+            setattr(client, name, answering(**others)(method))
+        return client
+
+    return decorate
+
+
 def answering_constructor(**answers: str) -> Callable[[type[C]], type[C]]:
     """Decorates a class: its constructor answers these keywords likewise."""
 
@@ -231,3 +250,13 @@ in_commit: Final = answering(
     asynchronous="write commit() to wait, commit_async() not to wait",
 )
 in_flush: Final = answering(timeout="write flush(timeout_ms=10_000) for ten seconds")
+_ALL_CALLS: Final = "write Admin(default_api_timeout_ms=10_000), which limits all calls"
+in_admin: Final = answering_everywhere(
+    timeout=_ALL_CALLS,
+    timeout_ms=_ALL_CALLS,
+    request_timeout=_ALL_CALLS,
+    operation_timeout=_ALL_CALLS,
+    new_topics="write create_topics([NewTopic(name, partitions=3)])",
+    topic_partitions="write create_partitions({name: 6})",
+    config_resources="give the resources first: describe_configs([resource])",
+)

@@ -60,6 +60,7 @@ async def test_topics_may_stand_first(brokers: MiniCluster, simulation: Simulati
         (Consumer, "commitSync", "write commit()"),
         (Consumer, "get_watermark_offsets", "beginning_offsets(partitions) and end_offsets"),
         (Admin, "list_consumer_groups", "write list_groups()"),
+        (Admin, "perform_leader_election", "write elect_leaders(ElectionType.PREFERRED, part"),
     ],
 )
 def test_a_method_of_another_client_is_answered(client: type, name: str, line: str) -> None:
@@ -93,6 +94,28 @@ async def test_arguments_of_other_clients_are_answered(
     async with producer:
         with pytest.raises(TypeError, match=r"flush.timeout_ms=10_000. for ten seconds"):
             await producer.flush(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("method", "keyword", "line"),
+    [
+        ("create_topics", "new_topics", "write create_topics([NewTopic(name, partitions=3)])"),
+        ("create_topics", "timeout_ms", "write Admin(default_api_timeout_ms=10_000)"),
+        ("list_topics", "timeout", "list_topics() has no argument 'timeout': write Admin("),
+        ("describe_groups", "request_timeout", "write Admin(default_api_timeout_ms=10_000)"),
+        ("describe_configs", "config_resources", "give the resources first: describe_configs(["),
+        ("create_partitions", "topic_partitions", "write create_partitions({name: 6})"),
+    ],
+)
+def test_a_keyword_of_another_admin_client_is_answered(
+    method: str, keyword: str, line: str
+) -> None:
+    for admin in (Admin(), sync.Admin()):
+        with pytest.raises(TypeError) as raised:
+            getattr(admin, method)(**{keyword: 5})
+        assert line in str(raised.value)
+        if isinstance(admin, sync.Admin):
+            admin.close()
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ from odradek.client.admin.partitions import PartitionCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.admin.transactions import TransactionCalls
-from odradek.client.habits import awaits
+from odradek.client.habits import awaits, in_admin
 
 
+@in_admin
 @awaits
 class Admin(
     TopicCalls,

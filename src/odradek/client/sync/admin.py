@@ -25,7 +25,7 @@ from odradek.client.admin.transactions import (
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
-from odradek.client.habits import ADMIN, answers, waits
+from odradek.client.habits import ADMIN, answers, in_admin, waits
 from odradek.client.leader_requests import Answers, ListedOffset
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import AdminSettings
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@in_admin
 @waits
 @answers(ADMIN)
 class Admin(WaitingClient[AsyncAdmin]):
