@@ -43,7 +43,7 @@ _LONG_AGO_S = -1e9
 _MAX_NAME_LENGTH = 249
 # A topic that is being created is unknown for a moment, so the first answers are no reason to warn.
 _ANSWERS_BEFORE_WARNING = 3
-_MAX_ANSWERS_TO_QUESTION = 4
+_MAX_ANSWERS_TO_QUESTION = 8
 # Errors of a topic that stay, however long the client waits.
 FATAL_FOR_TOPIC = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
