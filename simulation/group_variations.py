@@ -72,7 +72,7 @@ class GroupVariations:
         """What one member does differently."""
         options: Options = dict(usual)
         if self.is_mixed:
-            options = {**options, **self._protocol(options)}
+            options |= self._protocol(options)
         if self.has_racks:
             options["client_rack"] = self.random.choice(_RACKS)
         if self.has_patterns or self.has_two_topics or self.has_administrator:
