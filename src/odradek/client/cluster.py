@@ -94,6 +94,11 @@ class Cluster:
         self._last_update_s = _LONG_AGO_S
         self._closed = False
 
+    def check_loop(self, client: str) -> None:
+        """Raises `ClientClosed` if the event loop of the client's first call has ended."""
+        if self._loop.is_closed():
+            raise ClientClosed(loop_ended(client))
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after every refresh, whether it succeeded or failed."""
         self._listeners.append(listener)
@@ -377,6 +382,8 @@ class Cluster:
     async def close(self) -> None:
         """Closes every connection and ends the refresh under way."""
         self._closed = True
+        if self._loop.is_closed():
+            return
         if self._timer is not None:
             self._timer.cancel()
         tasks: list[asyncio.Task[None] | asyncio.Task[Connection]] = []
@@ -390,6 +397,14 @@ class Cluster:
             if link.connection is not None:
                 link.connection.close()
                 await link.connection.wait_closed()
+
+
+def loop_ended(client: str) -> str:
+    """Returns what a program is told that uses a client in a second `asyncio.run()`."""
+    return (
+        f"the event loop of the {client} has ended: close() a {client} before that (`async with`"
+        " does), and make a new one in each asyncio.run()"
+    )
 
 
 def check_topic(topic: object) -> None:

@@ -78,6 +78,7 @@ class AdminChannel:
             raise ClientClosed("the admin client is closed")
         if self._known is None:
             self._known = Cluster(self.settings, self._randomness)
+        self._known.check_loop("admin client")
         return self._known
 
     async def request(

@@ -103,6 +103,7 @@ class Consumer(ConsumerSeeking):
             self._loop = asyncio.get_running_loop()
             if self._topics:
                 self.subscribe(self._topics)
+        self._started.cluster.check_loop("consumer")
         return self._started
 
     @property
@@ -120,13 +121,15 @@ class Consumer(ConsumerSeeking):
         if self._closed:
             return
         self._is_closing = True
+        # If the event loop has ended, so has all of this.
+        has_ended = self._loop is not None and self._loop.is_closed()
         try:
-            if self._group is not None:
+            if self._group is not None and not has_ended:
                 self._give_back_undelivered()
                 await self._group.close(timeout_ms)
         finally:
             self._closed = True
-            if self._started is not None:
+            if self._started is not None and not has_ended:
                 await self._started.close()
             self._interceptors.close()
             self._deserializers.close()

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import deque
 
-from odradek.client.cluster import Cluster
+from odradek.client.cluster import Cluster, loop_ended
 from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.errors import (
@@ -46,11 +46,6 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 
 _log = logging.getLogger("odradek.client")
-
-_LOOP_ENDED = (
-    "the event loop of the producer has ended: close() a producer before that (`async with` does),"
-    " and make a new one in each asyncio.run()"
-)
 
 
 class _Node:
@@ -182,7 +177,7 @@ class Sender:
                 because = "the producer was closed before the record was sent"
                 self._outcomes.abandon(ClientClosed(because))
             else:
-                self._give_up(ClientClosed(_LOOP_ENDED))
+                self._give_up(ClientClosed(loop_ended("producer")))
             raise
         except BaseException as error:
             self._give_up(error)

@@ -80,22 +80,6 @@ async def test_a_producer_whose_loop_has_ended_says_so(
     await one.close()
 
 
-def test_a_producer_may_be_closed_after_its_loop_has_ended() -> None:
-    from odradek.client import Producer
-
-    async def begin() -> Producer:
-        return await Producer(bootstrap_servers="127.0.0.1:1").start()
-
-    one = asyncio.run(begin())
-
-    async def go_on() -> None:
-        with pytest.raises(ClientClosed, match="event loop of the producer has ended"):
-            await one.send("t", b"v")
-        await one.close()
-
-    asyncio.run(go_on())
-
-
 @in_simulation()
 async def test_concurrent_sends_keep_their_order(
     cluster: MiniCluster, simulation: Simulation
