@@ -10,7 +10,7 @@ of one, and a pair in place of a `TopicPartition`.
 from collections.abc import Iterable, Mapping
 from operator import index
 from reprlib import Repr
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, SupportsIndex, TypeGuard, TypeVar
 
 from odradek.protocol.types import TopicPartition
 
@@ -146,7 +146,7 @@ def partition(given: object, call: str, or_else: str = "") -> TopicPartition:
     """Returns the partition that a `TopicPartition` or a pair names."""
     if _is_pair(given):
         topic, number = given
-        if isinstance(number, int):
+        if isinstance(number, int | SupportsIndex):  # numpy's integers too
             return TopicPartition(topic, integer(number, call, "partition", at_most=MAX_INT))
         if isinstance(number, str) and number.isdecimal():
             raise wrong(call, "a partition", given, f"TopicPartition({topic!r}, {number})")

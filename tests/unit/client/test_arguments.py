@@ -212,6 +212,13 @@ async def test_numbers_are_values_of_settings(cluster: GroupCluster) -> None:
         assert described[topic].value == "3000"
 
 
+class AsIndex:
+    """What an integer of numpy is to Python."""
+
+    def __index__(self) -> int:
+        return 0
+
+
 @in_simulation()
 async def test_one_partition_stands_for_a_list_of_one(
     brokers: MiniCluster, simulation: Simulation
@@ -221,6 +228,9 @@ async def test_one_partition_stands_for_a_list_of_one(
     async with consumer(brokers, simulation) as one:
         one.assign(("t", 0))
         assert one.assignment() == [T0]
+        of_numpy: Any = ("t", AsIndex())
+        one.assign(of_numpy)
+        assert [type(partition.partition) for partition in one.assignment()] == [int]
         one.assign([("t", 0), T1])
         await read(one, 20)
         one.seek_to_beginning(T0)
