@@ -79,6 +79,45 @@ def up(tmp_path: Path) -> Iterator[Up]:
     started.process.communicate()
 
 
+def test_partitions_without_a_leader_or_enough_copies_are_named(up: Up) -> None:
+    create = ("topics", "--create", "--replica-assignment")
+    ok(up.bootstrap, *create, "1,2,3", "--topic", "alone")
+    ok(up.bootstrap, *create, "3:2", "--topic", "pair", "--config", "min.insync.replicas=2")
+    for partition in range(3):
+        flags = ("verifiable-producer", "--topic", "alone", "--max-messages", "20")
+        ok(up.bootstrap, *flags, "--repeating-keys", str(partition + 5))
+    os.kill(up.pid(2), signal.SIGKILL)
+    up.line_with("broker 2")
+    shown = ("--bootstrap-server", up.bootstrap)
+
+    def doctor() -> str:
+        return run("doctor", *shown).stdout
+
+    eventually(lambda: " have fewer copies in sync than min.insync.replicas" in doctor())
+    said = doctor()
+    assert "1 of " in said.partition(" have no leader")[0]
+    # `alone` has one replica, so it demands no more, whatever the cluster's minimum is.
+    assert "1 of " in said.partition(" have fewer copies in sync")[0].rpartition("partitions")[2]
+    offsets = run("get-offsets", "--topic", "alone", *shown)
+    assert "alone-1 is left out: It has no leader now" in offsets.stderr
+    assert len(offsets.stdout.splitlines()) == 2
+    reading = ("--topic", "alone", "--from-beginning", "--timeout-ms", "5000", "--max-messages")
+    consumed = run("console-consumer", *reading, "1", *shown)
+    assert consumed.stdout
+    assert "alone-1 has no leader now; nothing is read there" in consumed.stderr
+    key = run("get", "--topic", "alone", "--key", "1", *shown)
+    assert "partition 1 has no leader now, so no key can be found there" in key.stderr
+    settings = ("delivery.timeout.ms=3000", "request.timeout.ms=1000", "linger.ms=0")
+    short = [word for setting in settings for word in ("--command-property", setting)]
+    refused = run("console-producer", "--topic", "pair", *short, *shown, stdin="a\n")
+    assert refused.returncode == 1
+    assert (
+        "1 record was not taken, of 1: 1 record for pair-0 was not acknowledged" in refused.stderr
+    )
+    assert refused.stderr.count("was not acknowledged") == 1
+    assert "the last attempt failed: NOT_ENOUGH_REPLICAS: " in refused.stderr
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

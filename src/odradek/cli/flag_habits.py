@@ -10,6 +10,7 @@ In order:
 4. the nearest flag of the tool.
 """
 
+import shlex
 from collections.abc import Collection
 from typing import Final
 
@@ -72,9 +73,9 @@ _SAME: Final = (
         "--files",
     ),
     ("--throughput", "--rate"),
-    ("--list", "--ls", "--show", "--all"),
-    ("--describe", "--show", "--info", "--status", "--details"),
-    ("--create", "--add", "--new"),
+    ("--list", "--ls", "--show", "--describe"),
+    ("--describe", "--show", "--list", "--info", "--status", "--details"),
+    ("--create", "--add", "--new", "--grant"),
     ("--delete", "--remove", "--drop"),
     ("--alter", "--update", "--modify", "--change"),
     ("--all-groups", "--all"),
@@ -112,6 +113,19 @@ def probably_meant(flag: str, known: Collection[str]) -> str:
     near = Speller(known).nearest(flag)
     meant = near or _same(flag, known) or _as_property(flag, known)
     return f"; did you mean {meant}?" if meant else did_you_mean(flag, known)
+
+
+def flag_before(word: str, known: Collection[str]) -> str:
+    """Returns the end of the sentence about a word that stands without a flag, in a tool with the
+    flags `known` that takes none: `; did you mean --create?`, or nothing."""
+    if f"--{word}" in known:
+        return f"; did you mean --{word}?"
+    if word.rpartition(":")[2].isdecimal() and "--bootstrap-server" in known:
+        return "; write several addresses with commas between, as in --bootstrap-server A:1,B:1"
+    for flag in ("--topic", "--group"):
+        if flag in known:
+            return f"; did you mean {flag} {shlex.quote(word)}?"
+    return ""
 
 
 def _same(flag: str, known: Collection[str]) -> str | None:

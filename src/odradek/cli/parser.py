@@ -60,31 +60,40 @@ class FlagParser(argparse.ArgumentParser):
             return list(words)
         result: list[str] = []
         action: argparse.Action | None = None
+        takes_words = self._takes_words()
         for position, word in enumerate(words):
             if word == "--":
                 return [*result, *words[position:]]
             flag = self._two_dashes(word)
             if flag is not None:
                 name, equals, _ = flag.partition("=")
-                action = None if equals else self._option_string_actions[name]
+                action = self._option_string_actions[name]
+                if equals or action.nargs == 0:
+                    action = None
                 result.append(flag)
             elif _is_dashed_value(word) and action is not None and action.nargs is None:
                 result[-1] += f"={word}"
                 action = None
-            elif word.startswith("--") and _begins_as_flag(word):
+            elif (word.startswith("--") and _begins_as_flag(word)) or (
+                action is None and not takes_words
+            ):
                 raise UsageError(self._unknown(word))
             else:
-                action = None
+                if action is not None and action.nargs not in {"+", "*"}:
+                    action = None
                 result.append(word)
         return result
+
+    def _takes_words(self) -> bool:
+        """Returns whether the tool takes words without a flag before them."""
+        return any(not action.option_strings for action in self._actions)
 
     def _with_interval(self, words: Sequence[str]) -> Sequence[str]:
         """Returns the words with `--watch=2` for a `--watch` that no number follows, if the tool
         takes words without a flag: `argparse` would take the next one for the value of `--watch`,
         as in `odradek local --watch status`."""
         watch = self._option_string_actions.get("--watch")
-        takes_words = any(not action.option_strings for action in self._actions)
-        if watch is None or "--watch" not in words or not takes_words:
+        if watch is None or "--watch" not in words or not self._takes_words():
             return words
         following = [*words[1:], ""]
         return [
@@ -107,7 +116,10 @@ class FlagParser(argparse.ArgumentParser):
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
-            return f"unexpected {word!r}; {self.prog} --help shows the flags"
+            from odradek.cli.flag_habits import flag_before
+
+            near = flag_before(word, visible_flags(self))
+            return f"unexpected {word!r}{near or f'; {self.prog} --help shows the flags'}"
         from odradek.cli.flag_habits import probably_meant
 
         flag = word.partition("=")[0]

@@ -211,7 +211,7 @@ def _topics(
         if arguments.topic not in known:
             raise no_such_topic(arguments.topic, known)
         return [arguments.topic]
-    pattern: re.Pattern[str] = topic_pattern(arguments.include)
+    pattern: re.Pattern[str] = topic_pattern(arguments.include, "--include")
     found = [topic for topic in known if pattern.fullmatch(topic)]
     if not found:
         raise no_such_topic(arguments.include, known)

@@ -86,6 +86,8 @@ async def topics_named(admin: "TopicCalls", names: Iterable[str]) -> dict[str, T
     topics: dict[str, Topic] = {}
     for name, answer in answers.items():
         if isinstance(answer, KafkaError):
+            if answer.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise CommandFailed(f"{name!r} cannot be the name of a topic")
             if answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise CommandFailed(answer.message)
             raise no_such_topic(name, list(await admin.list_topics(include_internal=True)))

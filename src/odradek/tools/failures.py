@@ -45,7 +45,7 @@ def explain(failure: BaseException, arguments: "argparse.Namespace | None" = Non
     if isinstance(failure, OSError | Unreachable):
         return _explain_system(failure, arguments)
     if isinstance(failure, CommandFailed) or _is_known(failure):
-        return str(failure)
+        return _in_the_users_words(str(failure), arguments)
     if type(failure).__module__.partition(".")[0] in {"pyspark", "py4j"}:
         return _explain_spark(failure)
     return f"unexpected {type(failure).__name__}: {failure}; set ODRADEK_DEBUG=1 to see where"
@@ -69,6 +69,16 @@ def _explain_system(failure: OSError | Unreachable, arguments: "argparse.Namespa
     if failure.filename is not None:
         return f"{failure.filename}: {reason}"
     return reason
+
+
+def _in_the_users_words(text: str, arguments: "argparse.Namespace | None") -> str:
+    """Returns a text about an invalid `bootstrap.servers` with the name that the user typed."""
+    if not text.startswith("bootstrap.servers=") or not hasattr(arguments, "bootstrap_server"):
+        return text
+    from odradek.tools.client_properties import bootstrap_servers
+
+    named_by = bootstrap_servers(arguments).named_by if arguments is not None else None
+    return text if named_by is None else f"{named_by} {text.removeprefix('bootstrap.servers=')}"
 
 
 def _explain_unreachable(

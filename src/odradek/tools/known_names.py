@@ -1,4 +1,5 @@
-"""One answer for every misspelt key that a user can type: the nearest name, or all there are."""
+"""One answer for every misspelt key that a user can type: the nearest name, or all there are; and
+for its value, if that is true or false."""
 
 from collections.abc import Collection, Iterable
 
@@ -15,3 +16,12 @@ def require_known(kind: str, typed: Iterable[str], known: Collection[str]) -> No
             near = did_you_mean(name, known)
             every = ", ".join(known)
             raise UsageError(f"no {kind} {name}{near or f'; there are {every}'}")
+
+
+def is_true(kind: str, name: str, text: str) -> bool:
+    """Returns whether the value of a property is true. Raises `UsageError` for a value that is
+    neither true nor false: Kafka's tools take `yes` for false, and say nothing."""
+    value = text.strip().lower()
+    if value not in {"true", "false"}:
+        raise UsageError(f"{kind} {name} is true or false, not {text!r}")
+    return value == "true"

@@ -15,7 +15,7 @@ async def partitions_to_read(
     if topic is not None:
         topics = await topics_named(admin, [topic])
     else:
-        pattern = topic_pattern(include or "")
+        pattern = topic_pattern(include or "", "--include")
         known = await admin.list_topics()
         topics = {name: known[name] for name in known if pattern.fullmatch(name)}
         if not topics:

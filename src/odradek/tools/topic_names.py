@@ -13,14 +13,14 @@ def is_internal(topic: str) -> bool:
     return topic in KAFKA_INTERNAL_TOPICS
 
 
-def topic_pattern(text: str) -> "re.Pattern[str]":
-    """Compiles a topic name or regular expression. As in Kafka's tools, a comma separates
-    alternatives, and spaces and surrounding quotes are removed."""
+def topic_pattern(text: str, flag: str = "--topic") -> "re.Pattern[str]":
+    """Compiles a topic name or regular expression, the value of `flag`. As in Kafka's tools, a
+    comma separates alternatives, and spaces and surrounding quotes are removed."""
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         return re.compile(pattern)
     except re.error as problem:
-        raise UsageError(f"--topic {text!r} is not a regular expression: {problem}") from None
+        raise UsageError(f"{flag} {text!r} is not a regular expression: {problem}") from None
 
 
 def no_such_topic(topic: str, known: list[str], *, may_create: bool = True) -> CommandFailed:

@@ -20,6 +20,7 @@ from odradek.protocol.acls import (
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
 
 _PRODUCER = {
@@ -124,6 +125,8 @@ async def remove(arguments: argparse.Namespace) -> int:
             if not isinstance(answer, list):
                 raise answer
             _collect(removed, answer)
+    if not removed:
+        hint("no rule matches, so none was removed; odradek acls --list shows all")
     _print(arguments, "Removed ACLs for resource", removed)
     return 0
 

@@ -10,6 +10,7 @@ from odradek.cli.connection_options import (
 from odradek.cli.parser import OlderSpelling
 from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import MissingFlag, UsageError
+from odradek.tools.hints import hint
 
 _EXAMPLES = """\
 examples:
@@ -170,6 +171,8 @@ def _names_resource(arguments: argparse.Namespace) -> bool:
 
 
 def _check_values(arguments: argparse.Namespace) -> None:
+    if arguments.operation is not None:
+        arguments.operation = [name for text in arguments.operation for name in text.split(",")]
     known = {operation.lower(): operation for operation in OPERATIONS}
     for name in arguments.operation or ():
         if name.replace("_", "").lower() not in known:
@@ -185,6 +188,35 @@ def _check_values(arguments: argparse.Namespace) -> None:
             raise UsageError(
                 f"'{who}' is not a valid principal: expected type:name, as in User:alice"
             )
+        if ",User:" in who:
+            raise UsageError(f"'{who}' is one principal; repeat the flag for each of several")
+        if kind != "User" and kind.lower() == "user":
+            raise UsageError(f"'{who}' would apply to nobody: write User:{name}, with a capital U")
+    if arguments.add:
+        _hint_at_names(arguments)
+
+
+def _hint_at_names(arguments: argparse.Namespace) -> None:
+    """Hints at rules that are valid and probably do not mean what they seem to."""
+    for name in (*arguments.topic, *arguments.group, *arguments.transactional_id):
+        if name.endswith("*") and name != "*" and arguments.resource_pattern_type == "literal":
+            hint(
+                f"only * alone stands for all names; for those that begin with {name[:-1]} give"
+                f" {name[:-1]} and --resource-pattern-type prefixed"
+            )
+    for host in (*(arguments.allow_host or ()), *(arguments.deny_host or ())):
+        if host != "*" and not _is_address(host):
+            hint(f"brokers compare addresses of clients, like 10.0.0.7, with {host}, which is none")
+
+
+def _is_address(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def run(arguments: argparse.Namespace) -> int:

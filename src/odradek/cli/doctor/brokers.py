@@ -145,7 +145,7 @@ async def _count_under_min(
     admin: _DoctorAdmin, topics: dict[str, Topic], live: set[BrokerId]
 ) -> int:
     """Returns how many partitions with a leader have fewer replicas in sync than
-    min.insync.replicas demands."""
+    min.insync.replicas demands. More than all replicas are never demanded."""
     resources = [ConfigResource(ConfigType.TOPIC, name) for name in topics]
     answers = await admin.describe_configs(resources, [_MINIMUM]) if resources else {}
     count = 0
@@ -155,7 +155,8 @@ async def _count_under_min(
         entry = entries.get(_MINIMUM)
         minimum = int(entry.value or 1) if entry is not None else 1
         count += sum(
-            partition.leader in live and len(partition.in_sync) < minimum
+            partition.leader in live
+            and len(partition.in_sync) < min(minimum, len(partition.replicas))
             for partition in topics[resource.name].partitions.values()
         )
     return count

@@ -49,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--offset", metavar="OFFSET", help="with --partition: a number, earliest or latest"
     )
     start.add_argument(
-        "--max-messages", metavar="N", type=whole_number, help="stop after this many records"
+        "--max-messages",
+        metavar="N",
+        type=whole_number,
+        help="stop after this many records; -1 for no limit (default: -1)",
     )
     start.add_argument(
         "--timeout-ms", metavar="MS", type=whole_number, help="stop when none came for this long"
@@ -138,6 +141,10 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     """Raises `UsageError` if flags contradict each other, or would have no effect."""
     if (arguments.topic is None) == (arguments.include is None):
         raise UsageError("give --topic NAME, or --include PATTERN for several")
+    if "," in (arguments.topic or ""):
+        raise UsageError(f"--topic takes one topic; for several: --include {arguments.topic!r}")
+    if arguments.group is not None and not arguments.group.strip():
+        raise UsageError("--group needs the name of a group; without --group none is joined")
     if arguments.partition is not None and arguments.topic is None:
         raise MissingFlag("--partition needs --topic NAME")
     formatter = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2]

@@ -109,6 +109,8 @@ async def _print_all(
     consumer: Consumer, printer: RecordPrinter, arguments: argparse.Namespace
 ) -> None:
     limit = arguments.max_messages
+    if limit is not None and limit < 0:
+        limit = None
     while limit is None or printer.printed < limit:
         left = None if limit is None else limit - printer.printed
         max_records = min(consumer.settings.max_poll_records, left) if left else None

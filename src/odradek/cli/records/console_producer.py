@@ -108,7 +108,20 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from odradek.cli.records.console_producer_actions import produce_lines
+    from odradek.client.errors import SettingsError
 
-    return asyncio.run(
-        produce_lines(arguments.topic, reader, producer_properties(arguments), sync=arguments.sync)
+    lines = produce_lines(
+        arguments.topic, reader, producer_properties(arguments), sync=arguments.sync
     )
+    try:
+        return asyncio.run(lines)
+    except SettingsError as error:
+        raise UsageError(_by_its_flag(str(error), arguments)) from None
+
+
+def _by_its_flag(text: str, arguments: argparse.Namespace) -> str:
+    """Returns a text about an invalid property with the flag by which the user has set it."""
+    for flag, name, *_ in _CLIENT_FLAGS:
+        if text.startswith(f"{name}=") and getattr(arguments, flag[2:].replace("-", "_")):
+            return f"{flag} {text.removeprefix(f'{name}=')}"
+    return text

@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from odradek.tools.failures import CommandFailed, UsageError
-from odradek.tools.known_names import require_known
+from odradek.tools.known_names import is_true, require_known
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -46,13 +46,17 @@ class LineReader:
     def __init__(self, properties: dict[str, str]) -> None:
         """Raises `UsageError` for a property that would have no effect."""
         require_known("reader property", properties, PROPERTIES)
-        marks = _KNOWN | {key: value for key, value in properties.items() if value or key == _NULL}
+        for name, value in properties.items():
+            if not value and name != _NULL:
+                raise UsageError(f"reader property {name} has no value")
+        marks = _KNOWN | properties
         for first, other in _DISTINCT:
             if first in marks and marks[first] == marks[other]:
                 raise UsageError(f"{first} and {other} may not be equal")
-        self._parse_key = _is_true(marks["parse.key"])
-        self._parse_headers = _is_true(marks["parse.headers"])
-        self._ignore_error = _is_true(marks["ignore.error"])
+        self._parse_key, self._parse_headers, self._ignore_error = (
+            is_true("reader property", name, marks[name])
+            for name in ("parse.key", "parse.headers", "ignore.error")
+        )
         self._key_separator = marks["key.separator"].encode()
         self._headers_delimiter = marks["headers.delimiter"].encode()
         self._headers_separator = re.compile(marks["headers.separator"].encode())
@@ -100,10 +104,6 @@ class LineReader:
         if name == self._null:
             raise CommandFailed(f"line {self._line_number}: a header's name cannot be null")
         return name.decode(errors="replace"), None if value == self._null else value
-
-
-def _is_true(text: str) -> bool:
-    return text.strip().lower() == "true"
 
 
 def _quoted(text: bytes) -> str:

@@ -6,7 +6,7 @@ Columns come in Kafka's order: timestamp, partition, offset, epoch, headers, key
 from typing import Protocol
 
 from odradek.tools.failures import UsageError
-from odradek.tools.known_names import require_known
+from odradek.tools.known_names import is_true, require_known
 
 _DESERIALIZERS = {
     "StringDeserializer": None,
@@ -76,16 +76,17 @@ class RecordFormatter:
         """Raises `UsageError` for a property that would have no effect."""
         require_known("formatter property", properties, PROPERTIES)
 
-        def is_true(name: str, default: str = "false") -> bool:
-            return properties.get(name, default).strip().lower() == "true"
+        def prints(part: str, default: str = "false") -> bool:
+            name = f"print.{part}"
+            return is_true("formatter property", name, properties.get(name, default))
 
-        self._timestamp = is_true("print.timestamp")
-        self._partition = is_true("print.partition")
-        self._offset = is_true("print.offset")
-        self._epoch = is_true("print.epoch")
-        self._headers = is_true("print.headers")
-        self._key = is_true("print.key")
-        self._value = is_true("print.value", "true")
+        self._timestamp = prints("timestamp")
+        self._partition = prints("partition")
+        self._offset = prints("offset")
+        self._epoch = prints("epoch")
+        self._headers = prints("headers")
+        self._key = prints("key")
+        self._value = prints("value", "true")
         self._separator = properties.get("key.separator", "\t").encode()
         self._line_end = properties.get("line.separator", "\n").encode()
         self._headers_separator = properties.get("headers.separator", ",").encode()

@@ -8,6 +8,7 @@ from odradek.cli.connection_options import (
     add_watch_argument,
 )
 from odradek.cli.parser import exactly_one_of, positive_number, whole_number
+from odradek.cli.quantities import size_bytes
 from odradek.tools.failures import MissingFlag, UsageError
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -51,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--throttle",
         metavar="BYTES",
-        type=whole_number,
+        type=throttle_bytes,
         default=-1,
-        help="with --execute: at most this many bytes a second between brokers",
+        help="with --execute: at most this many bytes a second between brokers, as in 10MB",
     )
     parser.add_argument(
         "--additional",
@@ -104,6 +105,11 @@ def _add_generate_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def throttle_bytes(text: str) -> int:
+    """Reads a rate; -1 is Kafka's way to say that there is no limit."""
+    return -1 if text == "-1" else size_bytes(text)
+
+
 def broker_ids(text: str) -> list[int]:
     try:
         brokers = [int(part) for part in text.split(",")]
@@ -120,7 +126,10 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
     action = exactly_one_of(arguments, ACTIONS)
     if action in {"execute", "verify", "cancel"} and not arguments.reassignment_json_file:
-        raise MissingFlag(f"--{action} needs --reassignment-json-file FILE")
+        raise MissingFlag(
+            f"--{action} needs --reassignment-json-file FILE, with a plan like the one that"
+            " --generate proposes"
+        )
     if action == "generate":
         if not arguments.topics_to_move_json_file and not arguments.topic:
             raise MissingFlag("--generate needs --topics-to-move-json-file FILE or --topic NAME")

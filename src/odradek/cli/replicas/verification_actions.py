@@ -57,7 +57,7 @@ class Verdict:
 
 async def verify(arguments: argparse.Namespace) -> int:
     async with open_admin(_VerificationAdmin, arguments) as admin:
-        pattern = topic_pattern(arguments.topics_include)
+        pattern = topic_pattern(arguments.topics_include, "--topics-include")
         known = await admin.list_topics(include_internal=True)
         topics = {name: topic for name, topic in known.items() if pattern.fullmatch(name)}
         if not topics:

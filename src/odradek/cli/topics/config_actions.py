@@ -91,13 +91,20 @@ async def _require_settings(
             near = did_you_mean(key, answer)
             if near:
                 raise CommandFailed(f"{entity.type} have no setting {key}{near}")
-            hint(f"{entity.type} have no setting {key} that is known")
+            hint(_unknown_setting(entity.type, key))
     for key in deleted:
         if key not in answer:
             near = did_you_mean(key, answer) or ", so there is nothing to delete"
             raise CommandFailed(f"{entity.type} have no setting {key}{near}")
         if not _is_own(answer[key], entity):
             hint(f"{key} was not set {_whose(entity)}; its value stays {_shown(answer[key])}")
+
+
+def _unknown_setting(kind: str, key: str) -> str:
+    from odradek.config.without_effect import reason
+
+    why = reason(key) if kind == "brokers" else None
+    return f"{key} has no effect: {why}" if why else f"{kind} have no setting {key} that is known"
 
 
 def _is_own(entry: ConfigEntry, entity: Entity) -> bool:

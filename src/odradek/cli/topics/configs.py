@@ -117,17 +117,20 @@ def entity_type(text: str) -> str:
     return f"{word}s" if f"{word}s" in ENTITY_TYPES else word
 
 
+_SETTING_NAME = r"[a-zA-Z0-9._$-]+"
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 
 
 def parse_added(text: str) -> dict[str, str]:
     """Parses `a=1,b=[x,y]` into pairs; commas inside brackets belong to the value."""
-    added = {}
+    added: dict[str, str] = {}
     for pair in re.split("," + _OUTSIDE_BRACKETS, text):
         parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair, maxsplit=1)
         name = parts[0].strip()
-        if len(parts) != 2 or not re.fullmatch(r"[a-zA-Z0-9._$-]+", name):
-            raise UsageError(f"--add-config {pair!r} is not of the form key=value")
+        if len(parts) != 2 or not re.fullmatch(_SETTING_NAME, name):
+            # It may be the rest of a value with commas.
+            brackets = "; write commas of a value in brackets: key=[a,b]" if added else ""
+            raise UsageError(f"--add-config {pair!r} is not of the form key=value{brackets}")
         added[name] = re.sub(r"[\[\]]", "", parts[1]).strip()
     return added
 
@@ -174,6 +177,12 @@ def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[
     from odradek.tools.client_properties import read_properties
 
     added = read_properties(arguments.add_config_file) if arguments.add_config_file else {}
+    for name in added:
+        if not re.fullmatch(_SETTING_NAME, name):
+            raise UsageError(
+                f"{arguments.add_config_file}: {name!r} is not the name of a setting; write lines"
+                " like retention.ms=3600000"
+            )
     if arguments.add_config:
         added |= parse_added(arguments.add_config)
     deleted = [

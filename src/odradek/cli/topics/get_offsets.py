@@ -103,7 +103,7 @@ def _rule(text: str) -> Filter:
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise UsageError(f"--topic-partitions {text!r} is not like topic:2 or topic:0-3")
-    topics = topic_pattern(match[1] or ".*")
+    topics = topic_pattern(match[1] or ".*", "--topic-partitions")
     if match[2]:
         low, high = int(match[2]), int(match[2]) + 1
     else:

@@ -12,6 +12,7 @@ from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.errors import UnsupportedVersion
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tools.admin_session import checked, open_admin
 from odradek.tools.failures import CommandFailed, UsageError
@@ -54,7 +55,7 @@ async def _create(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     (answer,) = (await admin.create_topics([topic])).values()
     if isinstance(answer, KafkaError):
         if answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise CommandFailed(answer.message)
+            raise CommandFailed(answer.message + _meant_setting(answer, topic.configs))
         if not arguments.if_not_exists:
             raise CommandFailed(f"topic {name!r} exists already; --if-not-exists accepts that")
     created = not isinstance(answer, KafkaError)
@@ -62,6 +63,21 @@ async def _create(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
         print_json({"topic": name, "created": created})
     elif created:
         print(f"Created topic {name}.")
+
+
+def _meant_setting(error: KafkaError, configs: "Iterable[str]") -> str:
+    """Returns `; did you mean X?` if brokers refuse a setting that does not exist. They look for a
+    letter that is wrong, and no further."""
+    from odradek.config.topic_settings import TopicSettings
+
+    for name in configs:
+        if error.code == ErrorCode.INVALID_CONFIG and name not in TopicSettings.declared:
+            return (
+                ""
+                if "did you mean" in error.message
+                else did_you_mean(name, TopicSettings.declared)
+            )
+    return ""
 
 
 async def _list(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:

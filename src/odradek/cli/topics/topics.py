@@ -153,6 +153,12 @@ def chosen_action(arguments: argparse.Namespace) -> str:
         arguments.replication_factor or (action == "create" and arguments.partitions)
     ):
         raise UsageError("--replica-assignment already says how many partitions and replicas")
+    if action == "alter" and arguments.replication_factor:
+        raise UsageError(
+            "the replication factor is changed by moving replicas: odradek reassign-partitions"
+            f" --generate --topic {arguments.topic} --replication-factor"
+            f" {arguments.replication_factor} --broker-list IDS, then --execute"
+        )
     if action == "alter" and not (arguments.partitions or arguments.replica_assignment):
         raise MissingFlag("--alter needs --partitions N")
     if arguments.replication_factor and action != "create":

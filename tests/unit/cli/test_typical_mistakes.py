@@ -1,0 +1,118 @@
+"""Mistakes that a person makes who knows Kafka from books, and the line that mends each."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.main import main
+from odradek.testing import Cluster
+from odradek.tools import hints
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        # A word without its flag.
+        ("topics create --topic a", "unexpected 'create'; did you mean --create?"),
+        ("topics --describe orders", "unexpected 'orders'; did you mean --topic orders?"),
+        ("console-producer orders", "unexpected 'orders'; did you mean --topic orders?"),
+        ("console-consumer orders", "unexpected 'orders'; did you mean --topic orders?"),
+        ("consumer-groups list", "unexpected 'list'; did you mean --list?"),
+        ("topics --list --bootstrap-server a:1 b:1", "write several addresses with commas"),
+        # An action of another tool.
+        ("configs --list", "did you mean --describe?"),
+        ("consumer-groups --delete --all", "did you mean --all-groups?"),
+        ("acls --grant --topic t", "did you mean --add?"),
+        ("reassign-partitions --describe", "did you mean --list?"),
+        (
+            "topics --alter --topic orders --replication-factor 2",
+            "reassign-partitions --generate --topic orders --replication-factor 2 --broker-list",
+        ),
+        ("reassign-partitions --execute", "a plan like the one that --generate proposes"),
+        # Values.
+        (
+            "configs --alter --topic t --add-config cleanup.policy=compact,delete",
+            "write commas of a value in brackets: key=[a,b]",
+        ),
+        ("topics --list --bootstrap-server :9", "--bootstrap-server ':9': ':9' must be like host"),
+        ("console-producer --topic t --request-required-acks two", "--request-required-acks 'two'"),
+        (
+            "console-producer --topic t --reader-property parse.key=yes",
+            "reader property parse.key is true or false, not 'yes'",
+        ),
+        (
+            "console-producer --topic t --reader-property key.separator=",
+            "reader property key.separator has no value",
+        ),
+        (
+            "console-consumer --topic t --formatter-property print.key=1",
+            "formatter property print.key is true or false, not '1'",
+        ),
+        ("console-consumer --topic a,b", "--topic takes one topic; for several: --include 'a,b'"),
+        ("console-consumer --topic a --group=", "--group needs the name of a group"),
+        (
+            "acls --add --topic t --allow-principal user:alice",
+            "would apply to nobody: write User:alice",
+        ),
+        (
+            "acls --add --topic t --allow-principal User:a,User:b",
+            "'User:a,User:b' is one principal; repeat the flag",
+        ),
+    ],
+)
+def test_the_line_says_what_to_write(
+    line: str, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) in {1, 2}
+    said = capsys.readouterr().err
+    assert answer in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_of_settings_that_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "settings.csv"
+    path.write_text('"group","t",0,5\n')
+    assert main(["configs", "--alter", "--topic", "t", "--add-config-file", str(path)]) == 2
+    assert f"{path}: " in capsys.readouterr().err
+
+
+def test_sizes_and_lists_are_taken(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """They get as far as the broker, which is not there."""
+    at = ["--bootstrap-server", f"127.0.0.1:{closed_port}"]
+    rule = ["--add", "--topic", "t", "--allow-principal", "User:a", "--operation", "Read,Write"]
+    assert main(["acls", *rule, *at]) == 1
+    assert "connection refused" in capsys.readouterr().err
+
+
+def test_rules_that_do_not_mean_what_they_seem_are_hinted_at(
+    closed_port: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_hinted", set())
+    flags = ["--topic", "orders-*", "--allow-principal", "User:a", "--allow-host", "10.0.0.0/8"]
+    main(["acls", "--add", *flags, "--bootstrap-server", f"127.0.0.1:{closed_port}"])
+    said = capsys.readouterr().err
+    assert "hint: only * alone stands for all names; for those that begin with orders- give" in said
+    assert "hint: brokers compare addresses of clients, like 10.0.0.7, with 10.0.0.0/8" in said
+
+
+def test_on_a_broker(odradek_cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ["--bootstrap-server", odradek_cluster.bootstrap]
+    create = ["topics", "--create", "--topic", "mistaken", "--config", "retention=5", *at]
+    assert main(create) == 1
+    assert "no topic setting of this name; did you mean retention.ms?" in capsys.readouterr().err
+    main(["configs", "--alter", "--broker-defaults", "--add-config", "num.io.threads=9", *at])
+    assert "hint: num.io.threads has no effect: " in capsys.readouterr().err
+    main(["configs", "--alter", "--broker-defaults", "--delete-config", "num.io.threads", *at])
+    assert main(["configs", "--describe", "--topic", ".*", *at]) == 1
+    assert "'.*' cannot be the name of a topic" in capsys.readouterr().err
