@@ -63,16 +63,21 @@ def a_name(given: object, call: str, what: str = "topic") -> str:
     return one_of(str, given, call, f"the name of a {what} as text", line)
 
 
+def a_key(given: object, call: str) -> bytes | str:
+    """Returns the key of a record."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    line = f"b'{given}'" if isinstance(given, int) else ""
+    raise wrong(call, "a key as bytes or text", given, line)
+
+
 def keys(given: object, call: str) -> list[bytes | str]:
     """Returns keys of records as a list; a single one is a list of one."""
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given, bytes | bytearray | memoryview):
-        return [bytes(given)]
-    if not isinstance(given, Iterable):
-        line = f"b'{given}'" if isinstance(given, int) else ""
-        raise wrong(call, "keys as bytes or text", given, line)
-    return [found for item in given for found in keys(item, call)]
+    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
+        return [a_key(given, call)]
+    return [a_key(item, call) for item in given]
 
 
 def integer(

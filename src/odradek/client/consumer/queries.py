@@ -100,7 +100,7 @@ class ConsumerQueries(ABC):
             self._parts().cluster,
             self.settings,
             arguments.a_name(topic, "get()"),
-            arguments.keys(key, "get()"),
+            [arguments.a_key(key, "get()")],
             partition=None
             if partition is None
             else arguments.integer(partition, "get()", "partition"),
