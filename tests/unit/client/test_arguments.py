@@ -11,6 +11,8 @@ from odradek.client.admin.config_types import ConfigChange, ConfigResource, Conf
 from odradek.client.admin.group_types import GroupOffset
 from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata
+from odradek.client.consumer.dead_letters import Retrying
+from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from simulation.world import Simulation
@@ -247,6 +249,31 @@ async def test_one_partition_stands_for_a_list_of_one(
         assert one.paused() == []
         assert await one.end_offsets(T0) == {T0: 10}
         assert await one.beginning_offsets(("t", 1)) == {T1: 0}
+
+
+@in_simulation()
+async def test_offsets_of_a_transaction_are_checked_like_those_of_a_commit(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    options: Any = {"bootstrap_servers": brokers.bootstrap, "transactional_id": "x"}
+    async with Producer(**options) as producer:
+        send: Any = producer.send_offsets_to_transaction
+        for given, group, line in (
+            ({T0: -1}, "g", r"send_offsets_to_transaction\(\): offset=-1: an offset cannot be neg"),
+            (T0, "g", r"send_offsets_to_transaction\(\) needs a dict"),
+            ({T0: 1}, producer, r"the member of the group.*write consumer.group_metadata\(\)"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=line):
+                await send(given, group)
+
+
+@in_simulation()
+async def test_retries_of_one_topic(brokers: MiniCluster, simulation: Simulation) -> None:
+    options: Any = {"bootstrap_servers": brokers.bootstrap, "group_id": "g"}
+    worker = Retrying(
+        Consumer(**options, enable_auto_commit=False), Producer(), print, "orders", delays="5s"
+    )
+    assert worker.all_topics() == ["orders", "orders.retry.5s"]
 
 
 @on_groups()

@@ -20,6 +20,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from odradek.client import arguments
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.topic_types import NewTopic
 from odradek.client.consumer.consumer import Consumer
@@ -169,8 +170,10 @@ class Retrying:
             raise ValueError("Retrying needs a consumer with group_id, enable_auto_commit=False")
         if settings.key_deserializer is not None or settings.value_deserializer is not None:
             raise ValueError("Retrying forwards bytes: deserialize in the handler")
-        self.topics = list(topics)
-        self.delays = [Delay.parse(delay) for delay in delays]
+        self.topics = arguments.names(topics, "Retrying()")
+        self.delays = [
+            Delay.parse(delay) for delay in arguments.names(delays, "Retrying()", "delays")
+        ]
         self._consumer = consumer
         self._producer = producer
         self._handler = handler

@@ -67,9 +67,7 @@ OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int | tuple[int, s
 """What a program gives to `commit`: the offset of the next record, with a note if it has one."""
 
 
-def with_metadata(
-    offsets: OffsetsToCommit, call: str = "commit()"
-) -> dict[TopicPartition, OffsetAndMetadata]:
+def with_metadata(offsets: OffsetsToCommit, call: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the offsets to commit; a plain offset gets empty metadata."""
     given = arguments.by_partition(offsets, call, "record.offset + 1")
     return {partition: _with_metadata(offset, call) for partition, offset in given.items()}

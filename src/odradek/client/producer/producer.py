@@ -18,7 +18,7 @@ from odradek.client import arguments
 from odradek.client.cluster import Cluster, check_topic
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, with_metadata
+from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
 from odradek.client.habits import PRODUCER, answers, awaits, in_flush, unknown_argument
 from odradek.client.producer.accumulator import (
     Accumulator,
@@ -323,7 +323,7 @@ class Producer:
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: OffsetsToCommit,
         group: GroupMetadata | str,
     ) -> None:
         """Commits a group's offsets with the transaction: of the next records to read.
@@ -331,9 +331,13 @@ class Producer:
         `group` is `Consumer.group_metadata()`, so that a consumer which is no longer a member
         cannot commit; the consumer itself must not (enable_auto_commit=False).
         """
-        who = GroupMetadata(group) if isinstance(group, str) else group
-        transactions = self._transactional("send_offsets_to_transaction()")
-        await transactions.send_offsets(with_metadata(offsets), who)
+        call = "send_offsets_to_transaction()"
+        transactions = self._transactional(call)
+        given: object = GroupMetadata(group) if isinstance(group, str) else group
+        who = arguments.one_of(
+            GroupMetadata, given, call, "the member of the group", "consumer.group_metadata()"
+        )
+        await transactions.send_offsets(with_metadata(offsets, call), who)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Never, Self, Unpack
 
 from odradek.client.errors import ClientClosed
-from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit
 from odradek.client.habits import DELIVERY, PRODUCER, answers, in_flush, waits
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor
@@ -17,7 +17,6 @@ from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import ProducerSettings
 from odradek.client.sync.loop_thread import Begun
 from odradek.client.sync.waiting import WaitingClient
-from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 from odradek.world import World
 
@@ -201,7 +200,7 @@ class Producer(WaitingClient[AsyncProducer]):
         return self._wait(self._client.hand_over_transaction())
 
     def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+        self, offsets: OffsetsToCommit, group: GroupMetadata | str
     ) -> None:
         """Commits a group's offsets with the transaction: of the next records to read.
 
