@@ -120,11 +120,12 @@ def offset(given: object, call: str) -> int:
     return number
 
 
-def timestamp(given: object, call: str, name: str = "timestamp_ms") -> int:
+def timestamp(given: object, call: str, *, at_most: int = _MAX_LONG) -> int:
     """Returns a time in milliseconds since 1970; `time.time()` counts seconds, in parts of one."""
+    name = "timestamp_ms"
     if isinstance(given, float):
         raise wrong(call, f"{name} as an integer", given, f"{name}=int(time.time() * 1000)")
-    number = integer(given, call, name)
+    number = integer(given, call, name, at_most=at_most)
     if number < 0:
         raise ValueError(f"{call}: {name}={number}: a time cannot be before 1970")
     return number

@@ -4,11 +4,12 @@ It remembers how many partitions each topic had, so that the group joins again w
 and it keeps metadata of the topics of all members.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from odradek.client import arguments
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError, is_retriable
-from odradek.client.group.assignors import Assignor, Member
+from odradek.client.group.assignors import Assignor, Member, Partitions
 from odradek.client.group.subscription import Subscription
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.consumer_protocol import (
@@ -21,6 +22,7 @@ from odradek.protocol.messages.consumer_protocol import TopicPartition as NamedP
 from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.protocol.messages.sync_group import SyncGroupRequestAssignment
 from odradek.protocol.types import TopicPartition
+from odradek.wording import kind_of
 
 # All versions of an assignment have the same content, and every client reads the oldest.
 _ASSIGNMENT_VERSION = 0
@@ -62,7 +64,7 @@ class GroupLeader:
         partitions = {
             topic: view.topics[topic].all_partitions for topic in topics if topic in view.topics
         }
-        shares = assignor.assign(partitions, members)
+        shares = _checked(assignor, assignor.assign(partitions, members), members, partitions)
         return [
             SyncGroupRequestAssignment(
                 member_id=member.member_id,
@@ -92,6 +94,40 @@ class GroupLeader:
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
         known = self._cluster.view.topics
         return {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
+
+
+def _checked(
+    assignor: Assignor, shares: object, members: Iterable[Member], partitions: Partitions
+) -> dict[str, list[TopicPartition]]:
+    """Returns what an assignor has assigned, by member id.
+
+    Raises if that cannot be: a partition that nobody gets would be read by nobody, in silence, and
+    one that two members get would be read twice.
+    """
+    call = f"assign() of assignor {assignor.name}"
+    if not isinstance(shares, Mapping):
+        raise TypeError(
+            f"{call} returned {kind_of(shares)}: it must return partitions by member id"
+        )
+    ids = {member.member_id for member in members}
+    known = {TopicPartition(topic, index) for topic in partitions for index in partitions[topic]}
+    owners: dict[TopicPartition, str] = {}
+    checked: dict[str, list[TopicPartition]] = {}
+    for member_id, share in shares.items():
+        if member_id not in ids:
+            raise ValueError(
+                f"{call} returned partitions for {member_id!r}: write {{member.member_id: ...}}"
+            )
+        checked[member_id] = arguments.partitions(share, call)
+        for partition in checked[member_id]:
+            if partition not in known:
+                raise ValueError(f"{call} returned {partition}, which it was not given")
+            if partition in owners:
+                raise ValueError(
+                    f"{call} gave {partition} to both {owners[partition]} and {member_id}"
+                )
+            owners[partition] = member_id
+    return checked
 
 
 def _member(joined: JoinGroupResponseMember) -> Member:

@@ -95,12 +95,7 @@ def size_of(
 
 def checked_timestamp(given: object) -> int:
     """Returns a record's time; raises unless it is an integer that a batch can have."""
-    timestamp_ms = arguments.timestamp(given, "send()")
-    if timestamp_ms > MAX_TIMESTAMP:
-        raise ValueError(
-            f"send(): timestamp_ms={timestamp_ms}: it counts milliseconds since 1970, up to 2**62"
-        )
-    return timestamp_ms
+    return arguments.timestamp(given, "send()", at_most=MAX_TIMESTAMP)
 
 
 def check_callback(on_delivery: object) -> None:
