@@ -178,15 +178,21 @@ def unknown_argument(function: Callable[..., object], given: Iterable[str]) -> T
     known = [
         one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"
     ]
-    line = _SEND_ARGUMENTS.get(name)
+    line = _ARGUMENTS[function.__name__].get(name)
     hint = did_you_mean(name, known) if line is None else f": write {line}"
     return TypeError(f"{function.__name__}() has no argument {name!r}{hint}")
 
 
-_SEND_ARGUMENTS: Final = {
-    "callback": "on_delivery=function; it is called with (metadata, error)",
-    "timestamp": "timestamp_ms=int(time.time() * 1000)",
-    "msg": "value=...",
+_TIMESTAMP: Final = "timestamp_ms=int(time.time() * 1000)"
+_CALLBACK: Final = "on_delivery=function; it is called with (metadata, error)"
+_CALL_SEND: Final = "send(..., on_delivery=function): send_and_wait() waits for the delivery"
+_ARGUMENTS: Final = {
+    "send": {"callback": _CALLBACK, "timestamp": _TIMESTAMP},
+    "send_and_wait": {
+        "callback": _CALL_SEND,
+        "on_delivery": _CALL_SEND,
+        "timestamp": _TIMESTAMP,
+    },
 }
 
 

@@ -26,6 +26,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"timestamp_ms": "now"}, TypeError, "send() needs timestamp_ms as an integer, not 'now'"),
     ({"timestamp_ms": datetime.date(2026, 1, 1)}, TypeError, "not datetime.date(2026, 1, 1)"),
     ({"timestamp_ms": 1 << 70}, ValueError, "must be at most 46116860184"),
+    ({"timestamp_ms": (1 << 62) + 1}, ValueError, "must be at most 46116860184"),
     ({"timestamp_ms": -5}, ValueError, "before 1970"),
     ({"headers": [("a", 1)]}, TypeError, "the value of header 'a' must be bytes, not int"),
     ({"headers": [("a", "x")]}, TypeError, "must be bytes, not str: write it with .encode()"),
