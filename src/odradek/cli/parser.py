@@ -46,8 +46,9 @@ class FlagParser(argparse.ArgumentParser):
         message = message.removeprefix("argument ")
         required = message.partition("the following arguments are required: ")[2]
         if required or "one of the arguments" in message:
-            raise MissingFlag(f"{required} is needed" if required else message)
-        raise UsageError(message)
+            verb = "are" if "," in required else "is"
+            raise MissingFlag(f"{required} {verb} needed" if required else message)
+        raise UsageError(message.replace("invalid float value:", "not a number:"))
 
     def _as_argparse_reads(self, words: Sequence[str]) -> list[str]:
         """Returns the words in the only spelling that `argparse` takes: two dashes, and `=` before

@@ -37,6 +37,11 @@ def closed_port() -> int:
             "topics --alter --topic orders --replication-factor 2",
             "reassign-partitions --generate --topic orders --replication-factor 2 --broker-list",
         ),
+        ("producer-perf-test --topic t --record-size 5", "--num-records, --throughput are needed"),
+        (
+            "producer-perf-test --topic t --num-records 1 --record-size 5 --throughput max",
+            "--throughput: not a number: 'max'",
+        ),
         ("reassign-partitions --execute", "a plan like the one that --generate proposes"),
         # Values.
         (
@@ -85,6 +90,15 @@ def test_a_file_of_settings_that_is_none_is_named(
     path.write_text('"group","t",0,5\n')
     assert main(["configs", "--alter", "--topic", "t", "--add-config-file", str(path)]) == 2
     assert f"{path}: " in capsys.readouterr().err
+
+
+def test_a_broker_is_not_started_from_another_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "positions.csv"
+    path.write_text("group,t,0,5\n")
+    assert main(["broker", str(path)]) == 1
+    assert f"{path} has no setting that a broker knows" in capsys.readouterr().err
 
 
 def test_sizes_and_lists_are_taken(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:

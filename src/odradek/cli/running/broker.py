@@ -11,6 +11,7 @@ from odradek.cli.running.options import (
     refuse_daemon,
 )
 from odradek.tools.client_properties import read_properties
+from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 
 _EXAMPLES = """\
@@ -53,9 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_daemon_argument(parser)
 
 
+def _require_settings(properties: dict[str, str], path: str) -> None:
+    """Raises if a broker knows none of the settings in the file: it is another file, and a broker
+    with defaults would start in its place."""
+    from odradek.config.broker_settings import BROKER_DECLARED
+    from odradek.config.without_effect import reason
+
+    if properties and not any(name in BROKER_DECLARED or reason(name) for name in properties):
+        raise CommandFailed(
+            f"{path} has no setting that a broker knows, such as log.dirs; is it the right file?"
+        )
+
+
 def run(arguments: argparse.Namespace) -> int:
     refuse_daemon(arguments, "broker")
     properties = read_properties(arguments.config)
+    _require_settings(properties, arguments.config)
     from odradek.local.cluster_directory import require_lone_directory
     from odradek.local.serving import serve, settings_from
     from odradek.world.disk import OsDisk
