@@ -7,7 +7,7 @@ as for scenarios (`tests.scenarios`, `tests.fuzz`), which use the same clients.
 import sys
 from importlib.util import find_spec
 
-from odradek.wording import install_line
+from odradek.world.installing import install_line
 
 for _package in ("confluent_kafka", "psutil"):
     if find_spec(_package) is None:

@@ -15,7 +15,7 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from odradek.wording import install_line
+from odradek.world.installing import install_line
 from simulation.__main__ import SCENARIOS, find, look_for, seeds
 from simulation.findings import FINDINGS
 from simulation.run import run

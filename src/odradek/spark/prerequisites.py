@@ -18,7 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Final
 
-from odradek.wording import install_line
+from odradek.world.installing import install_line
 
 _PACKAGES: Final = ("pyspark", "pyarrow", "numba")
 _MIN_JAVA: Final = 17

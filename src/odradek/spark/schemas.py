@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema
 from odradek.schemas.registry_client import Kind, Schema, client_of
-from odradek.wording import install_line
+from odradek.world.installing import install_line
 
 try:
     from odradek.schemas.avro import AvroCodec

@@ -21,7 +21,7 @@ from typing import Any
 from odradek.cli.running.options import add_daemon_argument, refuse_daemon
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed, UsageError
-from odradek.wording import install_line
+from odradek.world.installing import install_line
 
 _EXAMPLES = """\
 examples:
