@@ -34,7 +34,9 @@ async def fill(broker: BrokerProcess, topic: str, count: int, partitions: int) -
 
 
 def consumer_of(broker: BrokerProcess, group: str, **options: Any) -> Consumer:
-    options = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200, **options}
+    options = {"auto_offset_reset": "earliest", **options}
+    if options.get("group_protocol") != "consumer":
+        options["heartbeat_interval_ms"] = 200
     return Consumer(bootstrap_servers=broker.bootstrap, group_id=group, **options)
 
 
