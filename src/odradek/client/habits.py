@@ -66,8 +66,6 @@ DELIVERY: Final = {
     "offset": "result().offset",
     "timestamp_ms": "result().timestamp_ms",
 }
-_AWAIT_IT: Final = "`metadata = await delivery` first (send_and_wait() does): it is a future"
-FUTURE: Final = dict.fromkeys(("topic", "partition", "offset", "timestamp_ms"), _AWAIT_IT)
 RECORD: Final = {
     "timestamp": "timestamp_ms",
     "error": "nothing: poll() raises errors, and records have none",

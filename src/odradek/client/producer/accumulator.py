@@ -23,7 +23,6 @@ from typing import NamedTuple
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.producer.backlog import Backlog
-from odradek.client.producer.delivery import delivery_maker
 from odradek.client.producer.sequence_state import SequenceState
 from odradek.client.settings import ProducerSettings
 from odradek.invariants import InvariantViolation
@@ -262,7 +261,7 @@ class Accumulator:
         self._on_opened = on_opened
         self._on_full = on_full
         self._loop = asyncio.get_running_loop()
-        self._new_delivery = delivery_maker(self._loop)
+        self._new_future = self._loop.create_future
         self._opened = 0
         self._closed_because: str | None = None
 
@@ -376,7 +375,7 @@ class Accumulator:
         else:
             builder = batch.builder
             builder.append(key, value, headers, timestamp_ms)
-        future = self._new_delivery()
+        future: asyncio.Future[RecordMetadata] = self._new_future()
         if on_delivery is not None:
             batch.callbacks[len(batch.futures)] = on_delivery
         batch.futures.append(future)

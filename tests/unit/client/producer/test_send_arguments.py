@@ -230,15 +230,3 @@ def test_a_record_that_cannot_be_encoded_opens_no_batch() -> None:
         assert not opened
 
     run(lambda _: test(), 1)
-
-
-async def test_awaiting_send_alone_is_answered() -> None:
-    accumulator = Accumulator(
-        ProducerSettings(), on_ready=lambda _: None, on_opened=lambda _: None, on_full=lambda: None
-    )
-    queue = accumulator.queue(TopicPartition("t", 0))
-    delivery: Any = accumulator.append(queue, None, b"v", (), 0, 50, None)
-    with pytest.raises(AttributeError, match=r"'offset': write `metadata = await delivery` first"):
-        _ = delivery.offset
-    accumulator.take(queue).complete(7, -1)
-    assert (await delivery).offset == 7
