@@ -6,6 +6,7 @@ from pathlib import Path
 import odradek
 
 CALLERS = {
+    "cli.cluster.zookeeper_shell_actions:_change",
     "cluster.acls:AclStore._change",
     "cluster.adoption:_adopt_topic",
     "cluster.broker_ids:next_broker_id",

@@ -47,10 +47,12 @@ def test_a_process_writes_through_the_pipe_to_standard_error(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     words = "WARNING: Using incubator modules: x\\nan error\\nWARN"
+    # A Java process of another test may be alive.
+    others = set(threading.enumerate())
     with JavaOutput().pipe() as writing:
         program = f"import sys; sys.stderr.write('{words}')"
         subprocess.run([sys.executable, "-c", program], stderr=writing, check=True)
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - others:
         if thread.name == "java-stderr":
             thread.join(10)
             assert not thread.is_alive()

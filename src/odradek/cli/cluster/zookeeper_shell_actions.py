@@ -8,6 +8,8 @@ from typing import Final
 
 from odradek.cli.cluster.metadata_stores import OpenStore, opened
 from odradek.cli.cluster.zookeeper_shell import LOOKING
+from odradek.metadata import MetadataCache
+from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.paths import BROKER_IDS, CONTROLLER
 from odradek.metadata.store import Delete, MetadataError, Node, NoNode
 from odradek.tools.failures import CommandFailed, UsageError
@@ -186,5 +188,8 @@ async def _change(store: OpenStore, name: str, path: str) -> None:
         raise CommandFailed(f"{name} {path} is refused: brokers rely on this node; use {tool}")
     if store.is_copy:
         raise CommandFailed("a lone broker is always the controller; there is nothing to elect")
-    await store.nodes.multi(Delete(CONTROLLER))
+    node = await store.nodes.read(CONTROLLER)
+    if node is None:
+        raise CommandFailed("there is no controller just now; the brokers elect one")
+    await attempt(MetadataCache(store.nodes), Delete(CONTROLLER, node.version))
     print("deleted /controller: the brokers elect a new controller")
