@@ -184,7 +184,7 @@ class GrowScenario:
         }
         # Slow copies, so that the kill comes before they are complete.
         with subprocess.Popen(
-            [*command, "--throttle", "200kB"],
+            [*command, "--throttle", "40kB"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

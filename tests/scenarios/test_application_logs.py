@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -111,21 +112,19 @@ def test_no_files_where_nobody_wants_them(tmp_path: Path) -> None:
 
 
 def test_a_failed_start_is_told_in_the_file_too(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
-    with running("up", "--port", "0", "--data", data) as process:
-        first_line(process)
-        second = subprocess.run(
-            [*COMMAND, "up", "--port", "0", "--data", data],
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = str(occupied.getsockname()[1])
+        failed = subprocess.run(
+            [*COMMAND, "up", "--port", port, "--data", str(tmp_path / "data")],
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
-        assert second.returncode == 1
-        assert second.stderr.count("\n") == 1
-        told = (tmp_path / "data" / "server.log").read_text()
-        assert " FATAL stopped: " in told
-        stop(process)
+    assert failed.returncode == 1
+    assert failed.stderr.count("\n") == 1
+    told = (tmp_path / "data" / "server.log").read_text()
+    assert " FATAL stopped: " in told
 
 
 def test_brokers_of_a_cluster_have_logs_of_their_own(tmp_path: Path) -> None:
