@@ -68,22 +68,21 @@ class MiniCluster:
         self.requests: list[tuple[int, Request, int]] = []
         self.faults: dict[type[Request], deque[Fault | Instead]] = defaultdict(deque)
         self.connections: list[_Peer] = []
+        self.controller = BrokerId(1)
         self.next_producer_id = 1000
         self.auto_create_partitions = 0
         self.sessions: dict[int, dict[tuple[TopicId, int], fetch.FetchPartition]] = {}
         self.has_durable_sessions = True
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int, asyncio.Server] = {}
         self._change = asyncio.Event()
 
     async def start(self) -> "MiniCluster":
         loop = asyncio.get_running_loop()
         for node, host in self.hosts.items():
-            self._servers.append(
-                await loop.create_server(
-                    lambda node=node: _Peer(self, node),  # type: ignore[misc]
-                    host,
-                    self.ports[node],
-                )
+            self._servers[node] = await loop.create_server(
+                lambda node=node: _Peer(self, node),  # type: ignore[misc]
+                host,
+                self.ports[node],
             )
         return self
 
@@ -221,7 +220,7 @@ class MiniCluster:
                 for node, host in self.hosts.items()
             ],
             cluster_id="mini",
-            controller_id=1,
+            controller_id=self.controller,
             topics=topics,
         )
 
@@ -397,8 +396,15 @@ class MiniCluster:
             )
         return offset_for_leader_epoch.OffsetForLeaderEpochResponse(topics=topics)
 
+    def kill(self, node: int) -> None:
+        """One broker is gone: its connections end, and new ones are refused."""
+        self._servers[node].close()
+        for peer in list(self.connections):
+            if peer.node == node:
+                peer.transport.abort()
+
     async def stop(self) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
         self.drop_connections()
 
@@ -410,7 +416,7 @@ class _Peer(asyncio.Protocol):
 
     def __init__(self, cluster: MiniCluster, node: int) -> None:
         self._cluster = cluster
-        self._node = node
+        self.node = node
         self._splitter = FrameSplitter(1 << 30)
         self._queue: asyncio.Queue[bytes] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -435,7 +441,7 @@ class _Peer(asyncio.Protocol):
             frame = await self._queue.get()
             header, position = decode_request_header(frame)
             request = all_apis()[header.api_key].request.decode(frame, header.api_version, position)
-            response = await self._cluster.answer(self._node, request, header.api_version)
+            response = await self._cluster.answer(self.node, request, header.api_version)
             if response is Close:
                 self.transport.abort()
                 return

@@ -204,6 +204,10 @@ class Copies:
         if self._rate >= 0:
             await throttle(self._admin, lacking, plan, self._rate)
         answers = await self._admin.alter_partition_reassignments(plan)
+        if any(map(_lacks_broker, answers.values())):
+            # A broker has ended since. This says how to bring it back, if it does not come itself.
+            await self._live_brokers()
+            answers = await self._admin.alter_partition_reassignments(plan)
         checked({key: answer for key, answer in answers.items() if not _is_gone(answer)})
 
     async def _wait_until_in_sync(self, names: list[str]) -> None:
@@ -369,6 +373,10 @@ def rotate_leaders(plan: Plan, brokers: list[int], topics: list[str]) -> None:
         if preferred in replicas:
             replicas.remove(preferred)
             replicas.insert(0, preferred)
+
+
+def _lacks_broker(answer: KafkaError | None) -> bool:
+    return answer is not None and answer.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def _is_gone(answer: KafkaError | None) -> bool:

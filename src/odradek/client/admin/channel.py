@@ -3,14 +3,15 @@
 Every class of admin calls builds on `AdminChannel`; `admin` puts the classes together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
-from odradek.client.errors import ClientClosed
+from odradek.client.errors import ClientClosed, ClientError
 from odradek.client.habits import ADMIN, answers
+from odradek.client.retry import needs_metadata
 from odradek.client.settings.shared import AdminSettings, settings_from
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.metadata import (
@@ -90,10 +91,34 @@ class AdminChannel:
         timeout_ms: int | None = None,
     ) -> R:
         """Sends a request to a given broker or to any broker; connection errors are retried."""
+        return await self._request(message, response_class, lambda: broker_id, timeout_ms)
+
+    async def _request(
+        self,
+        message: Request,
+        response_class: type[R],
+        receiver: Callable[[], int | None],
+        timeout_ms: int | None = None,
+    ) -> R:
+        """Sends a request to the broker that `receiver` names, or to any if it names none.
+
+        It is asked before each attempt. After an attempt that failed because the metadata may be
+        out of date, the metadata is refreshed first: another broker may be the controller then.
+        """
+        is_stale = False
 
         async def attempt() -> R:
-            connection = await self.connection(broker_id)
-            return await connection.request(message, response_class)
+            nonlocal is_stale
+            if is_stale:
+                await self.cluster.refresh()
+                is_stale = False
+            broker_id = receiver()
+            try:
+                connection = await self.connection(broker_id)
+                return await connection.request(message, response_class)
+            except (ClientError, KafkaError) as error:
+                is_stale = broker_id is not None and needs_metadata(error)
+                raise
 
         name = type(message).__name__.removesuffix("Request")
         return await self.cluster.retry.run_within(
@@ -117,9 +142,12 @@ class AdminChannel:
         cluster = self.cluster
         if not cluster.view.brokers:
             await self.describe_metadata([])
-        controller = cluster.view.controller
-        broker_id = None if controller == NO_BROKER else controller
-        return await self.request(message, response_class, broker_id=broker_id)
+
+        def controller() -> int | None:
+            broker_id = cluster.view.controller
+            return None if broker_id == NO_BROKER else broker_id
+
+        return await self._request(message, response_class, controller)
 
     async def describe_metadata(self, names: list[str] | None) -> MetadataResponse:
         """Returns the brokers' own answer about topics, or about all if `names` is None."""
