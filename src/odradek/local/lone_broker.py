@@ -24,7 +24,7 @@ from odradek.local.cluster_directory import (
     running_broker,
 )
 from odradek.local.growth import STORE_FILE, Growth
-from odradek.metadata.node_values import LogDirectories
+from odradek.metadata.node_values import LastRegistration
 from odradek.metadata.paths import broker_epoch_path
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
@@ -133,7 +133,7 @@ def _require_one_directory(data: str) -> None:
             row = store.execute("select value from node where path = ?", (path,)).fetchone()
     except sqlite3.Error as error:
         raise CommandFailed(f"cannot read {data}/{STORE_FILE}: {error}") from None
-    if row is not None and len(LogDirectories.decode(path, row[0]).ids) > 1:
+    if row is not None and len(LastRegistration.decode(path, row[0]).log_directories) > 1:
         raise _several_directories(data)
 
 

@@ -20,7 +20,7 @@ from odradek.local.cluster_directory import (
 )
 from odradek.local.growth import Growth, data_bytes, is_lone, is_moving, move_data
 from odradek.local.lone_broker import decide
-from odradek.metadata.node_values import LogDirectories
+from odradek.metadata.node_values import LastRegistration
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.world.disk import OsDisk
@@ -175,7 +175,7 @@ def store_with(data: Path, directories: tuple[str, ...]) -> None:
     (data / "metadata.sqlite").unlink()
     with sqlite3.connect(data / "metadata.sqlite") as store:
         store.execute("create table node(path text, value blob)")
-        value = LogDirectories(directories).encode()
+        value = LastRegistration(directories).encode()
         store.execute("insert into node values ('/odradek/broker_epochs/1', ?)", (value,))
     store.close()
 
