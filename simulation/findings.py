@@ -48,7 +48,7 @@ FINDINGS: Final = {
     ),
     "outrun-a-lease": Finding("leases", 40, Anomaly, ("stale end", "stale offset")),
     "renew-unread": Finding("leases", 65, Anomaly, ("stale end", "stale offset")),
-    "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
+    "ignore-broker-epochs": Finding("roles", 2230, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     # An invariant of the leader itself catches it, before a record can be lost.
     "ignore-the-proposal": Finding("roles", 1001, SimulationError, ("does not wait for replica",)),
