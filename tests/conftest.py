@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,9 @@ from hypothesis import settings
 from odradek.invariants import check_thoroughly
 
 check_thoroughly(True)
+# A shell without job control starts what runs in the background with SIGINT ignored, and programs
+# inherit that. Tests interrupt the programs that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # The developer's own profiles do not matter to tests.
 os.environ["ODRADEK_CONFIG"] = os.devnull
 

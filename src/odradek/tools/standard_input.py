@@ -8,6 +8,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
 
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import flush_out, write_out
@@ -75,7 +76,7 @@ def _start_reading() -> "asyncio.Queue[bytes | OSError]":
             queued = queue.put(chunk)
             try:
                 asyncio.run_coroutine_threadsafe(queued, loop).result()
-            except (RuntimeError, asyncio.CancelledError):
+            except (RuntimeError, CancelledError):
                 queued.close()  # The command has ended meanwhile, and nobody will await it.
                 return
             if not chunk or isinstance(chunk, OSError):
