@@ -135,8 +135,8 @@ class Leadership:
         # The log end, for the followers' fetches that wait for records. It is not advanced while
         # the partition has no followers.
         self.log_end = Watermark(start_offset)
-        # A counter, not an offset: it rises when a follower reports another log start, which wakes
-        # waiting DeleteRecords requests.
+        # A counter, not an offset: it rises when a follower reports another log start, or when
+        # other followers count, which wakes waiting DeleteRecords requests.
         self.log_start_changes = Watermark()
         self.in_sync = tuple(in_sync)
         self.version = version
@@ -213,8 +213,8 @@ class Leadership:
         if version < self.version and invariants.is_thorough():
             # An operator may have deleted the node and created it again, so production goes on.
             raise self._violation(f"the node's version falls from {self.version} to {version}")
-        self.eligible = eligible
-        before, self.in_sync = self.in_sync, tuple(in_sync)
+        before = (self.in_sync, self.eligible)
+        self.in_sync, self.eligible = tuple(in_sync), eligible
         self.version = version
         others = dict.fromkeys(replica for replica in replicas if replica != self._leader)
         for replica in [replica for replica in self.followers if replica not in others]:
@@ -226,7 +226,9 @@ class Leadership:
                 self.followers[replica].is_joining = False
         self._update_waiting_for()
         self.check()
-        if self.in_sync != before:
+        if (self.in_sync, self.eligible) != before:
+            self._wake_deletions()
+        if self.in_sync != before[0]:
             # A follower that left must show that it keeps up: its waiting fetch is woken, so that
             # it fetches again.
             self.log_end.nudge()
@@ -307,7 +309,7 @@ class Leadership:
                 self._update_waiting_for()
             follower.broker_epoch = broker_epoch
         if log_start != follower.log_start:
-            self.log_start_changes.advance(self.log_start_changes.value + 1)
+            self._wake_deletions()
         follower.note_fetch(log_end, log_start, leader_end, now_s)
         if (
             not follower.is_joining
@@ -322,7 +324,7 @@ class Leadership:
         follower begins as an unknown one."""
         if replica in self.followers:
             self.followers[replica] = Follower()
-            self.log_start_changes.advance(self.log_start_changes.value + 1)
+            self._wake_deletions()
             self._update_waiting_for()
             self.check()
             self.log_end.nudge()
@@ -392,8 +394,16 @@ class Leadership:
         self._update_waiting_for()
 
     def low_watermark(self, own_start: Offset, live: Container[BrokerId]) -> Offset:
-        """Returns the lowest log start of the leader and of the followers on live brokers."""
+        """Returns the lowest log start of the leader, of the followers on live brokers, and of
+        those that may lead next: a follower that stopped is in sync for some time, or eligible, and
+        as the leader it would bring back what it has not deleted."""
         for replica, follower in self.followers.items():
-            if replica in live and follower.log_start < own_start:
+            may_lead = replica in self.eligible or self._holds_back_high_watermark(
+                replica, follower
+            )
+            if (may_lead or replica in live) and follower.log_start < own_start:
                 own_start = follower.log_start
         return own_start
+
+    def _wake_deletions(self) -> None:
+        self.log_start_changes.advance(self.log_start_changes.value + 1)

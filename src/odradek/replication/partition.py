@@ -443,7 +443,8 @@ class Partition(Replica):
             self._recompute_high_watermark()
 
     def low_watermark(self, live: Container[BrokerId]) -> Offset:
-        """Returns the lowest log start of this replica and those of live brokers."""
+        """Returns the lowest log start of this replica, of those on live brokers, and of those
+        that may lead next."""
         if self.leadership is None:
             raise not_leader()
         return self.leadership.low_watermark(self.log.log_start_offset, live)

@@ -192,13 +192,21 @@ def test_an_added_replica_is_watched() -> None:
     assert wanted(one, Offset(5), Offset(5), alive={BrokerId(1): 7, BrokerId(4): 7}) == (1, 4)
 
 
-def test_the_low_watermark_is_that_of_the_slowest_live_replica() -> None:
+def test_the_low_watermark_is_that_of_the_slowest_replica_that_lives_or_may_lead() -> None:
     one = term()
-    one.note_fetch(
-        BrokerId(2), Offset(10), Offset(4), broker_epoch=7, leader_end=Offset(10), now_s=1.0
-    )
-    one.note_fetch(
-        BrokerId(3), Offset(10), Offset(2), broker_epoch=7, leader_end=Offset(10), now_s=1.0
-    )
-    assert one.low_watermark(Offset(5), {BrokerId(1): 7, BrokerId(2): 7, BrokerId(3): 7}) == 2
-    assert one.low_watermark(Offset(5), {BrokerId(1): 7, BrokerId(2): 7}) == 4
+    for replica, log_start in ((BrokerId(2), Offset(4)), (BrokerId(3), Offset(2))):
+        one.note_fetch(
+            replica, Offset(10), log_start, broker_epoch=7, leader_end=Offset(10), now_s=1.0
+        )
+    all_live = {BrokerId(1): 7, BrokerId(2): 7, BrokerId(3): 7}
+    without_3 = {BrokerId(1): 7, BrokerId(2): 7}
+    everyone = (BrokerId(1), BrokerId(2), BrokerId(3))
+    assert one.low_watermark(Offset(5), all_live) == 2
+    assert one.low_watermark(Offset(5), without_3) == 2, "3 is in sync yet, and may lead next"
+    changes = one.log_start_changes.value
+    one.forget(BrokerId(3))
+    one.update(everyone, everyone[:2], 2, (BrokerId(3),))
+    assert one.low_watermark(Offset(5), without_3) == -1, "3 is eligible, and may lead next"
+    one.update(everyone, everyone[:2], 3)
+    assert one.low_watermark(Offset(5), without_3) == 4
+    assert one.log_start_changes.value == changes + 3, "deletions that wait are woken"
