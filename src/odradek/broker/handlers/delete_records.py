@@ -4,8 +4,8 @@ The offset -1 means the high watermark. Records below the offset cannot be read 
 space is freed when whole segments are below it. The response waits until the replicas on live
 brokers, in the ISR and among the eligible leader replicas have moved their log start offset too
 (its low watermark is the lowest of these offsets), and until this broker has written its own to the
-checkpoint file, so that neither a crash nor the next leader undoes the deletion. Topics whose cleanup.policy has no `delete` get POLICY_VIOLATION, internal topics get
-INVALID_TOPIC_EXCEPTION.
+checkpoint file, so that neither a crash nor the next leader undoes the deletion. Topics whose
+cleanup.policy has no `delete` get POLICY_VIOLATION, internal topics get INVALID_TOPIC_EXCEPTION.
 """
 
 import asyncio
@@ -114,8 +114,8 @@ async def _wait_for_followers(
 
 
 def _complete_answer(services: Services, deletion: _Deletion, *, timed_out: bool) -> bool:
-    """Completes the answer if the replicas that count have applied the deletion, if it failed, or if
-    it timed out. Returns whether the answer is complete."""
+    """Completes the answer if the replicas that count have applied the deletion, if it failed, or
+    if it timed out. Returns whether the answer is complete."""
     answer = deletion.answer
     try:
         low_watermark = _low_watermark(services, deletion)
@@ -131,9 +131,9 @@ def _complete_answer(services: Services, deletion: _Deletion, *, timed_out: bool
 
 
 def _low_watermark(services: Services, deletion: _Deletion) -> int:
-    """Returns the lowest log start offset of the replicas that count. Raises `ApiError` if this broker is
-    no longer the leader, or could not write the log start offset to the checkpoint file (no file
-    descriptor, no disk space): the deleted records would be back after a crash."""
+    """Returns the lowest log start offset of the replicas that count. Raises `ApiError` if this
+    broker is no longer the leader, or could not write the log start offset to the checkpoint file
+    (no file descriptor, no disk space): the deleted records would be back after a crash."""
     if deletion.partition.log.durable_start_offset < deletion.new_start_offset:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
     return deletion.partition.low_watermark(services.images.image.brokers)
