@@ -221,7 +221,7 @@ class LocalLog:
             raise self.not_behind(headers[0].base_offset)
         if not segment.size:
             self.entries.change()
-        segment.write((run,))
+        segment.write((run,), len(run), interval)
         for header in headers:
             segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp, interval)
         self.offsets.advance_end(headers[-1].next_offset)

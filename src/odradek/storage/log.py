@@ -321,8 +321,9 @@ class Log:
                 self._entries.change()
             view = records if isinstance(records, memoryview) else memoryview(records)
             prefix = offset_prefix(header, base_offset, leader_epoch)
-            segment.write((prefix, view[PREFIX_SIZE:]), is_staged=is_staged)
-            segment.add_batch(size, last_offset, max_timestamp, rules.index_interval_bytes)
+            interval = rules.index_interval_bytes
+            segment.write((prefix, view[PREFIX_SIZE:]), size, interval, is_staged=is_staged)
+            segment.add_batch(size, last_offset, max_timestamp, interval)
         except OSError as error:
             raise self.directory.fail(error) from error
         if leader_epoch > self.leader_epochs.latest:

@@ -118,9 +118,17 @@ class Segment:
 
     # Appending
 
-    def write(self, buffers: Sequence[Buffer], *, is_staged: bool = False) -> None:
+    def write(
+        self, buffers: Sequence[Buffer], size: int, index_interval: int, *, is_staged: bool = False
+    ) -> None:
         """Writes batches at the end; the caller calls `add_batch` for each of them afterwards. Of a
-        batch that `is_staged` only the first buffer is written: the rest is in the file already."""
+        batch that `is_staged` only the first buffer is written: the rest is in the file already.
+
+        Indexes that get an entry are read first. If `add_batch` failed to read them, for want of a
+        file descriptor for instance, the segment would end behind the log.
+        """
+        if is_index_entry_due(self.bytes_since_index + size, index_interval):
+            self.indexes.load(self.size)
         handle = self._write_handle
         if handle is None:
             handle = self._prepare(is_staged=is_staged)

@@ -83,6 +83,12 @@ class SegmentIndexes:
 
     # Access
 
+    def load(self, size: int) -> None:
+        """Reads the files of the active segment, which has `size` bytes, unless that was done."""
+        if self._offset_index is None or self._time_index is None:
+            self.offset_index(size, is_active=True)
+            self.time_index(is_active=True)
+
     def offset_index(self, size: int, is_active: bool) -> OffsetIndex:
         """`size` is that of the segment: entries beyond it are ignored."""
         index = self._offset_index

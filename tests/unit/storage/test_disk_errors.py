@@ -58,6 +58,16 @@ class Place:
         assert self.log.directory is not self.other.directory
         self.housekeeping = Housekeeping(manager, world)
 
+    async def restart(self) -> None:
+        await self.manager.close()
+        self.manager = make_manager(self.world, "/one", "/two")
+        await self.manager.load()
+        log, other = self.manager.get(PARTITION), self.manager.get(OTHER)
+        assert log is not None
+        assert other is not None
+        self.log, self.other = log, other
+        self.housekeeping = Housekeeping(self.manager, self.world)
+
     @property
     def disk(self) -> SimulatedDisk:
         assert isinstance(self.world.disk, SimulatedDisk)
@@ -106,6 +116,32 @@ async def test_an_append_that_fails_leaves_the_log_as_it_was(error: int) -> None
     with pytest.raises(expected(error)):
         found.log.append(make_batch(), leader_epoch=LeaderEpoch(0))
     await found.check_after(error, 1)
+
+
+@pytest.mark.parametrize("error", ALL)
+@pytest.mark.parametrize("is_follower", [False, True])
+async def test_an_append_whose_index_cannot_be_read_leaves_the_log_as_it_was(
+    error: int, is_follower: bool
+) -> None:
+    """After a restart the index is read when the first entry is added. The batch was in the segment
+    by then and not in the log, so the next one was refused (the seed 20000731 of `cluster`)."""
+    found = await place()
+    found.log.append(make_batch([bytes(5000)]), leader_epoch=LeaderEpoch(0))
+    await found.restart()
+    found.fail("read", error, "00000000000000000000.index")
+    end_offset = 2
+
+    def append_many() -> None:
+        nonlocal end_offset
+        for _ in range(10):
+            base_offset, leader_epoch = (end_offset, 0) if is_follower else (0, -1)
+            batch = make_batch([bytes(1000)], base_offset=base_offset, leader_epoch=leader_epoch)
+            found.log.append(batch, leader_epoch=LeaderEpoch(0), as_follower=is_follower)
+            end_offset += 1
+
+    with pytest.raises(expected(error)):
+        append_many()
+    await found.check_after(error, end_offset)
 
 
 @pytest.mark.parametrize("error", ALL)
