@@ -365,11 +365,16 @@ class ConsumerGroups:
     def after_load(self, group: Group, now: GroupDecisionContext) -> GroupOutcome:
         """Sessions begin again, and topics may have changed while no coordinator ran."""
         assert isinstance(group, ConsumerGroup)
-        if not group.members:
+        if not group.members and not group.targets:
             return _NO_CHANGE
-        names = frozenset(now.image.topics) | group.subscribed_topics
-        decision = self._check_subscribed_topics(group, names, now)
-        for member in group.members.values():
+        contradiction = next(group.contradictions(), None)
+        if contradiction is None:
+            names = frozenset(now.image.topics) | group.subscribed_topics
+            decision = self._check_subscribed_topics(group, names, now)
+        else:
+            decision = self._decision(group, now)
+            decision.mend(contradiction)
+        for member in decision.group.members.values():
             decision.renew_session(member)
             is_unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS
             if is_unrevoked and member.profile.classic is None:

@@ -29,6 +29,7 @@ from odradek.groups.consumer.member import (
 from odradek.groups.consumer.reconciliation import reconcile
 from odradek.groups.consumer.records import (
     PATTERN,
+    TARGET,
     ResolvedPattern,
     current_record,
     group_record,
@@ -187,6 +188,52 @@ class ConsumerDecision:
         self._forget_pattern(member.profile.pattern)
         for kind in (SESSION, REBALANCE, JOIN, SYNC):
             self.set_deadline(kind, member.member_id, None)
+
+    def mend(self, contradiction: str) -> None:
+        """Makes the group consistent again after its log was read, with a new target assignment.
+
+        A power cut can take records out of the middle of the log: gaps are normal in a compacted
+        log, so recovery does not see that. What a later record says then holds. A member that
+        believes something else is fenced by its epoch, and joins again.
+        """
+        group = self._draft()
+        arguments = (group.group_id, contradiction)
+        self.log_lines.append(
+            LogLine(
+                LOGGER,
+                "group %s: its log lacks records, so partitions are assigned anew: %s",
+                arguments,
+            )
+        )
+        for member in list(group.members.values()):
+            instance_id = member.profile.instance_id
+            if (
+                instance_id is not None
+                and group.static_members.get(instance_id) != member.member_id
+            ):
+                self.remove(member)
+                continue
+            assigned, to_revoke = (
+                {
+                    partition: epoch
+                    for partition, epoch in partitions.items()
+                    if group.owners.get(partition) == member.member_id
+                }
+                for partitions in (member.assigned, member.to_revoke)
+            )
+            state = member.state
+            if (state is MemberState.UNREVOKED_PARTITIONS) != bool(to_revoke):
+                state = MemberState.UNREVOKED_PARTITIONS if to_revoke else MemberState.STABLE
+            mended = member._replace(state=state, assigned=assigned, to_revoke=to_revoke)
+            if mended != member:
+                self.put_member(mended)
+        for member_id in list(group.targets):
+            del group.targets[member_id]
+            self.records.append(tombstone(TARGET, group.group_id, member_id))
+        epochs = [member.epoch for member in group.members.values()]
+        group.epoch = max(group.epoch, group.assignment_epoch, *epochs)
+        self.bump_epoch()
+        self._assign()
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
         """Gives a static member a new member id, with the assignments of the old one."""

@@ -16,6 +16,7 @@ and of two records about a partition the later one counts.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NoReturn, Self
 
@@ -249,43 +250,50 @@ class ConsumerGroup:
     def check(self) -> None:
         """Raises `InvariantViolation` if the state contradicts itself. Every decision calls it on
         its draft before anything is written."""
-        if self.assignment_epoch > self.epoch:
-            self._violate(f"its target is of epoch {self.assignment_epoch}, after {self.epoch}")
-        if invariants.is_thorough():
-            self._check_members()
-            self._check_targets()
+        contradictions = self.contradictions() if invariants.is_thorough() else self._wrong_epochs()
+        for rule in contradictions:
+            self._violate(rule)
 
-    def _check_members(self) -> None:
+    def contradictions(self) -> Iterator[str]:
+        """Yields what contradicts itself. After a group was read from its log this means that the
+        log lacks records (`ConsumerDecision.mend`)."""
+        yield from self._wrong_epochs()
+        yield from self._wrong_members()
+        yield from self._wrong_targets()
+
+    def _wrong_epochs(self) -> Iterator[str]:
+        if self.assignment_epoch > self.epoch:
+            yield f"its target is of epoch {self.assignment_epoch}, after {self.epoch}"
+
+    def _wrong_members(self) -> Iterator[str]:
         owners: dict[TopicIdPartition, str] = {}
         for member_id, member in self.members.items():
             if member.epoch > self.assignment_epoch:
-                self._violate(
-                    f"{member_id} has epoch {member.epoch}, the target {self.assignment_epoch}"
-                )
+                yield f"{member_id} has epoch {member.epoch}, the target {self.assignment_epoch}"
             if (member.state is MemberState.UNREVOKED_PARTITIONS) != bool(member.to_revoke):
-                self._violate(f"{member_id} is {member.state.name} and revokes {member.to_revoke}")
+                yield f"{member_id} is {member.state.name} and revokes {member.to_revoke}"
             for partition in (*member.assigned, *member.to_revoke):
                 if partition in owners:
-                    self._violate(f"{owners[partition]} and {member_id} own {partition}")
+                    yield f"{owners[partition]} and {member_id} own {partition}"
                 owners[partition] = member_id
         if owners != self.owners:
-            self._violate(f"the owners are {owners}, not {self.owners}")
+            yield f"the owners are {owners}, not {self.owners}"
         static = {
             member.profile.instance_id: member_id
             for member_id, member in self.members.items()
             if member.profile.instance_id is not None
         }
         if static != self.static_members:
-            self._violate(f"its static members are {static}, not {self.static_members}")
+            yield f"its static members are {static}, not {self.static_members}"
 
-    def _check_targets(self) -> None:
+    def _wrong_targets(self) -> Iterator[str]:
         targets: dict[TopicIdPartition, str] = {}
         for member_id, target in self.targets.items():
+            if member_id not in self.members:
+                yield f"the target has {member_id}, which is no member"
             for partition in target:
                 if partition in targets:
-                    self._violate(
-                        f"the target gives {partition} to {targets[partition]} and {member_id}"
-                    )
+                    yield f"the target gives {partition} to {targets[partition]} and {member_id}"
                 targets[partition] = member_id
 
     def check_step(self, before: ConsumerMember, after: ConsumerMember) -> None:
