@@ -103,5 +103,5 @@ def test_what_is_installed_exists() -> None:
         for what in _INSTALL.findall(path.read_text())
         if not what.startswith("-")
     }
-    others = {"confluent-kafka", "matplotlib"}
+    others = {"confluent-kafka", "matplotlib", "pytest"}
     assert own - allowed - others == set()
