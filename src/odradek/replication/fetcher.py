@@ -37,6 +37,7 @@ from odradek.replication.peers import Peers, PeerUnreachable
 from odradek.replication.replica import NO_EPOCH, EndOfEpoch
 from odradek.replication.throttle import Throttle, is_listed
 from odradek.storage import AppendRejected, Log, StorageError
+from odradek.storage.errors import ResourceShortage
 
 logger = logging.getLogger("odradek.replication")
 
@@ -314,6 +315,11 @@ class LeaderFetcher:
                         following.partition.topic_partition,
                         self._leader,
                         error,
+                    )
+                    self._delay(key, following, now_s, images_differ=False)
+                except ResourceShortage as error:
+                    logger.warning(
+                        "%s: %s; fetching again soon", following.partition.topic_partition, error
                     )
                     self._delay(key, following, now_s, images_differ=False)
                 except StorageError:
