@@ -92,7 +92,7 @@ _PAIRS: dict[str, tuple[Callable[[Any], bytes] | None, Callable[[bytes], Any] | 
 }
 
 # What the serializers above raise for other values; the message does not say of what.
-UNCLEAR_ERRORS: Final = (TypeError, StructError)
+_UNCLEAR_ERRORS: Final = (TypeError, StructError)
 _TAKEN: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
     "string": (str, "a str"),
     "integer": (int, "an int of 32 bits"),
@@ -103,7 +103,16 @@ _TAKEN: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
 }
 
 
-def raise_clearer(
+def serialize(function: Callable[[Any], Any], field: Field, given: Any) -> Any:
+    """Calls the serializer of a field. If it fails with an error that does not say why, the error
+    says what the serializer takes."""
+    try:
+        return function(given)
+    except _UNCLEAR_ERRORS as error:
+        _raise_clearer(error, function, field, given)
+
+
+def _raise_clearer(
     error: Exception, function: Callable[..., Any], field: Field, given: object
 ) -> NoReturn:
     """Raises the error of a serializer; one of the serializers above says what it takes."""

@@ -9,8 +9,8 @@ The first batch of a transaction in a partition waits for the transaction coordi
 client has added it. Other connections are served while a batch is appended that takes long to check
 (keys of a compacted topic, another codec) or to write (above 2 MiB), and between the partitions of
 a request that has many bytes, takes long or has very many partitions. The first record of a
-partition takes long: it creates a file. Until all batches of a request are appended,
-its connection serves no other request, so no batch overtakes another.
+partition takes long: it creates a file. Until all batches of a request are appended, its connection
+serves no other request, so no batch overtakes another.
 """
 
 import asyncio

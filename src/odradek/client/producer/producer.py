@@ -39,7 +39,7 @@ from odradek.client.producer.record_bytes import (
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.producer.transactions import Transactions
-from odradek.client.serialization import UNCLEAR_ERRORS, raise_clearer
+from odradek.client.serialization import serialize
 from odradek.client.settings import ProducerSettings
 from odradek.client.settings.shared import settings_from
 from odradek.protocol.record_parser import MAX_TIMESTAMP
@@ -163,15 +163,9 @@ class Producer:
             record = ProducerRecord(topic, value, key, partition, as_headers(headers), timestamp_ms)
             return await self._send_whole(record, on_delivery)
         if self._key_serializer is not None and key is not None:
-            try:
-                key = self._key_serializer(key)
-            except UNCLEAR_ERRORS as error:
-                raise_clearer(error, self._key_serializer, "key", key)
+            key = serialize(self._key_serializer, "key", key)
         if self._value_serializer is not None and value is not None:
-            try:
-                value = self._value_serializer(value)
-            except UNCLEAR_ERRORS as error:
-                raise_clearer(error, self._value_serializer, "value", value)
+            value = serialize(self._value_serializer, "value", value)
         if value.__class__ is bytes and key is None and not headers:
             size_bytes = EMPTY_RECORD_BYTES + len(value)
         else:

@@ -10,11 +10,10 @@ from typing import Any, Final
 from odradek.client import arguments
 from odradek.client.producer.accumulator import RECORD_OVERHEAD
 from odradek.client.serialization import (
-    UNCLEAR_ERRORS,
     Bound,
     Field,
     SerializationContext,
-    raise_clearer,
+    serialize,
 )
 from odradek.protocol.record_parser import MAX_TIMESTAMP
 from odradek.protocol.records import HEADER_SIZE, Headers
@@ -54,10 +53,7 @@ def serialized(
         return given
     if bound.takes_context:
         return bound.function(given, SerializationContext(topic, field, headers))
-    try:
-        return bound.function(given)
-    except UNCLEAR_ERRORS as error:
-        raise_clearer(error, bound.function, field, given)
+    return serialize(bound.function, field, given)
 
 
 def size_of(
