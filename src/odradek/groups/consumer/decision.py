@@ -12,7 +12,7 @@ decision that writes nothing makes no draft, which holds for most heartbeats.
     ("consumer", "sync", group, member)       when a classic member joined
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from odradek.config.consumer_group_settings import ConsumerGroupSettings
@@ -213,18 +213,7 @@ class ConsumerDecision:
             ):
                 self.remove(member)
                 continue
-            assigned, to_revoke = (
-                {
-                    partition: epoch
-                    for partition, epoch in partitions.items()
-                    if group.owners.get(partition) == member.member_id
-                }
-                for partitions in (member.assigned, member.to_revoke)
-            )
-            state = member.state
-            if (state is MemberState.UNREVOKED_PARTITIONS) != bool(to_revoke):
-                state = MemberState.UNREVOKED_PARTITIONS if to_revoke else MemberState.STABLE
-            mended = member._replace(state=state, assigned=assigned, to_revoke=to_revoke)
+            mended = _with_own_partitions(member, group.owners)
             if mended != member:
                 self.put_member(mended)
         for member_id in list(group.targets):
@@ -308,6 +297,24 @@ class ConsumerDecision:
             elif member.state is MemberState.UNREVOKED_PARTITIONS:
                 self.set_deadline(REBALANCE, member_id, None)
         return after
+
+
+def _with_own_partitions(
+    member: ConsumerMember, owners: Mapping[TopicIdPartition, str]
+) -> ConsumerMember:
+    """Returns the member without the partitions that another one owns."""
+    assigned, to_revoke = (
+        {
+            partition: epoch
+            for partition, epoch in partitions.items()
+            if owners.get(partition) == member.member_id
+        }
+        for partitions in (member.assigned, member.to_revoke)
+    )
+    state = member.state
+    if (state is MemberState.UNREVOKED_PARTITIONS) != bool(to_revoke):
+        state = MemberState.UNREVOKED_PARTITIONS if to_revoke else MemberState.STABLE
+    return member._replace(state=state, assigned=assigned, to_revoke=to_revoke)
 
 
 def member_subscription(member: ConsumerMember | None) -> tuple[frozenset[str], str] | None:
