@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -313,128 +312,6 @@ def test_what_brokers_say_of_themselves(odradek: Shell, odradek_topic: str) -> N
     (replica,) = json.loads(directories.splitlines()[-1])["brokers"][0]["logDirs"][0]["partitions"]
     assert replica["partition"] == f"{odradek_topic}-0"
     assert "no broker 7" in odradek("log-dirs", "--describe", "--broker-list", "7").stderr
-
-
-class TestMeasuring:
-    @pytest.mark.parametrize("engine", ["odradek", "librdkafka"])
-    def test_load_in_both_directions(self, odradek: Shell, odradek_topic: str, engine: str) -> None:
-        sent = odradek(
-            "producer-perf-test", "--topic", odradek_topic, "--num-records", "5000",
-            "--record-size", "100", "--throughput", "-1", "--engine", engine, "--json",
-            "--command-property", "acks=1", "linger.ms=1",
-        )  # fmt: skip
-        assert sent.stderr == f"client: {engine}\n"
-        report = json.loads(sent.stdout)
-        assert (report["records"], report["failed"]) == (5000, 0)
-        read = odradek(
-            "consumer-perf-test", "--topic", odradek_topic, "--messages", "5000",
-            "--engine", engine, "--hide-header",
-        )  # fmt: skip
-        assert read.stdout.split(", ")[4] == "5000"
-
-    @pytest.mark.parametrize("engine", ["odradek", "librdkafka"])
-    def test_no_topic_to_read(self, odradek: Shell, engine: str) -> None:
-        done = odradek("consumer-perf-test", "--topic", "no-such", "--num-records", "1",
-                       "--engine", engine)  # fmt: skip
-        assert done.returncode == 1
-        assert "topic 'no-such' does not exist" in done.stderr
-
-    def test_latency(self, odradek: Shell) -> None:
-        shown = odradek.ok(
-            "e2e-latency", "--topic", "latency", "--num-records", "20", "--producer-acks", "1",
-            "--record-size", "10", "--num-headers", "1", "--record-header-key-size", "2",
-        )  # fmt: skip
-        assert "Avg latency: " in shown
-        assert "Percentiles: 50th = " in shown
-
-    def test_verifiable(self, odradek: Shell, odradek_topic: str) -> None:
-        sent = odradek.ok(
-            "verifiable-producer", "--topic", odradek_topic, "--max-messages", "3",
-            "--repeating-keys", "2", "--value-prefix", "7", "--acks", "1",
-        )  # fmt: skip
-        events = [json.loads(line) for line in sent.splitlines()]
-        names = [event["name"] for event in events]
-        assert names == [
-            "startup_complete", *["producer_send_success"] * 3, "shutdown_complete", "tool_data",
-        ]  # fmt: skip
-        assert [event["value"] for event in events[1:4]] == ["7.0", "7.1", "7.2"]
-        assert (events[-1]["sent"], events[-1]["acked"]) == (3, 3)
-        read = odradek.ok("verifiable-consumer", "--topic", odradek_topic, "--max-messages", "3")
-        consumed = [json.loads(line) for line in read.splitlines()]
-        summed = [e["count"] for e in consumed if e["name"] == "records_consumed"]
-        assert sum(summed) == 3
-        assert consumed[-1]["name"] == "shutdown_complete"
-
-    def test_a_verifiable_consumer_in_a_group(self, odradek: Shell, odradek_topic: str) -> None:
-        odradek.ok("console-producer", "--topic", odradek_topic, stdin="one\ntwo\n")
-        group = ("--topic", odradek_topic, "--group-id", f"verifiable-{odradek_topic}")
-        read = odradek.ok("verifiable-consumer", *group, "--max-messages", "1")
-        events = [json.loads(line) for line in read.splitlines()]
-        assert [event["name"] for event in events][:4] == [
-            "startup_complete", "partitions_assigned", "records_consumed", "offsets_committed",
-        ]  # fmt: skip
-        assert events[3]["success"] is True
-        assert events[3]["offsets"][0]["offset"] == 1
-        # The group goes on where it stopped.
-        read = odradek.ok("verifiable-consumer", *group, "--max-messages", "1", "--verbose")
-        events = [json.loads(line) for line in read.splitlines()]
-        assert [event["value"] for event in events if event["name"] == "record_data"] == ["two"]
-
-    def test_flags_of_groups_need_a_group(self, odradek: Shell, odradek_topic: str) -> None:
-        flags = ("--topic", odradek_topic, "--session-timeout", "10000")
-        said = odradek.refused("verifiable-consumer", *flags, code=2)
-        assert "--session-timeout goes with --group-id ID" in said
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_consumer_that_is_interrupted_says_what_it_did(
-    odradek: Shell, odradek_topic: str, number: signal.Signals
-) -> None:
-    odradek.ok("console-producer", "--topic", odradek_topic, stdin="one\n")
-    with odradek.started("console-consumer", "--topic", odradek_topic, "--from-beginning") as tool:
-        assert tool.stdout is not None
-        assert tool.stdout.readline() == "one\n"
-        tool.send_signal(number)
-        rest, said = tool.communicate(timeout=30)
-    assert (rest, said) == ("", "Processed a total of 1 messages\n")
-    assert tool.returncode == 128 + number
-
-
-def test_a_verifiable_producer_that_is_stopped_counts_everything(
-    odradek: Shell, odradek_topic: str
-) -> None:
-    with odradek.started(
-        "verifiable-producer", "--topic", odradek_topic, "--throughput", "200"
-    ) as tool:
-        assert tool.stdout is not None
-        assert tool.stderr is not None
-        lines = [tool.stdout.readline() for _ in range(2)]
-        tool.send_signal(signal.SIGTERM)
-        # Not communicate: it would miss what the reader of lines has taken already.
-        lines += tool.stdout.readlines()
-        complaints = tool.stderr.read()
-        tool.wait(30)
-    assert complaints == ""
-    events = [json.loads(line) for line in lines]
-    acknowledged = sum(event["name"] == "producer_send_success" for event in events)
-    assert events[-1]["acked"] == acknowledged
-    shown = odradek.ok("get-offsets", "--topic", odradek_topic)
-    assert shown == f"{odradek_topic}:0:{acknowledged}\n"
-
-
-def test_an_interrupted_producer_leaves_quietly(odradek: Shell, odradek_topic: str) -> None:
-    with odradek.started("console-producer", "--topic", odradek_topic) as tool:
-        assert tool.stdin is not None
-        tool.stdin.write("sent\n")
-        tool.stdin.flush()
-        read = odradek.ok("console-consumer", "--topic", odradek_topic, "--from-beginning",
-                          "--max-messages", "1")  # fmt: skip
-        assert read == "sent\n"
-        tool.send_signal(signal.SIGINT)
-        # Not communicate: it closes the standard input, and its end is an orderly end.
-        assert tool.wait(30) == 130
-        assert tool.stderr is not None
-        assert tool.stderr.read() == ""
 
 
 def test_a_tool_answers_soon(odradek: Shell) -> None:
