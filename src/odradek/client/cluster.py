@@ -22,6 +22,7 @@ from odradek.client.errors import (
 from odradek.client.retry import Failures, RetryPolicy, sleep_until
 from odradek.client.settings.shared import ClientSettings
 from odradek.client.unreachable import UnreachableBrokers
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -213,6 +214,8 @@ class Cluster:
         check_topic(topic)
         if topic not in self._tracked or (is_needed and not self._tracked[topic]):
             self._tracked[topic] = is_needed
+            # Whoever needs it is warned, though somebody has asked about it before.
+            self._unknown_answers.pop(topic, None)
             self._last_update_s = _LONG_AGO_S
 
     def untrack(self, topic: str) -> None:
@@ -285,17 +288,36 @@ class Cluster:
                 self._rebootstrap()
                 raise error_for(response.error_code)
             self.view.update(response, topics)
-        self._warn_of_unknown(needed_topics)
+        if missing := self._newly_missing():
+            await self._report_missing(connection, missing)
 
-    def _warn_of_unknown(self, topics: list[str]) -> None:
-        """Says once of each topic that brokers do not know it, after a few answers."""
-        for topic in topics:
+    def _newly_missing(self) -> list[str]:
+        """Returns the topics of which brokers have now said often enough that there are none."""
+        missing = []
+        for topic in self._tracked:
             if not isinstance(self.view.errors.get(topic), UnknownTopic):
                 self._unknown_answers.pop(topic, None)
                 continue
             answers = self._unknown_answers[topic] = self._unknown_answers.get(topic, 0) + 1
             if answers == _ANSWERS_BEFORE_WARNING:
-                _log.warning("there is no topic %s; waiting for somebody to create it", topic)
+                missing.append(topic)
+        return missing
+
+    async def _report_missing(self, connection: Connection, missing: list[str]) -> None:
+        """Looks for topics whose names are nearly these, and warns of those that are needed."""
+        try:
+            response = await connection.request(
+                MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse
+            )
+            known = [topic.name for topic in response.topics if topic.name]
+        except (ClientError, KafkaError):
+            # The warning is worth more than its hint, and the next refresh has the same error.
+            known = []
+        for topic in missing:
+            hint = did_you_mean(topic, known)
+            self.view.note_missing(topic, hint)
+            if self._tracked.get(topic):
+                _log.warning("%s", _waiting_for(topic, hint))
 
     def _note_failure(self) -> None:
         now_s = self._loop.time()
@@ -363,7 +385,8 @@ class Cluster:
                     await self.refresh()
             except TimeoutError as error:
                 last_error = reason or self.view.errors.get(name) or error
-                raise _missing_topic(name, timeout_ms, last_error) from None
+                hint = self.view.hints.get(name, "")
+                raise _missing_topic(name, timeout_ms, last_error, hint) from None
             except (ClientError, KafkaError) as error:
                 if not is_retriable(error):
                     raise
@@ -424,12 +447,24 @@ def check_topic(topic: object) -> None:
         raise ValueError(f"topic must be the name of a topic, not {topic!r}") from None
 
 
-def _missing_topic(name: str, timeout_ms: int, last_error: BaseException) -> Exception:
+def _waiting_for(topic: str, hint: str) -> str:
+    """Returns the warning about a missing topic; `hint` is what `did_you_mean` returned."""
+    if hint:
+        return f"there is no topic {topic}{hint} Waiting for somebody to create it"
+    return (
+        f"there is no topic {topic}; waiting for somebody to create it"
+        f" (odradek topics --create --topic {topic})"
+    )
+
+
+def _missing_topic(
+    name: str, timeout_ms: int, last_error: BaseException, hint: str = ""
+) -> Exception:
     if isinstance(last_error, UnknownTopic):
         return UnknownTopic(
             last_error.code,
             f"There is no topic {name}, nor was it created within {timeout_ms} ms: check the name,"
-            f" or create it (odradek topics --create --topic {name}).",
+            f" or create it (odradek topics --create --topic {name}){hint or '.'}",
         )
     if isinstance(last_error, BrokerUnreachable):
         return NoBrokerAvailable(

@@ -86,10 +86,10 @@ def _with_indexes(topic: Topic) -> Topic:
     )
 
 
-def _error_of(name: str, code: int) -> KafkaError:
-    """Returns the error of a topic, with the topic's name."""
+def _error_of(name: str, code: int, hint: str = "") -> KafkaError:
+    """Returns the error of a topic, with the topic's name; `hint` may name one that was meant."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return error_for(code, f"There is no topic {name}.")
+        return error_for(code, f"There is no topic {name}{hint or '.'}")
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return error_for(
             code,
@@ -116,6 +116,8 @@ class ClusterView:
         self.topics: dict[str, Topic] = {}
         self.names: dict[TopicId, str] = {}
         self.errors: dict[str, KafkaError] = {}
+        # For topics that do not exist: `; did you mean X?`, if there is a similar name.
+        self.hints: dict[str, str] = {}
 
     def update(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
         """Takes over a broker's answer about the topics `asked`, or about all if that is None."""
@@ -141,18 +143,24 @@ class ClusterView:
         if name is None:
             return
         if described.error_code:
-            self.errors[name] = _error_of(name, described.error_code)
+            self.errors[name] = _error_of(name, described.error_code, self.hints.get(name, ""))
             # A topic without a leader still exists; one that is gone or forbidden does not.
             if described.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 self._drop(name)
             return
         self.errors.pop(name, None)
+        self.hints.pop(name, None)
         known = self.topics.get(name)
         if known is not None and known.id != described.topic_id:
             self.names.pop(known.id, None)
         self.topics[name] = topic_from(described, known)
         if described.topic_id != NO_TOPIC_ID:
             self.names[described.topic_id] = name
+
+    def note_missing(self, name: str, hint: str) -> None:
+        """Adds to the error of a topic that does not exist which one was probably meant."""
+        self.hints[name] = hint
+        self.errors[name] = _error_of(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, hint)
 
     def _drop(self, name: str) -> None:
         topic = self.topics.pop(name, None)

@@ -11,10 +11,8 @@ from odradek.client.consumer.consumer import Consumer
 from odradek.client.errors import NoBrokerAvailable
 from odradek.client.producer.producer import Producer
 from odradek.client.settings import AdminSettings, ClientSettings
-from odradek.protocol.errors import UnknownTopic
 from odradek.protocol.types import TopicPartition
 from simulation.world import Simulation
-from tests.unit.client.group_cluster import GroupCluster, with_groups
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
 
@@ -102,53 +100,6 @@ def test_a_broker_of_the_metadata_is_told_by_its_id(said: list[str]) -> None:
     assert "Is broker 1 running? The address is what its advertised.listeners" in said[0]
 
 
-def test_an_unknown_topic_is_called_so_and_warned_of(said: list[str]) -> None:
-    @in_simulation()
-    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
-        async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
-            consumer.assign([("nosuch", 0)])
-            with pytest.raises(UnknownTopic, match=r"There is no topic nosuch\."):
-                await consumer.poll(timeout_ms=60_000)
-        async with Producer(bootstrap_servers=brokers.bootstrap, max_block_ms=2_000) as producer:
-            with pytest.raises(UnknownTopic, match="There is no topic nosuch, nor was it created"):
-                await producer.send("nosuch", b"v")
-
-    test()
-    assert said == ["there is no topic nosuch; waiting for somebody to create it"] * 2
-
-
-def test_an_unknown_topic_is_said_once_for_all_that_wait_for_it(said: list[str]) -> None:
-    @in_simulation()
-    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
-        async with Producer(bootstrap_servers=brokers.bootstrap, max_block_ms=2_000) as producer:
-            sent = [producer.send("nosuch", b"v") for _ in range(50)]
-            errors = await asyncio.gather(*sent, return_exceptions=True)
-            assert all(isinstance(error, UnknownTopic) for error in errors)
-
-    test()
-    assert said == ["there is no topic nosuch; waiting for somebody to create it"]
-
-
-@in_simulation()
-async def test_a_question_creates_no_topic_and_waits_for_none(
-    brokers: MiniCluster, simulation: Simulation
-) -> None:
-    brokers.auto_create_partitions = 2
-    async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
-        before_s = asyncio.get_running_loop().time()
-        with pytest.raises(UnknownTopic, match=r"There is no topic typo\."):
-            await consumer.partitions_for("typo")
-        with pytest.raises(UnknownTopic, match=r"There is no topic typo\."):
-            await consumer.end_offsets([("typo", 0)])
-        assert asyncio.get_running_loop().time() < before_s + 5
-        consumer.assign([("needed", 0)])
-        await consumer.poll(1_000)
-        assert list(brokers.ids) == ["needed"]
-        consumer.assign([("typo", 0)])
-        await consumer.poll(1_000)
-        assert list(brokers.ids) == ["needed", "typo"], "now it is needed"
-
-
 @in_simulation()
 async def test_calls_of_a_consumer_name_the_broker_that_is_not_there(
     brokers: MiniCluster, simulation: Simulation
@@ -176,21 +127,6 @@ async def test_a_poll_of_nothing_says_what_to_call(
     async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
         with pytest.raises(ValueError, match=r"subscribe\(\) to topics or assign\(\) partitions"):
             await consumer.poll(timeout_ms=1_000)
-
-
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_that_waits_for_an_unknown_topic_says_so_once(
-    protocol: str, said: list[str]
-) -> None:
-    async def test(cluster: GroupCluster) -> None:
-        async with cluster.consumer(group_protocol=protocol) as consumer:
-            consumer.subscribe(["nosuch"])
-            for _ in range(10):
-                assert await consumer.poll(timeout_ms=1_000) == {}
-
-    properties: Any = {"auto.create.topics.enable": "false"}
-    with_groups(test, **properties)
-    assert said == ["there is no topic nosuch; waiting for somebody to create it"]
 
 
 def test_an_address_that_refuses_is_not_worth_a_word_if_another_answers(said: list[str]) -> None:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable
 from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
+from odradek.client.consumer.awaited_topics import AwaitedTopics
 from odradek.client.consumer.fetched_batches import FetchedBatches
 from odradek.client.errors import (
     ClientError,
@@ -48,7 +49,7 @@ from odradek.client.settings.consumer import BY_DURATION
 from odradek.config.values import parse_iso_duration_ms
 from odradek.invariants import InvariantViolation
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
-from odradek.protocol.errors import KafkaError, error_for
+from odradek.protocol.errors import KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -186,6 +187,7 @@ class Positions:
         self._view_version = -1
         # The partitions that had no leader when the view changed last.
         self._leaderless: set[TopicPartition] = set()
+        self._awaited_topics = AwaitedTopics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Makes these the assigned partitions; those that stay keep their positions."""
@@ -211,8 +213,16 @@ class Positions:
         self._cluster.track(partition.topic)
         return state
 
+    def wait_for_topic(self, topic: str) -> None:
+        """Notes that a subscribed topic does not exist, or does not any more."""
+        self._awaited_topics.note_missing(topic, self._clock.now_ms())
+
     def reset(self, state: PartitionState) -> None:
         """Requests a look-up by `auto.offset.reset`, or makes poll() raise if that is none."""
+        since_ms = self._awaited_topics.begin(state.partition)
+        if since_ms is not None and self._settings.auto_offset_reset == "latest":
+            state.request_reset(since_ms)
+            return
         self._reset_or_fail(
             state,
             NoOffset(
@@ -395,6 +405,9 @@ class Positions:
             if state.seek_count != seek_counts[partition]:
                 continue
             if isinstance(answer, KafkaError):
+                if isinstance(answer, UnknownTopic) and state.reset_to == LATEST:
+                    # What is written from now on is newer than this request for the end.
+                    state.reset_to = self._clock.now_ms()
                 self._set_error([state], answer)
             elif answer.offset < 0:
                 # No record is that new: the position is the end of the log, looked up next.

@@ -37,7 +37,9 @@ from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
-_MISSING_TOPIC_LOOK_S = 1.0
+# When to look again for a topic that does not exist: soon, so that the warning about it comes while
+# the first poll() waits, and later every second.
+_MISSING_TOPIC_LOOKS_S = (0.1, 0.3, 1.0)
 _MAX_COMMITS_TO_UNKNOWN_TOPIC = 4
 # How long close() tries to leave: a group that is not told finds out after session.timeout.ms.
 _LEAVE_TIMEOUT_S = 3.0
@@ -130,6 +132,7 @@ class Group:
         if settings.enable_auto_commit:
             self._next_commit_s = self._now_s() + settings.auto_commit_interval_ms / 1000
         self._look_again: asyncio.TimerHandle | None = None
+        self._looks = 0
         # What brokers last said of a subscribed topic that cannot be read, however long one waits.
         self._topic_fault: KafkaError | None = None
         cluster.on_change(self._metadata_changed)
@@ -206,12 +209,19 @@ class Group:
         self._topic_fault = fatal[0] if fatal else None
         if fatal:
             self._on_change()
-        if missing and self._look_again is None:
+        for topic in missing:
+            if isinstance(view.errors.get(topic), UnknownTopic):
+                self._positions.wait_for_topic(topic)
+        if not missing:
+            self._looks = 0
+        elif self._look_again is None:
             # The topic may be about to be created.
-            self._look_again = self._loop.call_later(_MISSING_TOPIC_LOOK_S, self._look_for_topics)
+            delay_s = _MISSING_TOPIC_LOOKS_S[min(self._looks, len(_MISSING_TOPIC_LOOKS_S) - 1)]
+            self._look_again = self._loop.call_later(delay_s, self._look_for_topics)
 
     def _look_for_topics(self) -> None:
         self._look_again = None
+        self._looks += 1
         self._cluster.refresh_soon()
 
     def unsubscribe(self) -> "asyncio.Future[None]":

@@ -1,4 +1,4 @@
-"""The settings of a consumer, with Kafka's names and defaults."""
+"""The settings of a consumer, with Kafka's names and, but for one, Kafka's defaults."""
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
 from collections.abc import Iterable
@@ -180,8 +180,9 @@ class ConsumerSettings(ClientSettings):
     allow_auto_create_topics: bool = option(
         boolean(
             "allow.auto.create.topics",
-            True,
-            "Asking for a topic may create it, if the broker allows that too.",
+            False,
+            "Reading from a topic may create it, if the broker allows that too. Kafka's default is"
+            " true, which makes a topic of each misspelt name.",
         )
     )
     default_api_timeout_ms: int = option(

@@ -127,7 +127,8 @@ class ConsumerOptions(ClientOptions, total=False):
     client_rack: str
     """Where this client runs: brokers may name a closer replica."""
     allow_auto_create_topics: bool
-    """Asking for a topic may create it, if the broker allows that too."""
+    """Reading from a topic may create it, if the broker allows that too. Kafka's default is true,
+    which makes a topic of each misspelt name."""
     default_api_timeout_ms: int
     """How long a call such as end_offsets() may take, its retries included."""
     group_id: str | None

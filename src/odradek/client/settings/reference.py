@@ -23,9 +23,9 @@ from odradek.config.setting import Setting
 _INTRODUCTION: Final = """\
 # Settings of the Python client
 
-Names and defaults are Kafka's. Programs write them with underscores, properties files and dicts
-with dots: `Producer(linger_ms=20)`, `Producer({"linger.ms": 20})`,
-`ProducerSettings.from_properties({"linger.ms": "20"})`.
+Names are Kafka's, and so are defaults, except that of `allow.auto.create.topics`. Programs write
+them with underscores, properties files and dicts with dots: `Producer(linger_ms=20)`,
+`Producer({"linger.ms": 20})`, `ProducerSettings.from_properties({"linger.ms": "20"})`.
 
 - A misspelt keyword or dict key raises `SettingsError` with the most similar name; mypy and editors
   refuse a misspelt keyword before the program runs. An unknown name in properties is ignored with a
