@@ -18,7 +18,8 @@ from odradek.protocol.types import TopicPartition
 from odradek.spark import total_lag
 from odradek.spark.data_loss import DataMissing
 from odradek.spark.failures import cause
-from odradek.spark.options import BadOption, SourceOptions
+from odradek.spark.option_names import BadOption
+from odradek.spark.options import SourceOptions
 from odradek.spark.source import BatchReader, StreamReader
 from odradek.spark.spark_settings import check_spelling
 from odradek.testing import Cluster

@@ -39,14 +39,19 @@ class Speller:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns `; did you mean X?`, or nothing when no known name is near."""
+    return _hint(nearest(name, known))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name that is most like this one, or None when none is near."""
     known = list(known)
     near = Speller(known).nearest(name)
-    if near is None:
-        from difflib import get_close_matches  # noqa: PLC0415 - 5 ms, and only for mistakes
+    if near is not None:
+        return near
+    from difflib import get_close_matches  # noqa: PLC0415 - 5 ms, and only for mistakes
 
-        plain = {_plain(candidate): candidate for candidate in reversed(known)}
-        near = next((plain[found] for found in get_close_matches(_plain(name), plain, n=1)), None)
-    return _hint(near)
+    plain = {_plain(candidate): candidate for candidate in reversed(known)}
+    return next((plain[found] for found in get_close_matches(_plain(name), plain, n=1)), None)
 
 
 def _hint(near: str | None) -> str:

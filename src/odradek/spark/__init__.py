@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 from odradek.spark.prerequisites import require_packages
 
 if TYPE_CHECKING:
+    from odradek.spark.failures import cause
     from odradek.spark.progress import lag, total_lag
     from odradek.spark.source import OdradekDataSource
     from odradek.spark.spark_session import register, session
     from odradek.spark.updates import into_topic
 
-__all__ = ["OdradekDataSource", "into_topic", "lag", "register", "session", "total_lag"]
+__all__ = ["OdradekDataSource", "cause", "into_topic", "lag", "register", "session", "total_lag"]
 
 _MODULES = {
     "OdradekDataSource": "odradek.spark.source",
+    "cause": "odradek.spark.failures",
     "into_topic": "odradek.spark.updates",
     "lag": "odradek.spark.progress",
     "register": "odradek.spark.spark_session",

@@ -15,7 +15,8 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.spark import clients, data_loss
 from odradek.spark.offsets import Offsets
-from odradek.spark.options import EARLIEST, LATEST, BadOption, OffsetSpec, SourceOptions
+from odradek.spark.option_names import BadOption
+from odradek.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions
 from odradek.spark.reachability import require_reachable
 
 _log = logging.getLogger("odradek.spark")

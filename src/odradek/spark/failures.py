@@ -10,11 +10,12 @@ This module imports neither pyspark nor anything that needs Java.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from odradek.client.errors import ClientError
+from odradek.config.spelling import nearest
 from odradek.protocol.errors import KafkaError
 
 # Errors of ours that a restart cannot fix, by the names of their classes.
@@ -32,7 +33,7 @@ _PERMANENT: Final = frozenset(
 _ANALYSIS: Final = "AnalysisException"
 # After this line Spark describes the query, in lines such as `Identifier: name [id = ...]`.
 _DESCRIPTION: Final = "=== Streaming Query ==="
-# `odradek.spark.options.BadOption: no topic`, at the start of a line or within Spark's sentence.
+# `odradek.client.errors.ClientError: no topic`, at the start of a line or in Spark's sentence.
 _OWN_ERROR: Final = re.compile(r"\bodradek(?:\.\w+)+\.([A-Z]\w*): (\S[^\n]*)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 # The last line of a traceback. Frames and source lines are indented.
@@ -62,20 +63,69 @@ _DEAD_WORKER: Final = (
     "a Python process of Spark's died without an error: it was killed, or ran out of memory, or a"
     " library crashed; spark.sql.execution.pyspark.udf.faulthandler.enabled=true shows where"
 )
-# What Spark says about things that a user of this data source meets, and what to do about them.
+_KAFKA_SOURCE: Final = (
+    "Spark's own Kafka source is not installed; write format('odradek') instead of format('kafka'):"
+    " the other options stay as they are"
+)
+_CHECKPOINT: Final = "set option('checkpointLocation', ...) to a directory for this query alone"
+
+
+class _Advice(NamedTuple):
+    """What to do about something that Spark says, which is recognised by a pattern. The text may
+    depend on the match; None means that there is nothing to say about this one."""
+
+    pattern: re.Pattern[str]
+    text: str | Callable[[re.Match[str]], str | None]
+    # Whether a query would fail again in the same way after a restart.
+    is_permanent: bool = True
+
+
+def _unknown_source(match: re.Match[str]) -> str | None:
+    near = nearest(match[1], ("odradek",))
+    return None if near is None else f"there is no data source {match[1]}; did you mean {near}?"
+
+
+def _checkpoint_is_a_file(match: re.Match[str]) -> str:
+    return f"the checkpoint cannot be in {match[1]}, which is a file; {_CHECKPOINT}"
+
+
+def _no_checkpoint(match: re.Match[str]) -> str:
+    return f"the checkpoint cannot be written: {_first_line(match[1])}; {_CHECKPOINT}"
+
+
+# What a user of this data source meets, the most particular first. Java's stack, which follows the
+# message, tells that it is about a checkpoint.
 _ADVICE: Final = (
-    (re.compile(r"odradek does not support Update"), _UPDATE_MODE),
-    (re.compile(r"odradek does not support continuous processing"), _CONTINUOUS),
-    (re.compile(r'"odradek" cannot be written in the "\w+" mode'), _MODE),
-    (re.compile(r"Python worker exited unexpectedly"), _DEAD_WORKER),
+    _Advice(re.compile(r"odradek does not support Update"), _UPDATE_MODE),
+    _Advice(re.compile(r"odradek does not support continuous processing"), _CONTINUOUS),
+    _Advice(re.compile(r'"odradek" cannot be written in the "\w+" mode'), _MODE),
+    _Advice(re.compile(r"Failed to find data source: kafka\b"), _KAFKA_SOURCE),
+    _Advice(re.compile(r"Failed to find the data source: ([\w-]+)"), _unknown_source),
+    _Advice(
+        re.compile(
+            r" is not a directory: (?:file:)?([^\n]+)\n(?s:.*)CheckpointFileManager",
+        ),
+        _checkpoint_is_a_file,
+    ),
+    _Advice(
+        re.compile(
+            r"^: ((?:java\.n?io\.|org\.apache\.hadoop\.)[^\n]+)\n(?s:.*)CheckpointFileManager",
+            re.MULTILINE,
+        ),
+        _no_checkpoint,
+        is_permanent=False,
+    ),
+    _Advice(re.compile(r"Python worker exited unexpectedly"), _DEAD_WORKER, is_permanent=False),
 )
 
 
 class _Cause(NamedTuple):
-    """The reason, and the name of the Python error that states it, if one of ours does."""
+    """The reason, whether it is written for users, and whether the query would fail again after a
+    restart, if that is known."""
 
     text: str
-    own_error: str | None = None
+    is_explained: bool = False
+    is_permanent: bool | None = None
 
 
 def cause(error: object) -> str:
@@ -85,9 +135,9 @@ def cause(error: object) -> str:
 
 def is_permanent(error: object) -> bool:
     """Returns whether the query would fail again in the same way after a restart."""
-    own_error = _find(error).own_error
-    if own_error is not None:
-        return own_error in _PERMANENT
+    found = _find(error)
+    if found.is_permanent is not None:
+        return found.is_permanent
     return any(_ANALYSIS in type(link).__name__ for link in _chain(error)) or any(
         _ANALYSIS in text for text in _texts(error)
     )
@@ -95,7 +145,7 @@ def is_permanent(error: object) -> bool:
 
 def is_explained(error: object) -> bool:
     """Returns whether `cause` is written for users: an error of ours, or one with advice."""
-    return _find(error).own_error is not None or _advice(_texts(error)) is not None
+    return _find(error).is_explained
 
 
 @contextmanager
@@ -125,9 +175,9 @@ def _find(error: object) -> _Cause:
     for text in reversed(texts):
         if own := _OWN_ERROR.findall(text):
             name, message = own[-1]
-            return _Cause(_shorten(message), name)
-    if (advice := _advice(texts)) is not None:
-        return _Cause(advice)
+            return _Cause(_shorten(message), is_explained=True, is_permanent=name in _PERMANENT)
+    if (advised := _advised(texts)) is not None:
+        return advised
     for text in reversed(texts):
         if _TRACEBACK in text and (line := _last_python_error(text)):
             return _Cause(line)
@@ -152,10 +202,12 @@ def _texts(error: object) -> list[str]:
     return [str(link).partition(_DESCRIPTION)[0] for link in _chain(error)]
 
 
-def _advice(texts: list[str]) -> str | None:
-    for pattern, advice in _ADVICE:
-        if any(pattern.search(text) for text in texts):
-            return advice
+def _advised(texts: list[str]) -> _Cause | None:
+    for advice in _ADVICE:
+        for match in filter(None, map(advice.pattern.search, texts)):
+            text = advice.text if isinstance(advice.text, str) else advice.text(match)
+            if text is not None:
+                return _Cause(text, is_explained=True, is_permanent=advice.is_permanent)
     return None
 
 

@@ -11,72 +11,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
-from odradek.config.spelling import Speller, did_you_mean
 from odradek.config.values import InvalidValue, parse_boolean, parse_duration_ms
 from odradek.protocol.types import TopicPartition
 from odradek.spark.arrow.sizes import DEFAULT_BATCH_BYTES
+from odradek.spark.option_names import (
+    PREFIX,
+    RESERVED_FOR_READING,
+    RESERVED_FOR_WRITING,
+    BadOption,
+    check_names,
+    check_word,
+)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-_PREFIX: Final = "kafka."
-# Client settings that the source decides itself: a value of the user would break it.
-_RESERVED_FOR_READING: Final = {
-    "kafka.auto.offset.reset": "use startingOffsets",
-    "kafka.enable.auto.commit": "use commitOffsetsToGroup",
-    "kafka.key.deserializer": "keys are binary: cast or decode the column",
-    "kafka.value.deserializer": "values are binary: cast or decode the column",
-    "kafka.interceptor.classes": "interceptors are not supported",
-}
-_RESERVED_FOR_WRITING: Final = {
-    "kafka.key.serializer": "keys are string or binary columns",
-    "kafka.value.serializer": "values are string or binary columns",
-    "kafka.transactional.id": "use transactionalIdPrefix",
-    "kafka.enable.idempotence": "it is always on",
-}
-# The options that the source and the sink read, spelt as users write them.
-_FOR_READING: Final = (
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "endingOffsets",
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "failOnDataLoss",
-    "includeHeaders",
-    "commitOffsetsToGroup",
-    "pushFilters",
-    # Accepted without effect: they are for the consumers of Spark's own source.
-    "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-)
-_FOR_WRITING: Final = (
-    "topic",
-    "deliveryGuarantee",
-    "transactionalIdPrefix",
-    "includeHeaders",
-    # Options of Spark itself, which it passes on to the data source.
-    "checkpointLocation",
-    "queryName",
-    "path",
-)
+_OFFSETS_EXAMPLE: Final = '{"topic": {"0": 23}}'
+
 # The longest time that a task may take. Brokers allow 15 minutes by default.
 _TRANSACTION_TIMEOUT_MS: Final = 600_000
-
-
-class BadOption(ValueError):
-    """An option has an invalid value; the message says which one and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +78,7 @@ class SourceOptions:
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SourceOptions":
         values = {name.lower(): value for name, value in options.items()}
-        _refuse(values, _RESERVED_FOR_READING)
+        _refuse(values, RESERVED_FOR_READING)
         if is_streaming:
             for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
                 if name.lower() in values:
@@ -136,9 +89,11 @@ class SourceOptions:
             raise BadOption("startingOffsets of a batch query cannot be latest: nothing would come")
         if _has(ending, EARLIEST):
             raise BadOption("endingOffsets cannot be earliest: nothing would come")
-        strategy = values.get("startingoffsetsbytimestampstrategy", "error").lower()
-        if strategy not in {"error", "latest"}:
-            raise BadOption("startingOffsetsByTimestampStrategy must be error or latest")
+        strategy = check_word(
+            "startingOffsetsByTimestampStrategy",
+            values.get("startingoffsetsbytimestampstrategy", "error"),
+            ("error", "latest"),
+        )
         return cls(
             client=_client_properties(values),
             topics=_topics(values),
@@ -184,11 +139,13 @@ class SinkOptions:
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SinkOptions":
         values = {name.lower(): value for name, value in options.items()}
-        _refuse(values, _RESERVED_FOR_WRITING)
+        _refuse(values, RESERVED_FOR_WRITING)
         default = "exactly-once" if is_streaming else "at-least-once"
-        guarantee = values.get("deliveryguarantee", default).lower()
-        if guarantee not in {"exactly-once", "at-least-once"}:
-            raise BadOption("deliveryGuarantee must be exactly-once or at-least-once")
+        guarantee = check_word(
+            "deliveryGuarantee",
+            values.get("deliveryguarantee", default),
+            ("exactly-once", "at-least-once"),
+        )
         return cls(
             client=_client_properties(values),
             topic=values.get("topic") or None,
@@ -212,22 +169,6 @@ class SinkOptions:
         return _admin_settings(self.client)
 
 
-def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
-    """Refuses an option that does not exist; called by the data source with a user's options.
-
-    A client setting (`kafka.*`) is refused only if it looks like a misspelt one of ours: many
-    settings exist only in Java's clients.
-    """
-    existing = _FOR_READING if is_reading else _FOR_WRITING
-    lower_names = {name.lower() for name in existing}
-    for name in options:
-        if name.lower().startswith(_PREFIX):
-            _check_setting(name, is_reading=is_reading)
-        elif name.lower() not in lower_names:
-            hint = did_you_mean(name, existing) or f"; known are {', '.join(existing)}"
-            raise BadOption(f"there is no option {name}{hint}")
-
-
 def check_options(options: Mapping[str, str]) -> None:
     """Checks the options of a source as far as they mean the same in a batch and in a stream."""
     check_names(options, is_reading=True)
@@ -235,15 +176,6 @@ def check_options(options: Mapping[str, str]) -> None:
         name: value for name, value in options.items() if not name.lower().startswith("ending")
     }
     SourceOptions.read(common, is_streaming=True).consumer_settings()
-
-
-def _check_setting(name: str, *, is_reading: bool) -> None:
-    setting = name.lower().removeprefix(_PREFIX)
-    kind = ConsumerSettings if is_reading else ProducerSettings
-    existing = {name for name, _, _ in kind.describe()} | {"group.id", "interceptor.classes"}
-    near = None if setting in existing else Speller(existing).nearest(setting)
-    if near is not None:
-        raise BadOption(f"there is no setting {name}; did you mean {_PREFIX}{near}?")
 
 
 def _admin_settings(client: tuple[tuple[str, str], ...]) -> AdminSettings:
@@ -259,9 +191,9 @@ def _refuse(values: Mapping[str, str], reserved: Mapping[str, str]) -> None:
 
 def _client_properties(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     properties = {
-        name.removeprefix(_PREFIX): value
+        name.removeprefix(PREFIX): value
         for name, value in values.items()
-        if name.startswith(_PREFIX)
+        if name.startswith(PREFIX)
     }
     if not properties.get("bootstrap.servers"):
         raise BadOption("kafka.bootstrap.servers is missing: for instance localhost:9092")
@@ -309,9 +241,10 @@ def _offset_spec(values: Mapping[str, str], side: str, default: int) -> OffsetSp
     text = values.get(f"{side}offsets", "").strip()
     if not text:
         return OffsetSpec(default)
-    if text.lower() in {"earliest", "latest"}:
-        return OffsetSpec(EARLIEST if text.lower() == "earliest" else LATEST)
-    return OffsetSpec(default, offsets=_by_partition(f"{side}Offsets", text))
+    if text.startswith("{"):
+        return OffsetSpec(default, offsets=_by_partition(f"{side}Offsets", text))
+    word = check_word(f"{side}Offsets", text, ("earliest", "latest"), _OFFSETS_EXAMPLE)
+    return OffsetSpec(EARLIEST if word == "earliest" else LATEST)
 
 
 def _has(spec: OffsetSpec, offset: int) -> bool:
@@ -326,7 +259,7 @@ def _by_partition(name: str, text: str) -> tuple[tuple[TopicPartition, int], ...
     by_partition = []
     for topic, offsets in _json(name, text).items():
         if not isinstance(offsets, dict):
-            raise BadOption(f'{name} must look like {{"topic": {{"0": 23}}}}, or be a word')
+            raise BadOption(f"{name} must look like {_OFFSETS_EXAMPLE}")
         for partition, offset in offsets.items():
             topic_partition = TopicPartition(topic, _number(name, partition))
             by_partition.append((topic_partition, _number(name, offset)))
@@ -337,7 +270,7 @@ def _json(name: str, text: str) -> dict[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadOption(f"{name} is neither a known word nor JSON: {error}") from None
+        raise BadOption(f"{name} is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadOption(f"{name} must be a JSON object with topics as names")
     return document

@@ -22,7 +22,8 @@ from odradek.protocol.messages.metadata import (
 )
 from odradek.spark import clients
 from odradek.spark.brokers import Brokers
-from odradek.spark.options import BadOption, SinkOptions, SourceOptions, check_names
+from odradek.spark.option_names import BadOption, check_names
+from odradek.spark.options import SinkOptions, SourceOptions
 from odradek.spark.reachability import require_reachable
 
 # Brokers say that a topic does not exist, or has no leader, while they create it.

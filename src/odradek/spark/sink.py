@@ -39,7 +39,8 @@ from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.exactly_once import write_once
 from odradek.spark.failures import plain_errors
 from odradek.spark.markers import TaskWrite
-from odradek.spark.options import BadOption, SinkOptions
+from odradek.spark.option_names import BadOption
+from odradek.spark.options import SinkOptions
 from odradek.spark.reachability import require_reachable
 from odradek.spark.replays import TaskReport, abort_batch, commit_batch
 from odradek.world.clock import SystemClock

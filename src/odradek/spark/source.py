@@ -49,11 +49,10 @@ from odradek.spark.offsets import (
     start_offsets,
     to_json,
 )
+from odradek.spark.option_names import BadOption, check_names
 from odradek.spark.options import (
-    BadOption,
     SinkOptions,
     SourceOptions,
-    check_names,
     check_options,
 )
 from odradek.spark.sink import BatchSink, StreamSink

@@ -17,7 +17,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from odradek.spark.java_process import output, start_java
-from odradek.spark.options import BadOption
+from odradek.spark.option_names import BadOption
 from odradek.spark.prerequisites import find_java
 from odradek.spark.source import OdradekDataSource
 from odradek.spark.spark_settings import check_prefix, check_spelling
@@ -140,7 +140,9 @@ def _python_path(entry: str) -> Iterator[None]:
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Registers `format("odradek")` with a session, and sets what its sink needs."""
+    """Registers `format("odradek")` with a session, and sets what its sink needs. Errors that are
+    not handled are shown as by `session`."""
+    explain_uncaught(output)
     _set_required_settings(spark)
     spark.dataSource.register(OdradekDataSource)
     return spark

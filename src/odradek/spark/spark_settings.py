@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from odradek.config.spelling import Speller
-from odradek.spark.options import BadOption
+from odradek.spark.option_names import BadOption
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

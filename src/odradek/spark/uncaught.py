@@ -1,9 +1,10 @@
 """How a program with a session ends if an error, or Ctrl-C, is not handled: with the reason first.
+Python's prompt shows an error in the same way, and goes on.
 
 Python would print the frames of the program, of pyspark, py4j and Spark's Python process, then the
 message of Java, and the reason somewhere within it. For an error that is written for users, this
 prints the reason, and then where the program was. Other errors are printed as before, and so is
-everything if ODRADEK_DEBUG is set or Python is interactive.
+everything if ODRADEK_DEBUG is set.
 """
 
 import logging
@@ -27,17 +28,18 @@ _INTERRUPTED_CALL: Final = "KeyboardInterrupt while sending command."
 
 @cache
 def explain_uncaught(output: JavaOutput) -> None:
-    """Installs the hook. Called by `session`, which may be called often."""
-    if _is_interactive() or os.environ.get("ODRADEK_DEBUG"):
+    """Installs the hook. Called by `session` and `register`, which may be called often."""
+    if os.environ.get("ODRADEK_DEBUG"):
         return
     previous = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
+        if issubclass(kind, KeyboardInterrupt) and not _is_interactive():
             output.mute()
             sys.stderr.write("interrupted\n")
         elif _is_of_spark(kind) and failures.is_explained(error):
-            output.mute()
+            if not _is_interactive():
+                output.mute()
             sys.stderr.write(f"{explanation(error, trace)}\n")
         else:
             previous(kind, error, trace)

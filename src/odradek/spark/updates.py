@@ -13,7 +13,8 @@ gives a task the same rows.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.spark.options import SinkOptions, check_names
+from odradek.spark.option_names import check_names
+from odradek.spark.options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

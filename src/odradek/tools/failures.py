@@ -95,7 +95,7 @@ _KNOWN = (
     ("odradek.protocol.errors", "MalformedMessage"),
     ("odradek.client.errors", "ClientError"),
     ("odradek.config.setting", "InvalidSetting"),
-    ("odradek.spark.options", "BadOption"),
+    ("odradek.spark.option_names", "BadOption"),
     ("odradek.spark.prerequisites", "SparkMissing"),
 )
 

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.client.errors import NoBrokerAvailable
 from odradek.spark.failures import cause, is_explained, is_permanent, plain_errors
-from odradek.spark.options import BadOption
+from odradek.spark.option_names import BadOption
 
 _DESCRIPTION = """
 === Streaming Query ===
@@ -52,6 +52,26 @@ _NO_SOURCE = (
     "An error occurred while calling o120.load.\n: org.apache.spark.SparkClassNotFoundException:"
     " [DATA_SOURCE_NOT_FOUND] Failed to find the data source: odradk. SQLSTATE: 42K02\n\tat org.x"
 )
+_STACK = (
+    "\n\tat org.apache.hadoop.fs.FilterFileSystem.mkdirs(FilterFileSystem.java:336)"
+    "\n\tat org.apache.x.checkpointing.FileSystemBasedCheckpointFileManager.create(C.scala)"
+)
+_CHECKPOINT_FILE = (
+    "An error occurred while calling o65.start.\n: org.apache.hadoop.fs.FileAlreadyExistsException:"
+    f" Destination exists and is not a directory: /home/me/a file{_STACK}"
+)
+_CHECKPOINT_BELOW_FILE = (
+    "An error occurred while calling o75.start.\n: org.apache.hadoop.fs.ParentNotDirectory:"
+    f" Parent path is not a directory: file:/home/me/file{_STACK}"
+)
+_CHECKPOINT_REFUSED = (
+    "An error occurred while calling o85.start.\n: java.io.IOException: Mkdirs failed to create"
+    f" file:/proc/x (exists=false, cwd=file:/home/me){_STACK}"
+)
+_NO_KAFKA = (
+    "[KAFKA_DATA_SOURCE_NOT_ENABLED] Failed to find data source: kafka. Please deploy the"
+    " application as per the deployment section of Structured Streaming + Kafka Integration Guide."
+)
 _UNRESOLVED = "[UNRESOLVED] `no` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;\n'Project"
 
 
@@ -64,7 +84,7 @@ _UNRESOLVED = "[UNRESOLVED] `no` cannot be resolved. SQLSTATE: 42703; line 1 pos
         (_JAVA, "No space left on device"),
         ("Job aborted\n at org.apache.X: y", "Job aborted"),
         (_UNRESOLVED, "`no` cannot be resolved."),
-        (_NO_SOURCE, "Failed to find the data source: odradk."),
+        (_NO_SOURCE.replace("odradk", "delta"), "Failed to find the data source: delta."),
     ],
 )
 def test_one_line_states_the_reason_whatever_is_around_it(said: str, line: str) -> None:
@@ -90,10 +110,16 @@ def test_the_reason_may_be_in_a_cause_of_the_exception() -> None:
         ("Data source odradek does not support continuous processing.", "leave the trigger out"),
         (_CRASH, "a Python process of Spark's died"),
         ('The data source "odradek" cannot be written in the "ErrorIfExists" mode.', "append"),
+        (_NO_KAFKA, "write format('odradek') instead of format('kafka')"),
+        (_NO_SOURCE, "there is no data source odradk; did you mean odradek?"),
+        (_CHECKPOINT_FILE, "the checkpoint cannot be in /home/me/a file, which is a file; set"),
+        (_CHECKPOINT_BELOW_FILE, "the checkpoint cannot be in /home/me/file, which is a file; set"),
+        (_CHECKPOINT_REFUSED, "cannot be written: Mkdirs failed to create file:/proc/x (exists"),
     ],
 )
 def test_what_spark_says_about_this_source_comes_with_what_to_do(said: str, advice: str) -> None:
     assert advice in cause(said + _DESCRIPTION)
+    assert "\n" not in cause(said)
     assert is_explained(said)
 
 
@@ -105,6 +131,9 @@ def test_what_spark_says_about_this_source_comes_with_what_to_do(said: str, advi
         "odradek.spark.markers.WriteRefused: the checkpoint is older than the topic",
         "odradek.spark.markers.ReplayDiffers: batch 3 has been written",
         "org.apache.spark.sql.AnalysisException: no such column",
+        "requirement failed: odradek does not support Update mode.",
+        _CHECKPOINT_FILE,
+        _NO_SOURCE,
     ],
 )
 def test_a_query_that_would_fail_again_is_not_started_again(said: str) -> None:
@@ -115,6 +144,7 @@ def test_a_query_that_would_fail_again_is_not_started_again(said: str) -> None:
     "said",
     [
         "RequestTimedOut: nobody answers",
+        _CHECKPOINT_REFUSED,
         _REFUSED,
         _CRASH,
     ],

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
-from odradek.spark.options import BadOption
+from odradek.spark.option_names import BadOption
 from odradek.spark.sink import check_schema
 
 TEXT, BYTES = StringType(), BinaryType()

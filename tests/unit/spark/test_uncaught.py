@@ -39,6 +39,22 @@ def test_the_reason_comes_first_and_then_the_place(tmp_path: Path) -> None:
     assert len(lines) == 6
 
 
+def test_the_prompt_shows_the_reason_too_and_java_goes_on(tmp_path: Path) -> None:
+    failed = "Failed: odradek.spark.option_names.BadOption: there is no option x"
+    body = f'sys.ps1 = ">>> "; raise AnalysisException("{failed}")'
+    assert last_words(tmp_path, body)[0] == "odradek: there is no option x"
+    body = 'sys.ps1 = ">>> "; raise KeyboardInterrupt'
+    assert last_words(tmp_path, body)[-1] == "KeyboardInterrupt"
+
+
+def test_a_stack_of_java_is_not_shown(tmp_path: Path) -> None:
+    said = "Destination is not a directory: /a/file\\n\\tat a.CheckpointFileManager.x(Y.scala:1)"
+    error = 'type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})'
+    body = f'raise {error}("{said}")'
+    lines = last_words(tmp_path, body)
+    assert lines[0].startswith("odradek: the checkpoint cannot be in /a/file, which is a file; set")
+
+
 def test_other_errors_are_shown_as_ever(tmp_path: Path) -> None:
     assert last_words(tmp_path, 'raise AnalysisException("no column x")')[0].startswith("Traceback")
     assert last_words(tmp_path, 'raise ValueError("x")')[-1] == "ValueError: x"

@@ -10,7 +10,7 @@ from odradek.client.errors import ClientError
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import KafkaError
 from odradek.spark.data_loss import DataMissing
-from odradek.spark.options import BadOption
+from odradek.spark.option_names import BadOption
 from odradek.spark.pipelines.spec import BadPipeline, PipelineSpec
 from odradek.spark.preflight import check_sink, check_source, closing_clients
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from odradek.spark.failures import cause, is_permanent
@@ -110,7 +111,7 @@ class Runner:
         running.shown_batch, running.last_timestamp = -1, ""
         try:
             running.query = running.writer.start()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             self._failed(running, error)
 
     def _warn_of_lost_checkpoint(self, running: _Running) -> None:
