@@ -6,6 +6,8 @@ a misspelt method fails there as usual.
 """
 
 import inspect
+import re
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import FunctionType
@@ -73,6 +75,18 @@ RECORD: Final = {
     "serialized_key_size": "len(record.key)",
     "serialized_value_size": "len(record.value)",
 }
+_ALL_POLLED: Final = (
+    "poll() returns lists of records by partition: write `for records in polled.values():` and in"
+    " it `for record in records:`"
+)
+POLLED: Final = dict.fromkeys(
+    ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error"), _ALL_POLLED
+)
+PARTITION: Final = dict.fromkeys(("key", "value", "headers", "timestamp"), _ALL_POLLED)
+# Methods of confluent-kafka's messages, which are attributes of our records.
+_CALLED_ATTRIBUTE: Final = re.compile(
+    r"\.(topic|partition|offset|key|value|headers|leader_epoch)\(\)"
+)
 _CLASSES: Final = {
     "AIOKafkaProducer": "Producer",
     "AIOKafkaConsumer": "Consumer",
@@ -113,8 +127,9 @@ class _Habit:
     def __get__(self, instance: object, owner: type) -> Self:
         if instance is None:
             return self
+        advice = self._line if self._line.startswith("poll()") else f"write {self._line}"
         raise AttributeError(
-            f"{owner.__name__!r} object has no attribute {self._name!r}: write {self._line}",
+            f"{owner.__name__!r} object has no attribute {self._name!r}: {advice}",
             name=self._name,
             obj=instance,
         )
@@ -133,6 +148,19 @@ def answers(habits: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
         return client
 
     return decorate
+
+
+def explain(error: object) -> None:
+    """Adds what to write to the error of a `with` block in which `record.value()` was called.
+
+    The value is bytes, or what a deserializer returned, and cannot answer by itself.
+    """
+    if not isinstance(error, TypeError) or not str(error).endswith("object is not callable"):
+        return
+    frames = traceback.extract_tb(error.__traceback__)
+    called = _CALLED_ATTRIBUTE.search(frames[-1].line or "") if frames else None
+    if called is not None:
+        error.add_note(f"Fields of a record are attributes: write record.{called[1]}")
 
 
 def awaits(client: type[C]) -> type[C]:

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
+import odradek.client
 from odradek.client import sync
 from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import NoGroup, SettingsError, TimedOut, Wakeup
 from odradek.client.producer.producer import Producer
+from odradek.client.sync.producer import Delivery
+from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.types import Offset
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
@@ -235,3 +239,59 @@ async def test_with_and_for_of_the_other_kind_are_answered() -> None:
         with pytest.raises(TypeError, match="write `for record in consumer`"):
             async for _ in other:
                 pass
+
+
+@in_simulation()
+async def test_what_poll_returns_is_not_taken_for_a_record(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        await producer.send_and_wait("t", b"v")
+    lists = "lists of records by partition: write `for records in polled.values"
+    options: Any = {"bootstrap_servers": brokers.bootstrap, "auto_offset_reset": "earliest"}
+    async with Consumer(**options) as consumer:
+        consumer.assign([("t", 0)])
+        message: Any = await consumer.poll(60_000)
+        for name in ("value", "error", "offset"):
+            with pytest.raises(AttributeError, match=lists):
+                getattr(message, name)
+        one: Any
+        for one in message:
+            with pytest.raises(AttributeError, match=lists):
+                _ = one.value
+        nothing: Any = await consumer.poll(0)
+        assert nothing == {}
+        with pytest.raises(AttributeError, match=lists):
+            nothing.error()
+
+
+@in_simulation()
+async def test_a_field_that_is_called_is_answered_by_the_block_of_the_consumer(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    record: Any = ConsumerRecord("t", 0, Offset(0), 0, 0, None, b"v", [], NO_LEADER_EPOCH)
+    with pytest.raises(TypeError, match="'bytes' object is not callable") as raised:
+        async with Consumer(bootstrap_servers=brokers.bootstrap):
+            record.value()
+    assert raised.value.__notes__ == ["Fields of a record are attributes: write record.value"]
+    with pytest.raises(TypeError) as raised, sync.Consumer(bootstrap_servers="127.0.0.1:1"):
+        print(record.topic())
+    assert raised.value.__notes__ == ["Fields of a record are attributes: write record.topic"]
+    function: Any = None
+    with pytest.raises(TypeError) as raised, sync.Consumer(bootstrap_servers="127.0.0.1:1"):
+        function()
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_both_kinds_of_clients_are_imported_with_what_they_take_and_return() -> None:
+    shared = set(odradek.client.__all__) - {"Connection"}
+    assert shared < set(sync.__all__)
+    for name in shared - {"Admin", "Consumer", "Producer"}:
+        assert getattr(sync, name) is getattr(odradek.client, name)
+
+
+async def test_a_future_of_threads_says_that_it_is_not_awaited() -> None:
+    delivery: Any = Delivery()
+    with pytest.raises(TypeError, match=r"write send\(...\).result\(\) to wait, or with asyncio"):
+        await delivery

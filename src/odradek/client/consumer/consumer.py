@@ -18,6 +18,7 @@ from odradek.client.arguments import GivenPartitions
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.consumer.interceptors import ConsumerInterceptor, Interceptors
 from odradek.client.consumer.parts import ConsumerParts
+from odradek.client.consumer.polled import PolledRecords
 from odradek.client.consumer.seeking import ConsumerSeeking
 from odradek.client.consumer.undelivered import Polled, in_reverse, move_back
 from odradek.client.errors import ClientClosed, NoGroup, Wakeup
@@ -30,7 +31,15 @@ from odradek.client.group.offsets import (
     with_metadata,
 )
 from odradek.client.group.subscription import checked_pattern, checked_topics
-from odradek.client.habits import CONSUMER, answers, awaits, in_commit, in_poll, in_subscribe
+from odradek.client.habits import (
+    CONSUMER,
+    answers,
+    awaits,
+    explain,
+    in_commit,
+    in_poll,
+    in_subscribe,
+)
 from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.settings.shared import settings_from
@@ -113,7 +122,8 @@ class Consumer(ConsumerSeeking):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _: object, error: object, *others: object) -> None:
+        explain(error)
         await self.close()
 
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
@@ -285,7 +295,7 @@ class Consumer(ConsumerSeeking):
                         "poll() has nothing to read: subscribe() to topics or assign() partitions"
                     )
                 if remaining_s <= 0:
-                    return {}
+                    return PolledRecords()
                 await fetcher.wait(remaining_s)
                 fetcher = self._checked_fetcher()
         finally:

@@ -24,6 +24,7 @@ from odradek.client.consumer.fetched_batches import (
     FetchedBatches,
     end_of_batches,
 )
+from odradek.client.consumer.polled import PolledRecords
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.errors import (
     ClientError,
@@ -358,9 +359,9 @@ class Fetcher:
 
     # Returning buffered records
 
-    def poll_buffered(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+    def poll_buffered(self, limit: int) -> PolledRecords:
         """Returns up to `limit` buffered records, and moves the positions past them."""
-        polled: dict[TopicPartition, list[ConsumerRecord]] = {}
+        polled = PolledRecords()
         paused: list[tuple[PartitionState, int, FetchedBatches]] = []
         buffered = self._buffered
         while limit > 0 and buffered:

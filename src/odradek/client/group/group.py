@@ -30,6 +30,7 @@ from odradek.client.group.offsets import (
     may_retry,
 )
 from odradek.client.group.subscription import Subscription
+from odradek.client.group.unclosed import run_until_cancelled
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.types import TopicPartition
@@ -171,7 +172,9 @@ class Group:
         else:
             self._subscription.to_pattern(re.compile(pattern))
         if is_new and self._membership is not None:
-            running = self._membership.run()
+            running = run_until_cancelled(
+                self._membership, self.group_id, lambda: self._running is not None, _LEAVE_TIMEOUT_S
+            )
             self._running = self._loop.create_task(running, name="odradek-group")
             self._running.add_done_callback(self._on_task_ended)
 
@@ -268,10 +271,10 @@ class Group:
                 _log.info("group %s: the member did not leave in time", self.group_id)
 
     async def _stop_running(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
-            self._running = None
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     # Polling
 

@@ -17,11 +17,85 @@ from odradek.client.sync.admin import Admin
 from odradek.client.sync.consumer import Consumer
 from odradek.client.sync.loop_thread import Begun, LoopThread
 from odradek.client.sync.producer import Producer
+from odradek.lazy_names import lazy_names
 
-__all__ = ["Admin", "Begun", "Consumer", "LoopThread", "Producer"]
+if TYPE_CHECKING:
+    from odradek.client import (
+        AdminSettings,
+        ClientError,
+        ConfigChange,
+        ConfigOperation,
+        ConfigResource,
+        ConfigType,
+        ConsumerInterceptor,
+        ConsumerRecord,
+        ConsumerSettings,
+        ErrorCode,
+        GroupMetadata,
+        KafkaError,
+        NewPartitions,
+        NewTopic,
+        NoBrokerAvailable,
+        OffsetAndMetadata,
+        ProducerInterceptor,
+        ProducerRecord,
+        ProducerSettings,
+        RebalanceListener,
+        RecordMetadata,
+        SerializationContext,
+        SettingsError,
+        TimedOut,
+        TopicPartition,
+        UnknownTopic,
+        UnplacedRecord,
+        Wakeup,
+        is_retriable,
+    )
+
+__all__ = [
+    "Admin",
+    "AdminSettings",
+    "Begun",
+    "ClientError",
+    "ConfigChange",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigType",
+    "Consumer",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
+    "ConsumerSettings",
+    "ErrorCode",
+    "GroupMetadata",
+    "KafkaError",
+    "LoopThread",
+    "NewPartitions",
+    "NewTopic",
+    "NoBrokerAvailable",
+    "OffsetAndMetadata",
+    "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "ProducerSettings",
+    "RebalanceListener",
+    "RecordMetadata",
+    "SerializationContext",
+    "SettingsError",
+    "TimedOut",
+    "TopicPartition",
+    "UnknownTopic",
+    "UnplacedRecord",
+    "Wakeup",
+    "is_retriable",
+]
+
+# What both kinds of clients take and return, so that one line imports it all.
+_SHARED = {name: "odradek.client" for name in __all__ if name not in globals()}
+
+
+def _raise_for_import(name: str) -> None:
+    raise_for_import(__name__, name)
+
 
 if not TYPE_CHECKING:  # with it, type checkers would take any name for right
-
-    def __getattr__(name: str) -> object:
-        raise_for_import(__name__, name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = lazy_names(__name__, _SHARED, _raise_for_import)

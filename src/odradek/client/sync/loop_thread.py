@@ -21,11 +21,17 @@ class _Call(Generic[T]):
     has the result, or it was interrupted and `on_unseen` gets the result.
     """
 
-    def __init__(self, work: Coroutine[Any, Any, T], on_unseen: Callable[[T], None] | None) -> None:
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, T],
+        on_unseen: Callable[[T], None] | None,
+        program_ends: threading.Event,
+    ) -> None:
         self.outcome: Begun[T] = concurrent.futures.Future()
         self.ended = threading.Event()
         self._work = work
         self._on_unseen = on_unseen
+        self._program_ends = program_ends
         self._task: asyncio.Task[T] | None = None
         self._is_abandoned = False
 
@@ -50,6 +56,9 @@ class _Call(Generic[T]):
         if self._is_abandoned:
             self._return_unseen(task)
         elif task.cancelled():
+            if self._program_ends.is_set():
+                # Only a daemon thread still waits. It ends with the process, without a traceback.
+                return
             self.outcome.set_exception(ClientClosed("the client was closed during this call"))
         elif (error := task.exception()) is not None:
             self.outcome.set_exception(error)
@@ -78,10 +87,15 @@ class LoopThread:
         # Signal handlers run in the middle of a call and may call the client again.
         self._lock = threading.RLock()
         self._is_stopping = False
+        self._program_ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
+        self._run_until_stopped()
+        self.loop.close()
+
+    def _run_until_stopped(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
@@ -105,7 +119,7 @@ class LoopThread:
         except BaseException:
             work.close()
             raise
-        call = _Call(work, on_unseen)
+        call = _Call(work, on_unseen, self._program_ends)
         try:
             if not self._submit(call.start):
                 work.close()
@@ -153,10 +167,24 @@ class LoopThread:
         if self._was_forked():
             return
         self._check_caller()
+        if self.stop_soon():
+            self._thread.join()
+
+    def stop_soon(self) -> bool:
+        """Does what `stop` does without waiting; returns False if there is nothing to stop.
+
+        The garbage collector may call it, in any thread.
+        """
+        if self._was_forked():
+            return False
         with self._lock:
             if self._is_stopping:
-                return
+                return False
             self._is_stopping = True
             self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
+            return True
+
+    def stop_with_program(self) -> None:
+        """Does what `stop` does when the program ends; calls that wait never return."""
+        self._program_ends.set()
+        self.stop()

@@ -1,6 +1,5 @@
 """`odradek.client.Producer` for programs without asyncio."""
 
-import atexit
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,13 @@ _EXIT_TIMEOUT_MS: Final = 5_000
 
 @answers(DELIVERY)
 class Delivery(Begun[RecordMetadata]):
-    """The future of a delivery, which answers habits of kafka-python's futures."""
+    """The future of a delivery, which answers habits of kafka-python's futures and of asyncio."""
+
+    def __await__(self) -> Never:
+        raise TypeError(
+            "send() of odradek.client.sync returns a future of threads: write"
+            " send(...).result() to wait, or with asyncio use odradek.client.Producer"
+        )
 
 
 @waits
@@ -70,6 +75,22 @@ class Producer(WaitingClient[AsyncProducer]):
         """
         self._close(lambda: self._client.close(timeout_ms))
         _not_closed.pop(id(self), None)
+
+    def _end_with_program(self) -> None:
+        """Sends what is left, so that no record is lost silently."""
+        try:
+            left = self.undelivered
+        except ClientClosed:
+            return  # It was made before a fork: the parent process sends its records.
+        if left:
+            _log.warning(
+                "the program ends and has not closed a producer: waiting up to %d s for %s;"
+                " call close(), or use `with`",
+                _EXIT_TIMEOUT_MS // 1000,
+                counted(left, "record"),
+            )
+            self.close(_EXIT_TIMEOUT_MS)
+        super()._end_with_program()
 
     @property
     def undelivered(self) -> int:
@@ -217,21 +238,3 @@ class Producer(WaitingClient[AsyncProducer]):
 
 # The producers that are open. A program may have no other reference to one that still sends.
 _not_closed: dict[int, Producer] = {}
-
-
-@atexit.register
-def _send_what_is_left() -> None:
-    """Closes the producers that the program has not closed, so that no record is lost silently."""
-    for producer in list(_not_closed.values()):
-        try:
-            left = producer.undelivered
-        except ClientClosed:
-            continue  # It was made before a fork: the parent process sends its records.
-        if left:
-            _log.warning(
-                "the program ends and has not closed a producer: waiting up to %d s for %s;"
-                " call close(), or use `with`",
-                _EXIT_TIMEOUT_MS // 1000,
-                counted(left, "record"),
-            )
-            producer.close(_EXIT_TIMEOUT_MS)

@@ -1,9 +1,16 @@
-"""What the three clients share: they pass calls on to the asyncio client and wait."""
+"""What the three clients share: they pass calls on to the asyncio client and wait.
 
+A client that nobody closes ends with the program, or when nothing refers to it any more: its tasks
+are cancelled, so that a consumer leaves its group (`client.group.unclosed`).
+"""
+
+import atexit
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from odradek.client.errors import ClientClosed
+from odradek.client.habits import explain
 from odradek.client.sync.loop_thread import LoopThread
 
 
@@ -25,6 +32,14 @@ class WaitingClient(Generic[C]):
         except BaseException:
             self._thread.stop()
             raise
+        self._if_collected = weakref.finalize(self, self._thread.stop_soon)
+        # `_end_unclosed` does more than the finalizer, which would come before it.
+        self._if_collected.atexit = False
+        _open_clients.add(self)
+
+    def _end_with_program(self) -> None:
+        """Ends a client that the program has not closed."""
+        self._thread.stop_with_program()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the loop and returns its result."""
@@ -41,7 +56,8 @@ class WaitingClient(Generic[C]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: object, *others: object) -> None:
+        explain(error)
         self.close()
 
     def start(self) -> Self:
@@ -62,4 +78,19 @@ class WaitingClient(Generic[C]):
         except ClientClosed:
             return
         finally:
+            _open_clients.discard(self)
+            self._if_collected.detach()
             self._thread.stop()
+
+
+_open_clients: "weakref.WeakSet[WaitingClient[Any]]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end_unclosed() -> None:
+    """Ends the clients that the program has not closed.
+
+    Otherwise asyncio would say of each of their tasks that it was destroyed.
+    """
+    for client in list(_open_clients):
+        client._end_with_program()
