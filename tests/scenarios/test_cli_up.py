@@ -158,7 +158,8 @@ def test_a_busy_port() -> None:
         other.listen()
         port = other.getsockname()[1]
         complaint = refused("up", "--memory", "--port", str(port))
-    assert f"port {port} is in use" in complaint
+    assert f"port {port} is in use by another program" in complaint
+    assert "`odradek up --port " in complaint
 
 
 @pytest.mark.parametrize("place", ["file", "/proc/odradek", "/dev/null/odradek"])
@@ -193,7 +194,7 @@ def test_a_bad_setting(override: str, complaint: str) -> None:
 
 
 def test_a_file_of_settings_that_is_not_there() -> None:
-    assert "/no/such/file: No such file or directory" in refused("broker", "/no/such/file")
+    assert "there is no file /no/such/file" in refused("broker", "/no/such/file")
 
 
 def test_a_host_that_is_not_ours() -> None:

@@ -91,7 +91,18 @@ _SAME: Final = (
     ("--election-type", "--type"),
     ("--all-topic-partitions", "--all-partitions", "--all"),
     ("--data", "--data-dir", "--dir", "--directory", "--log-dirs"),
+    ("--to", "--path", "--output", "--output-dir", "--out", "--dest", "--destination", "--dir"),
+    ("--from", "--path", "--input", "--input-dir", "--source", "--archive", "--dir"),
     ("--print-data-log", "--print-data", "--deep"),
+)
+
+# Words for the same action in different tools.
+_SAME_WORDS: Final = (
+    ("run", "start", "launch", "submit", "up"),
+    ("start", "run", "up"),
+    ("stop", "kill", "end", "down", "cancel"),
+    ("list", "ls", "show", "all"),
+    ("status", "describe", "show", "info", "state", "ps"),
 )
 
 # Properties that users spell as flags, and the flags that take them.
@@ -113,6 +124,17 @@ def probably_meant(flag: str, known: Collection[str]) -> str:
     near = Speller(known).nearest(flag)
     meant = near or _same(flag, known) or _as_property(flag, known)
     return f"; did you mean {meant}?" if meant else did_you_mean(flag, known)
+
+
+def word_meant(word: str, choices: Collection[str]) -> str:
+    """Returns `; did you mean X?` for a word that is none of those that an argument takes, or
+    nothing."""
+    for words in _SAME_WORDS:
+        if word.lower() in words:
+            for candidate in words:
+                if candidate in choices:
+                    return f"; did you mean {candidate}?"
+    return did_you_mean(word, choices)
 
 
 def flag_before(word: str, known: Collection[str]) -> str:

@@ -50,6 +50,16 @@ class FlagParser(argparse.ArgumentParser):
             raise MissingFlag(f"{required} {verb} needed" if required else message)
         raise UsageError(message.replace("invalid float value:", "not a number:"))
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Raises if a word is none of those that an argument takes, with the nearest of them."""
+        if action.choices is None or value in action.choices:
+            return
+        from odradek.cli.flag_habits import word_meant
+
+        choices = [str(choice) for choice in action.choices]
+        near = word_meant(str(value), choices)
+        raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}{near}")
+
     def _as_argparse_reads(self, words: Sequence[str]) -> list[str]:
         """Returns the words in the only spelling that `argparse` takes: two dashes, and `=` before
         a value that begins with a dash. A word that is a flag itself is not taken for a value.

@@ -22,12 +22,26 @@ examples:
 Each name is written with and without .sh: kafka-topics.sh, kafka-topics, zookeeper-shell.sh, ...
 """
 _MARK: Final = "# Written by `odradek shims`."
-# Scripts whose names are not made from a command of ours, but which `main` understands.
+# Scripts whose names are not made from a command of ours, but which `main` understands. For those
+# that are not here it says so, and what to type instead.
 _OTHER_SCRIPTS: Final = (
+    "connect-distributed",
+    "connect-mirror-maker",
+    "connect-plugin-path",
+    "connect-standalone",
+    "kafka-client-metrics",
+    "kafka-console-share-consumer",
+    "kafka-delegation-tokens",
+    "kafka-features",
+    "kafka-metadata-quorum",
+    "kafka-mirror-maker",
     "kafka-preferred-replica-election",
     "kafka-run-class",
     "kafka-run-e2e-latency",
     "kafka-server-start",
+    "kafka-share-groups",
+    "kafka-storage",
+    "kafka-streams-application-reset",
     "zookeeper-server-start",
 )
 
@@ -39,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def script_names() -> list[str]:
-    """Returns the names of Kafka's scripts that are commands of ours, without `.sh`, sorted."""
+    """Returns the names of Kafka's scripts that are answered here, without `.sh`, sorted."""
     own = [
         command if command.startswith("zookeeper-") else f"kafka-{command}" for command in KAFKAS
     ]

@@ -36,6 +36,14 @@ class InvalidSetting(ValueError):
         super().__init__(f"Invalid value {in_a_line(value)} for {in_a_line(name)}: {reason}")
 
 
+class UnknownSetting(InvalidSetting):
+    """There is no setting of this name; `reason` says so, and which one was probably meant."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, None, reason)
+        self.args = (reason,)
+
+
 class Kind(IntEnum):
     """The types of a setting, with the numbers DescribeConfigs gives them."""
 

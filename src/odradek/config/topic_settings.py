@@ -19,6 +19,7 @@ from odradek.config.setting import (
     Setting,
     Settings,
     Synonym,
+    UnknownSetting,
     hours,
     minutes,
     without_effect,
@@ -351,7 +352,7 @@ class TopicSettings(Settings):
         problems = []
         for name, text in overrides.items():
             try:
-                setting = topic_setting(name, text)
+                setting = topic_setting(name)
                 value = values[setting.attribute] = setting.parse(text)
             except InvalidSetting as error:
                 problems.append(str(error))
@@ -372,11 +373,11 @@ class TopicSettings(Settings):
 _SPELLER: Final = Speller(TopicSettings.declared)
 
 
-def topic_setting(name: str, value: object = None) -> Setting[object]:
+def topic_setting(name: str) -> Setting[object]:
     setting = TopicSettings.declared.get(name)
     if setting is None:
         hint = _SPELLER.hint(name)
-        raise InvalidSetting(name, value, f"there is no topic setting of this name{hint}")
+        raise UnknownSetting(name, f"there is no topic setting {in_a_line(name)}{hint}")
     return setting
 
 
@@ -384,7 +385,7 @@ def check_topic_overrides(overrides: Mapping[str, str | None], defaults: TopicSe
     """Raises `InvalidSetting` if a topic cannot have these overrides on top of `defaults`."""
     values = dict(defaults.__dict__)
     for name, text in overrides.items():
-        setting = topic_setting(name, text)
+        setting = topic_setting(name)
         if text is None:
             raise InvalidSetting(name, "null", f"must be {setting.expected}")
         values[setting.attribute] = setting.parse(text)

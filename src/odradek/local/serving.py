@@ -21,6 +21,7 @@ from odradek.local.cluster_directory import (
 )
 from odradek.tools.failures import CommandFailed
 from odradek.tools.standard_input import watch_input_end
+from odradek.wording import counted
 from odradek.world.event_loop import fastest_loop
 
 if TYPE_CHECKING:
@@ -126,8 +127,30 @@ def serve(
         if pid_path is not None:
             remove_pid(world.disk, pid_path, os.getpid())
     if on_ready is None:
-        print("odradek has stopped", flush=True)
+        print(last_line(None if in_memory else settings.data_directories[0]), flush=True)
     return 0
+
+
+def last_line(data: str | None) -> str:
+    """Returns what the terminal of a broker says at the end: `odradek local grow` may have stopped
+    it, and then it goes on elsewhere."""
+    from odradek.local.growth import GROWTH_LOCK, Growth
+    from odradek.world import OsDisk
+
+    stopped = "odradek has stopped"
+    if data is None or not OsDisk().exists(f"{data}/{GROWTH_LOCK}"):
+        return stopped
+    try:
+        OsDisk().lock(f"{data}/{GROWTH_LOCK}").release()
+    except BlockingIOError:
+        growth = Growth.read(OsDisk(), os.path.abspath(data))
+        if growth is not None:
+            return (
+                f"{stopped} here and goes on in the background, as"
+                f" {counted(growth.brokers, 'broker')} at {growth.bootstrap};"
+                f" odradek local stop --data {data} stops it"
+            )
+    return stopped
 
 
 def _start_logs(

@@ -42,7 +42,10 @@ def _if_none_is_named() -> str:
 
 def _is_no_broker(failure: BaseException) -> bool:
     """Returns whether another program listens at the address."""
-    from odradek.client.errors import NotABroker
+    from odradek.client.errors import ConnectionClosed, NotABroker
 
     reasons = getattr(failure, "reasons", ())
-    return any(isinstance(reason, NotABroker) for reason in (failure, *reasons))
+    return any(
+        isinstance(reason, NotABroker) or isinstance(reason.__cause__, ConnectionClosed)
+        for reason in (failure, *reasons)
+    )

@@ -86,7 +86,10 @@ def _explain_unreachable(
 ) -> str:
     from odradek.tools.broker_addresses import what_to_check
 
-    return f"{said.rstrip('.')}; {what_to_check(failure, arguments)}"
+    advice = what_to_check(failure, arguments)
+    if said.endswith("?"):
+        return f"{said} {advice[0].upper()}{advice[1:]}"
+    return f"{said.rstrip('.')}; {advice}"
 
 
 # Exceptions whose message is written for users, by the module that declares them.

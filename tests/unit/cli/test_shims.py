@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.commands import SUMMARIES
-from odradek.cli.kafka_names import OLDER_NAMES, RUN_CLASS, resolve
+from odradek.cli.kafka_names import NEEDLESS, NOT_YET, OLDER_NAMES, RUN_CLASS, resolve
 from odradek.cli.main import main
 from odradek.cli.shims import script_names
 
@@ -16,8 +16,18 @@ Captured = pytest.CaptureFixture[str]
 
 def test_every_script_is_understood() -> None:
     for name in script_names():
-        assert resolve(name) in {*SUMMARIES, *OLDER_NAMES, RUN_CLASS}, name
-        assert name.startswith(("kafka-", "zookeeper-"))
+        assert resolve(name) in {*SUMMARIES, *OLDER_NAMES, *NOT_YET, *NEEDLESS, RUN_CLASS}, name
+        assert name.startswith(("kafka-", "zookeeper-", "connect-"))
+
+
+def test_a_script_of_a_tool_that_is_not_here_says_what_to_type(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    assert main(["shims", str(tmp_path)]) == 0
+    for name in ("connect-standalone.sh", "kafka-storage.sh", "kafka-mirror-maker"):
+        assert (tmp_path / name).exists()
+        assert main([name, "a", "b"]) == 2
+        assert "odradek " in capsys.readouterr().err
 
 
 def test_scripts_run_from_a_directory_with_spaces(tmp_path: Path, capsys: Captured) -> None:

@@ -1,11 +1,14 @@
 """Mistakes that a person makes who knows Kafka from books, and the line that mends each."""
 
 import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from odradek.cli.main import main
+from odradek.local.busy_ports import port_in_use
 from odradek.testing import Cluster
 from odradek.tools import hints
 
@@ -42,6 +45,18 @@ def closed_port() -> int:
             "producer-perf-test --topic t --num-records 1 --record-size 5 --throughput max",
             "--throughput: not a number: 'max'",
         ),
+        ("archive --path /tmp/x --topic t", "unknown flag --path; did you mean --to?"),
+        ("restore --path /tmp/x --topic t", "unknown flag --path; did you mean --from?"),
+        # A word that is none of those that there are.
+        ("recipe click", "'click' is none of sensors, clicks,"),
+        ("recipe click", "; did you mean clicks?"),
+        ("pipeline start a.py", "'start' is none of run, list, status, stop; did you mean run?"),
+        ("local run", "'run' is none of start, stop, status, grow; did you mean start?"),
+        (
+            "leader-election --election-type preferd --all-topic-partitions",
+            "--election-type: 'preferd' is none of preferred, unclean; did you mean preferred?",
+        ),
+        ("broker nofile.properties", "there is no file nofile.properties; name one with a broker"),
         ("reassign-partitions --execute", "a plan like the one that --generate proposes"),
         # Values.
         (
@@ -92,6 +107,47 @@ def test_a_file_of_settings_that_is_none_is_named(
     assert f"{path}: " in capsys.readouterr().err
 
 
+def test_a_misspelt_file_of_settings_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "server.properties").write_text("log.dirs=a\n")
+    assert main(["broker", str(tmp_path / "servr.properties")]) == 1
+    assert f"did you mean {tmp_path}/server.properties?" in capsys.readouterr().err
+
+
+def test_a_port_of_another_program_gets_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    """It closes each connection at once, so it is not known what it is."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+
+        def close_each() -> None:
+            with suppress(OSError):
+                while True:
+                    other.accept()[0].close()
+
+        threading.Thread(target=close_each, daemon=True).start()
+        assert main(["topics", "--list", "--bootstrap-server", address]) == 1
+        other.shutdown(socket.SHUT_RDWR)
+    said = capsys.readouterr().err
+    assert "odradek up" not in said
+    assert "? Check that brokers run, and that --bootstrap-server has their addresses" in said
+
+
+def test_a_port_in_use_is_answered_with_a_free_one(odradek_cluster: Cluster) -> None:
+    host, _, port = odradek_cluster.bootstrap.rpartition(":")
+    said = port_in_use(host, int(port))
+    assert f"a broker runs at {host}:{port} already: use it" in said
+    assert "`odradek up --port " in said
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        number = int(other.getsockname()[1])
+        said = port_in_use("127.0.0.1", number)
+    assert said.startswith(f"port {number} is in use by another program; start the broker")
+
+
 def test_a_broker_is_not_started_from_another_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,7 +180,10 @@ def test_on_a_broker(odradek_cluster: Cluster, capsys: pytest.CaptureFixture[str
     at = ["--bootstrap-server", odradek_cluster.bootstrap]
     create = ["topics", "--create", "--topic", "mistaken", "--config", "retention=5", *at]
     assert main(create) == 1
-    assert "no topic setting of this name; did you mean retention.ms?" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        said == "odradek topics: there is no topic setting retention; did you mean retention.ms?\n"
+    )
     main(["configs", "--alter", "--broker-defaults", "--add-config", "num.io.threads=9", *at])
     assert "hint: num.io.threads has no effect: " in capsys.readouterr().err
     main(["configs", "--alter", "--broker-defaults", "--delete-config", "num.io.threads", *at])

@@ -253,10 +253,7 @@ def test_cleanup_policy_as_questions() -> None:
     [
         (
             {"segment.byte": "1"},
-            (
-                "Invalid value 1 for segment.byte: there is no topic setting of this name; "
-                "did you mean segment.bytes?"
-            ),
+            ("there is no topic setting segment.byte; did you mean segment.bytes?"),
         ),
         (
             {"retention.ms": None},

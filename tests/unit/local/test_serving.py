@@ -1,9 +1,13 @@
 """What a command that starts brokers says about their settings."""
 
+from pathlib import Path
+
 import pytest
 
-from odradek.local.serving import settings_from
+from odradek.local.growth import GROWTH_LOCK, Growth
+from odradek.local.serving import last_line, settings_from
 from odradek.tools.failures import CommandFailed
+from odradek.world.disk import OsDisk
 
 
 def test_several_brokers_say_the_same_warning_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +31,18 @@ def test_an_unknown_name_is_a_warning_in_a_file_and_an_error_on_the_command_line
     assert "did you mean num.partitions?" in capsys.readouterr().err
     with pytest.raises(CommandFailed, match=r"did you mean num\.partitions"):
         settings_from({}, ["num.partitons=3"])
+
+
+def test_a_broker_that_becomes_a_cluster_says_where_it_goes_on(tmp_path: Path) -> None:
+    data = str(tmp_path)
+    assert last_line(None) == last_line(data) == "odradek has stopped"
+    Growth(data, 3, "127.0.0.1", 9092).write(OsDisk())
+    assert last_line(data) == "odradek has stopped"
+    lock = OsDisk().lock(f"{data}/{GROWTH_LOCK}")
+    said = last_line(data)
+    lock.release()
+    assert said.startswith(
+        "odradek has stopped here and goes on in the background, as 3 brokers at"
+    )
+    assert said.endswith(f"; odradek local stop --data {data} stops it")
+    assert last_line(data) == "odradek has stopped", "a command that was interrupted is not at work"

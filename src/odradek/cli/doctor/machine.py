@@ -97,7 +97,8 @@ def _check_disk(findings: Findings, data: str) -> None:
     disk = OsDisk()
     free, total = disk.free_bytes(directory), disk.total_bytes(directory)
     used = 1 - free / total if total else 0.0
-    text = f"{free / 1e9:.1f} GB of {total / 1e9:.1f} GB free for {data}"
+    place = f"for {data}" if directory == data else f"in {directory}; there is no {data} yet"
+    text = f"{free / 1e9:.1f} GB of {total / 1e9:.1f} GB free {place}"
     if used > _FULL_SHARE or free < _MIN_FREE_BYTES:
         findings.add("disk", "wrong", f"{text}; a broker stops when its disk is full")
     elif used > _NEARLY_FULL_SHARE:

@@ -136,18 +136,33 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{path} is a directory; name files in it, as in"
                 f" --files {os.path.join(path, '00000000000000000000.log')}"
             )
+        if not os.path.exists(path):
+            raise CommandFailed(_no_file(OsDisk(), path))
         try:
             dump.dump(path)
         except BrokenPipeError:
             raise  # It is standard output that was closed, as in `odradek dump-log ... | head`.
         except OSError as error:
             name = error.filename or path
-            why = f"cannot read {name}: {error.strerror or error}"
-            raise CommandFailed(why + _without_index(OsDisk(), path)) from None
+            raise CommandFailed(f"cannot read {name}: {error.strerror or error}") from None
     sys.stdout.flush()
     for line in dump.faults.lines():
         print(line, file=sys.stderr)
     return 1 if dump.faults.is_serious() else 0
+
+
+def _no_file(disk: "OsDisk", path: str) -> str:
+    import os
+
+    from odradek.config.spelling import did_you_mean
+
+    why = _without_index(disk, path)
+    if not why:
+        directory, name = os.path.split(path)
+        known = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
+        paths = [os.path.join(directory, one) for one in known if one[:1].isdecimal()]
+        why = did_you_mean(os.path.join(directory, name), paths)
+    return f"there is no file {path}{why}"
 
 
 def _without_index(disk: "OsDisk", path: str) -> str:

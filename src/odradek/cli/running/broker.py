@@ -54,6 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_daemon_argument(parser)
 
 
+def _require_file(path: str) -> None:
+    if os.path.exists(path):
+        return
+    from odradek.config.spelling import did_you_mean
+
+    directory = os.path.dirname(path)
+    known = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
+    files = [os.path.join(directory, one) for one in known if one.endswith(".properties")]
+    near = did_you_mean(path, files)
+    raise CommandFailed(
+        f"there is no file {path}"
+        + (near or "; name one with a broker's settings, or type `odradek up`, which needs none")
+    )
+
+
 def _require_settings(properties: dict[str, str], path: str) -> None:
     """Raises if a broker knows none of the settings in the file: it is another file, and a broker
     with defaults would start in its place."""
@@ -68,6 +83,7 @@ def _require_settings(properties: dict[str, str], path: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     refuse_daemon(arguments, "broker")
+    _require_file(arguments.config)
     properties = read_properties(arguments.config)
     _require_settings(properties, arguments.config)
     from odradek.local.cluster_directory import require_lone_directory

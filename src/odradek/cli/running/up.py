@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.parser import positive_number, whole_number
 from odradek.cli.running.options import add_input_argument, add_serving_arguments
-from odradek.tools.failures import UsageError
+from odradek.tools.failures import CommandFailed, UsageError
 
 DEFAULT_PORT = 9092
 
@@ -104,12 +104,19 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.memory:
         require_lone_directory(OsDisk(), arguments.data)
     settings = settings_from(properties, arguments.override, in_memory=arguments.memory)
-    return serve(
-        settings,
-        log_level=arguments.log_level,
-        in_memory=arguments.memory,
-        until_input_closes=arguments.until_input_closes,
-    )
+    try:
+        return serve(
+            settings,
+            log_level=arguments.log_level,
+            in_memory=arguments.memory,
+            until_input_closes=arguments.until_input_closes,
+        )
+    except CommandFailed as failure:
+        if not str(failure).startswith(f"port {arguments.port} is in use"):
+            raise
+        from odradek.local.busy_ports import port_in_use
+
+        raise CommandFailed(port_in_use(arguments.host, arguments.port)) from None
 
 
 def _run_cluster(arguments: argparse.Namespace) -> int:

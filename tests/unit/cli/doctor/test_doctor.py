@@ -1,11 +1,12 @@
 """The check-up, where it can be told from the outside."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from odradek.cli.doctor.findings import Findings
-from odradek.cli.doctor.machine import mount_of
+from odradek.cli.doctor.machine import check_machine, mount_of
 from odradek.local.supervisor import Restarts
 
 MOUNTS = [
@@ -83,3 +84,16 @@ def test_colours_may_be_switched_off(
     findings.add("disk", "ok", "fine")
     findings.report(as_json=False)
     assert ("\x1b[" in capsys.readouterr().out) is colours
+
+
+def test_a_directory_that_no_broker_has_made_is_called_so(tmp_path: Path) -> None:
+    for data, words in (
+        (tmp_path, f" free for {tmp_path}"),
+        (
+            tmp_path / "odradek-data",
+            f" free in {tmp_path}; there is no {tmp_path}/",
+        ),
+    ):
+        findings = Findings()
+        check_machine(findings, str(data))
+        assert any(finding.text.split(" GB")[-1].startswith(words) for finding in findings.all)

@@ -287,8 +287,8 @@ def test_numbers_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("arguments", "answer"),
     [
         (("--print-data-log",), "--files is needed"),
-        (("--files", "nowhere/00000000000000000000.log"), "cannot read nowhere/"),
-        (("--files", "nowhere/orders.log"), "begins with its first offset"),
+        (("--files", "nowhere/00000000000000000000.log"), "there is no file nowhere/"),
+        (("--files", "nowhere/orders.log"), "there is no file nowhere/orders.log"),
         (
             ("--files", "x.log", "--cluster-metadata-decoder"),
             "--cluster-metadata-decoder is not supported yet",
@@ -361,3 +361,15 @@ def test_a_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
         f"odradek dump-log: {tmp_path} is a directory; name files in it, as in"
         f" --files {tmp_path}/00000000000000000000.log"
     )
+
+
+def test_a_name_without_an_offset_and_a_misspelt_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders.log").write_bytes(b"")
+    code, _, errors = dump(capsys, "--files", str(tmp_path / "orders.log"))
+    assert (code, "begins with its first offset" in errors[0]) == (1, True)
+    segment = tmp_path / f"{NAME}.log"
+    segment.write_bytes(b"")
+    code, _, errors = dump(capsys, "--files", str(segment).replace(".log", ".lgo"))
+    assert (code, f"; did you mean {segment}?" in errors[0]) == (1, True)
