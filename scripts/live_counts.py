@@ -134,6 +134,7 @@ def main(bootstrap: str) -> int:
         }
         spark = odradek_spark.session("odradek-demo", master="local[2]", config=settings)
         spark.sparkContext.setLogLevel("OFF")
+        print("Spark has started; the first micro-batch is planned and compiled ...", flush=True)
         clicks, chart = Clicks(bootstrap), Chart()
         clicks.start()
         query = (

@@ -17,7 +17,7 @@ def test_retries(any_broker: BrokerProcess) -> None:
     (printed,) = re.findall(r"It prints\n\n```\n(.*?)```", text, re.DOTALL)
     topic = new_topic_name()
     example = example.replace("localhost:9092", any_broker.bootstrap).replace(
-        '"orders', f'"{topic}'
+        '"parcels', f'"{topic}'
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example],

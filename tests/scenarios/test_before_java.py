@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.main import main
+from odradek.spark.pipelines.state import FINISHED, PipelineDirectory, PipelineState
 from odradek.testing import Cluster
+from odradek.world.disk import OsDisk
 
 _JAVA = """#!/bin/sh
 case "$*" in
@@ -119,6 +121,14 @@ def write_pipeline(tmp_path: Path, servers: str, **parts: str) -> str:
             {"source": 'starting = \'{"clicks": {"0": 100}}\''},
             f"[source]: startingOffsets names offset 100 of clicks [0], which ends at 0; {_LOST}",
         ),
+        (
+            {"sink": 'trigger = "5 secs ago"'},
+            'trigger = "5 secs ago" in [sink] is no duration that Spark knows: write "5 seconds"',
+        ),
+        (
+            {"source": 'value = "json"\nschema = "user strin, page string"'},
+            "schema in [source]: column user: there is no type strin; did you mean string?",
+        ),
         ({"function": "only_bsy"}, "steps.py has no function only_bsy; did you mean only_busy?"),
     ],
 )
@@ -134,14 +144,24 @@ def test_a_declared_pipeline(
     assert told(["pipeline", "run", file, "--data", data], capsys) == (
         f"odradek pipeline: {file}: {line}"
     )
-    state = tmp_path / "data" / "pages" / "state.json"
-    if state.exists():
-        main(["pipeline", "status", "pages", "--data", data])
-        assert f"last failure: {file}: {line}\n" in capsys.readouterr().out
-        kept = json.loads(state.read_text())
-        assert (kept["status"], kept["error"]) == ("failed", f"{file}: {line}")
-    else:
-        assert "function" in parts, "what the file says about itself is not a run"
+    main(["pipeline", "list", "--data", data])
+    assert "No pipeline has run" in capsys.readouterr().out
+
+
+def test_a_pipeline_that_ran_before_says_why_it_does_not_now(
+    tmp_path: Path, servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_pipeline(tmp_path, servers, clicks="click")
+    data = str(tmp_path / "data")
+    directory = PipelineDirectory(OsDisk(), data, "pages")
+    directory.claim().release()
+    directory.write(PipelineState("pages", file, 17, 1000, FINISHED))
+    why = f"{file}: [source]: topic click does not exist; did you mean clicks?"
+    told(["pipeline", "run", file, "--data", data], capsys)
+    assert main(["pipeline", "status", "pages", "--data", data]) == 1
+    assert f"last failure: {why}\n" in capsys.readouterr().out
+    kept = json.loads((tmp_path / "data" / "pages" / "state.json").read_text())
+    assert (kept["status"], kept["error"]) == ("failed", why)
 
 
 def test_a_pipeline_without_a_broker_is_told_at_once(

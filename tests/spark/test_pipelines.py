@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from odradek import spark as odradek_spark
 from odradek.spark.pipelines.building import build
 from odradek.spark.pipelines.spec import read_spec
 from tests.spark.topics import fill, records_in
+from tests.unit.spark.pipelines import test_column_types, test_durations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -205,6 +207,33 @@ sql = "select user, timestamp, topic, partition, headers, key from source"
 topic = "{sink}"
 trigger = "available-now"
 """
+
+
+def test_schemas_and_durations_are_checked_as_spark_does(spark: "SparkSession") -> None:
+    rows = spark.readStream.format("rate").load().select(f.col("value").cast("string"), "timestamp")
+
+    def decoded(schema: str) -> object:
+        # It must be a struct, whose fields become columns.
+        return rows.select(f.from_json("value", schema).alias("v")).select("v.*").columns
+
+    def refused(call: "Callable[[str], object]", text: str) -> bool:
+        try:
+            call(text)
+        except PySparkException:
+            return True
+        return False
+
+    def trigger(text: str) -> object:
+        return rows.writeStream.trigger(processingTime=text)
+
+    def watermark(text: str) -> object:
+        return rows.withWatermark("timestamp", text).schema
+
+    assert [text for text in test_column_types.GOOD if refused(decoded, text)] == []
+    assert [text for text, _ in test_column_types.BAD if not refused(decoded, text)] == []
+    for call in (trigger, watermark):
+        assert [text for text in test_durations.GOOD if refused(call, text)] == []
+        assert [text for text, _ in test_durations.BAD if not refused(call, text)] == []
 
 
 def test_fields_that_are_named_like_columns_of_records_are_kept(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -201,7 +202,12 @@ def test_a_mistake_arrives_as_one_line_and_at_once(
         assert "Traceback" not in str(failed.value)
         return cause(failed.value)
 
-    assert told(startngOffsets="earliest").endswith("did you mean startingOffsets?")
+    assert told(startngOffsets="earliest") == (
+        "there is no option startngOffsets; did you mean startingOffsets?"
+    )
+    with pytest.raises(PySparkException) as failed:
+        spark.read.format("kafka").options(**servers, subscribe=topic).load()
+    assert "write format('odradek') instead of format('kafka')" in cause(failed.value)
     assert told(subscribe=f"{topic}s") == f"topic {topic}s does not exist; did you mean {topic}?"
     refused = told(**{"kafka.bootstrap.servers": nobody})
     assert refused.startswith(f"cannot connect to {nobody}: connection refused; start a broker")
@@ -224,11 +230,11 @@ def test_a_mistake_arrives_as_one_line_and_at_once(
 
     stream = spark.readStream.format("odradek").options(**servers, subscribe=topic).load()
 
-    def stopped(stream: DataFrame, mode: str = "append") -> str:
+    def stopped(stream: DataFrame, mode: str = "append", checkpoint: str = "checkpoint") -> str:
         query = (
             stream.select("value")
             .writeStream.format("odradek")
-            .options(**servers, topic=topic, checkpointLocation=str(tmp_path / mode))
+            .options(**servers, topic=topic, checkpointLocation=str(tmp_path / checkpoint))
             .outputMode(mode)
             .start()
         )
@@ -236,7 +242,13 @@ def test_a_mistake_arrives_as_one_line_and_at_once(
             query.awaitTermination(120)
         return cause(failed.value)
 
-    assert "foreachBatch(odradek.spark.into_topic(" in stopped(stream, "update")
+    assert "foreachBatch(odradek.spark.into_topic(" in stopped(stream, "update", "updates")
+    (tmp_path / "taken").touch()
+    with pytest.raises(Py4JError) as taken:
+        stopped(stream, checkpoint="taken/below")
+    assert cause(taken.value).startswith(
+        f"the checkpoint cannot be in {tmp_path}/taken, which is a"
+    )
     # Only a stream refuses this one, so `load()` does not.
     ending = {**servers, "subscribe": topic, "endingOffsets": "latest"}
     wrong = spark.readStream.format("odradek").options(**ending).load()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from odradek.recipes.charts import Chart
+from odradek.spark.pipelines.progress_lines import batch_done, line
 from odradek.spark.spark_session import session, stop
 from odradek.spark.updates import into_topic as update_writer
 from odradek.testing import Cluster
@@ -101,8 +102,20 @@ class RecipeEnvironment:
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
+        self.finish(query)
         return self.spark.table(name)
+
+    def finish(self, query: "StreamingQuery") -> None:
+        """Waits until a query has ended, and prints a line for each of its micro-batches."""
+        shown = -1
+        is_over = False
+        while not is_over:
+            is_over = bool(query.awaitTermination(1))
+            for progress in query.recentProgress:
+                done = batch_done(progress)
+                if done.records and done.batch_id > shown:
+                    shown = done.batch_id
+                    self.print_line(line(str(query.name), done))
 
     def show(self, chart: Chart) -> None:
         self.charts.append(chart)
@@ -135,6 +148,7 @@ def recipe_environment(print_line: Callable[[str], None]) -> Iterator[RecipeEnvi
                 "odradek-recipe", config={**_SPARK_CONFIG, "spark.local.dir": directory}
             )
             spark.sparkContext.setLogLevel("OFF")
+            print_line("Spark has started; the data is made and written ...")
             try:
                 yield RecipeEnvironment(spark, brokers, directory, print_line)
             finally:

@@ -68,7 +68,7 @@ def _count(environment: RecipeEnvironment, visits: str, version: str) -> None:
     counts = rows.groupBy("country").count()
     out = counts.select(f.col("country").alias("key"), as_json("country", "count"))
     name = f"visitors-{version}"
-    environment.start_writing(out, name, name, mode="update").awaitTermination()
+    environment.finish(environment.start_writing(out, name, name, mode="update"))
 
 
 def _serve(environment: RecipeEnvironment, serving: str, version: str) -> None:

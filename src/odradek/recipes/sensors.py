@@ -41,7 +41,7 @@ def _audit(environment: RecipeEnvironment, readings: str) -> None:
     environment.print_line(
         f"audit: torn off after {torn:,} readings; started again from its checkpoint"
     )
-    environment.start_writing(copied, audit, "audit").awaitTermination()
+    environment.finish(environment.start_writing(copied, audit, "audit"))
     key = f.concat("key", f.lit(b"\x00"), "value")
     there = environment.read(audit).select(key.alias("row"))
     whole = environment.read(readings).select(key.alias("row"))
@@ -79,7 +79,7 @@ def _alerts(environment: RecipeEnvironment, readings: str) -> None:
             ),
         )
     )
-    environment.start_writing(_placed(latest), alerts, "alerts", mode="update").awaitTermination()
+    environment.finish(environment.start_writing(_placed(latest), alerts, "alerts", mode="update"))
 
     # A reader that only needs critical states reads only the critical partition.
     states: list[tuple[str, str, float]] = []

@@ -22,6 +22,7 @@ from odradek.spark.prerequisites import find_java
 from odradek.spark.source import OdradekDataSource
 from odradek.spark.spark_settings import check_prefix, check_spelling
 from odradek.spark.uncaught import explain_uncaught, interrupt_plainly
+from odradek.spark.worker_daemon import ANNOUNCES
 
 _log = logging.getLogger("odradek.spark")
 
@@ -77,6 +78,8 @@ def session(
     _log.info("Spark runs on Java %s (%s)", version, java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if sys.stderr.isatty():
+        os.environ.setdefault(ANNOUNCES, "1")
     settings = dict(config or {})
     url = master or settings.get("spark.master") or os.environ.get("MASTER")
     builder = SparkSession.builder.appName(name)

@@ -12,6 +12,7 @@ after a fork.
 """
 
 import gc
+import os
 import socket
 import sys
 import threading
@@ -29,13 +30,24 @@ Worker = Callable[[socket.socket, bool], int]
 _QUICK_ACKNOWLEDGEMENT: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 _TASKS: Final = "pyspark.worker"
 _NEEDED_BY_TASKS: Final = ("odradek.spark.arrow.ranges", "odradek.spark.arrow.producer")
+# Set by `session` if a person sees what is written to standard error.
+ANNOUNCES: Final = "ODRADEK_SPARK_ANNOUNCES"
+COMPILING: Final = (
+    "odradek: compiling the loops that read and write records; only the first query on a machine"
+    " waits for this, 5 seconds or more ...\n"
+)
 _DAEMONS: Final = ("pyspark.daemon", "odradek.spark.worker_daemon")
 
 
 def _load(worker_module: str) -> None:
     for name in (worker_module, "odradek.spark.source", *_NEEDED_BY_TASKS):
         import_module(name)
-    import_module("odradek.spark.arrow.loading").load_kernels()
+    loading = import_module("odradek.spark.arrow.loading")
+    if os.environ.get(ANNOUNCES) and not loading.are_kernels_compiled():
+        # Java passes it on to the terminal.
+        sys.stderr.write(COMPILING)
+        sys.stderr.flush()
+    loading.load_kernels()
 
 
 @cache

@@ -1,11 +1,14 @@
 """The daemon that workers are forked from: none is forked while threads run."""
 
+import os
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
 from odradek.spark import source, worker_daemon
+from odradek.spark.arrow import kernels, loading
 from odradek.spark.worker_daemon import _refuse_threads, without_delayed_acks
 
 
@@ -20,6 +23,34 @@ def test_it_does_not_fork_while_a_thread_runs() -> None:
     finally:
         end.set()
         thread.join()
+
+
+@pytest.mark.parametrize("announces", [True, False])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_person_is_told_that_the_first_query_compiles(
+    announces: bool,
+    is_compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(worker_daemon.ANNOUNCES, "1" if announces else "")
+    monkeypatch.setattr(loading, "are_kernels_compiled", lambda: is_compiled)
+    monkeypatch.setattr(loading, "load_kernels", lambda: None)
+    worker_daemon._load("socket")
+    said = worker_daemon.COMPILING if announces and not is_compiled else ""
+    assert capsys.readouterr().err == said
+
+
+def test_loops_of_an_older_file_are_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loading.load_kernels()
+    assert loading.are_kernels_compiled()
+    changed = tmp_path / "kernels.py"
+    changed.touch()
+    os.utime(changed, (2**32, 2**32))
+    monkeypatch.setattr(kernels, "__file__", str(changed))
+    assert not loading.are_kernels_compiled()
 
 
 def test_what_java_sends_is_acknowledged_and_answered_at_once() -> None:

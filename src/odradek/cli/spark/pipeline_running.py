@@ -50,24 +50,30 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     before = directory.read()
     if before is not None:
         state.queries = before.queries
-    directory.write(state)
+    # A pipeline that is refused before its first run leaves no state: `list` does not show it.
+    has_run = before is not None
     try:
         pipeline.check(directory.has_checkpoint(pipeline.name))
+        directory.write(state)
+        has_run = True
         return _run(arguments, pipeline, directory, state)
     except BadPipeline as error:
         reason = f"{arguments.subject}: {error}"
-        _note_failure(directory, state, reason)
+        if has_run:
+            _note_failure(directory, state, reason)
         raise CommandFailed(reason) from error
     except KeyboardInterrupt:
         from odradek.spark.java_process import output
 
         output.mute()
         state.status = STOPPED
-        directory.write(state)
+        if has_run:
+            directory.write(state)
         _announce(arguments)(f"{pipeline.name}  stopped before it had begun")
         return _INTERRUPTED
     except Exception as error:
-        _note_failure(directory, state, cause(error))
+        if has_run:
+            _note_failure(directory, state, cause(error))
         raise
     finally:
         directory.take_back_halt()

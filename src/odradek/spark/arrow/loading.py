@@ -2,14 +2,28 @@
 
 Numba caches compiled functions on disk and reads them at the first call in each process, which
 takes a quarter of a second in all. Spark's worker daemon (`odradek.spark.worker_daemon`) calls
-`load_kernels` once before it forks its workers.
+`load_kernels` once before it forks its workers. The first time on a machine, that compiles them.
 """
+
+import os
+from pathlib import Path
 
 import pyarrow as pa
 
 from odradek.protocol.types import TopicPartition
+from odradek.spark.arrow import kernels
 from odradek.spark.arrow.decoding import ArrowDecoder
 from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
+
+
+def are_kernels_compiled() -> bool:
+    """Returns whether numba's cache has the functions of this version of the file. If not,
+    `load_kernels` takes seconds."""
+    source = Path(kernels.__file__)
+    cache = Path(kernels.read_varint.stats.cache_path)  # type: ignore[attr-defined] # numba's own
+    index = cache.glob(f"{source.stem}.*.nbi")
+    newest = max((os.path.getmtime(file) for file in index), default=0.0)
+    return newest >= os.path.getmtime(source)
 
 
 def load_kernels() -> None:

@@ -12,14 +12,26 @@ from odradek.protocol.errors import KafkaError
 from odradek.spark.data_loss import DataMissing
 from odradek.spark.option_names import BadOption
 from odradek.spark.pipelines.spec import BadPipeline, PipelineSpec
-from odradek.spark.preflight import check_sink, check_source, closing_clients
+from odradek.spark.preflight import (
+    BadPath,
+    check_directory,
+    check_sink,
+    check_source,
+    closing_clients,
+)
 
 _OWN_FORMAT: Final = "odradek"
 
 
 def check_files(spec: PipelineSpec, directory: str) -> None:
     """Checks that the Python functions of all steps exist, without running their modules: a module
-    may need a session."""
+    may need a session. Also checks that the sink's own checkpoint can be written."""
+    for name, path in spec.sink.options.items():
+        if name.lower() == "checkpointlocation":
+            try:
+                check_directory(name, path, must_exist=False)
+            except BadPath as error:
+                raise BadPipeline(f"[sink]: {error}") from None
     for step in spec.transforms:
         if step.python is not None:
             check_function(step.python, directory)

@@ -26,12 +26,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.config.spelling import did_you_mean
+from odradek.spark.pipelines.column_types import BadSchema, check_schema
+from odradek.spark.pipelines.durations import BadDuration, check_duration
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VALUE_KINDS: Final = ("binary", "string", "json")
 _MODES: Final = ("append", "update", "complete")
 AVAILABLE_NOW: Final = "available-now"
+_MEANT_AVAILABLE_NOW: Final = ("availablenow", "available", "now", "once")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 
@@ -137,8 +140,37 @@ class _Table:
     def choice(self, key: str, choices: tuple[str, ...], default: str | None) -> str | None:
         value = self.text(key, default)
         if value is not None and value not in choices:
-            raise BadPipeline(f"{key} in {self.where} must be one of {', '.join(choices)}")
+            raise BadPipeline(
+                f"{key} in {self.where} must be one of {', '.join(choices)}"
+                f"{did_you_mean(value, choices)}"
+            )
         return value
+
+    def schema(self, key: str) -> str | None:
+        value = self.text(key)
+        if value is not None:
+            try:
+                check_schema(value)
+            except BadSchema as error:
+                raise BadPipeline(f"{key} in {self.where}: {error}") from None
+        return value
+
+    def trigger(self, key: str) -> str | None:
+        value = self.text(key)
+        if value is None or value == AVAILABLE_NOW:
+            return value
+        if "".join(filter(str.isalpha, value.lower())) in _MEANT_AVAILABLE_NOW:
+            raise BadPipeline(f'{key} in {self.where}: write {key} = "{AVAILABLE_NOW}"')
+        self.check_duration(key, value, is_trigger=True)
+        return value
+
+    def check_duration(self, key: str, value: str, *, is_trigger: bool = False) -> None:
+        try:
+            check_duration(value, is_trigger=is_trigger)
+        except BadDuration as error:
+            raise BadPipeline(
+                f'{key} = "{value}" in {self.where} is no duration that Spark knows: {error}'
+            ) from None
 
     def options(self, key: str) -> dict[str, str]:
         """Reads a table of settings. Numbers and booleans become text, as Spark expects."""
@@ -207,7 +239,7 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
             f"{table.where}: topic, pattern and starting are for topics, not for {kind}"
         )
     value = table.choice("value", _VALUE_KINDS, "binary") or "binary"
-    schema = table.text("schema")
+    schema = table.schema("schema")
     if (value == "json") != (schema is not None) and kind == "odradek":
         raise BadPipeline(f'{table.where}: value = "json" and schema = "..." go together')
     watermark = table.options("watermark")
@@ -215,6 +247,8 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
         raise BadPipeline(
             f'{table.where}: watermark is {{ column = "timestamp", delay = "10 seconds" }}'
         )
+    if watermark:
+        table.check_duration("watermark.delay", watermark["delay"])
     table.end()
     late = (watermark["column"], watermark["delay"]) if watermark else None
     return SourceSpec(name, kind, options, value, schema, late)
@@ -262,7 +296,7 @@ def _sink(top: _Table, bootstrap: str) -> SinkSpec:
         key=table.text("key"),
         value=table.text("value", "json" if kind == "odradek" else None),
         mode=table.choice("mode", _MODES, "append") or "append",
-        trigger=table.text("trigger"),
+        trigger=table.trigger("trigger"),
     )
     table.end()
     return spec

@@ -44,6 +44,14 @@ def test_a_file_that_is_no_pipeline(name: str, text: str, said: str, tmp_path: P
         load(written(tmp_path, name, text))
 
 
+def test_a_checkpoint_cannot_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    options = f'options = {{ checkpointLocation = "{tmp_path}/taken" }}'
+    text = f'[source]\ntopic = "a"\n[sink]\ntopic = "b"\n{options}\n'
+    with pytest.raises(BadPipeline, match=r"checkpointLocation .*/taken is a file"):
+        load(written(tmp_path, "p.toml", text))
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     for name in ("p.toml", "p.py"):
         with pytest.raises(BadPipeline, match=f"{name}: "):

@@ -103,6 +103,23 @@ def test_several_sources_have_names() -> None:
             '[source.a]\ntopic = "a"\n[source.b]\ntopic = "b"\n[sink]\ntopic = "c"',
             "joins or unites",
         ),
+        (
+            '[source]\ntopic = "a"\n[sink]\ntopic = "b"\ntrigger = "5 secs ago"',
+            'trigger = "5 secs ago" in .sink. is no duration that Spark knows: write "5 seconds"',
+        ),
+        (
+            '[source]\ntopic = "a"\n[sink]\ntopic = "b"\ntrigger = "availableNow"',
+            'write trigger = "available-now"',
+        ),
+        (
+            '[source]\ntopic="a"\nvalue="json"\nschema = "user strin, p string"\n[sink]\ntopic="b"',
+            r"schema in .source.: column user: there is no type strin; did you mean string\?",
+        ),
+        (
+            '[source]\ntopic="a"\nwatermark={column="timestamp",delay="10 min"}\n[sink]\ntopic="b"',
+            'watermark.delay = "10 min" in .source. .* write "10 minutes"',
+        ),
+        ('[source]\ntopic = "a"\n[sink]\ntopic = "b"\nmode = "updte"', "did you mean update"),
         ('name = "a/b"\n[source]\ntopic = "a"\n[sink]\ntopic = "b"', "not a valid pipeline name"),
     ],
 )
