@@ -2,28 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
 
 from odradek.cli.parser import key_and_value
-from odradek.config.spelling import did_you_mean
-
-
-def one_of(
-    kind: str, names: Iterable[str], same_meaning: Mapping[str, str] | None = None
-) -> Callable[[str], str]:
-    """Returns a type for an argument that is one of a few names. For another name, the error has
-    the nearest one; `same_meaning` has names that other tools use."""
-    known = tuple(names)
-
-    def checked(text: str) -> str:
-        if text in known:
-            return text
-        meant = (same_meaning or {}).get(text)
-        near = f"; did you mean {meant}?" if meant else did_you_mean(text, known)
-        hint = near or f"; there are {', '.join(known)}"
-        raise argparse.ArgumentTypeError(f"there is no {kind} {text}{hint}")
-
-    return checked
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,17 +4,10 @@ import argparse
 
 from odradek.cli.connection_options import add_json_argument, add_watch_argument
 from odradek.cli.parser import whole_number
-from odradek.cli.spark.options import add_spark_arguments, announce_spark, one_of
+from odradek.cli.spark.options import add_spark_arguments, announce_spark
 from odradek.tools.failures import MissingFlag, UsageError
 
 _ACTIONS = ("run", "list", "status", "stop")
-_SAME_MEANING = {
-    "start": "run",
-    "ls": "list",
-    "show": "status",
-    "describe": "status",
-    "end": "stop",
-}
 _EXAMPLES = """\
 examples:
   odradek pipeline run clicks.toml             # in the foreground; Ctrl-C ends it in order
@@ -32,12 +25,7 @@ docs/pipelines.md has both forms of the file; --spark-property overrides the set
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "odradek pipeline run FILE | list | status NAME | stop NAME [flags]"
     parser.epilog = _EXAMPLES
-    parser.add_argument(
-        "action",
-        choices=_ACTIONS,
-        type=one_of("action", _ACTIONS, _SAME_MEANING),
-        help="what to do",
-    )
+    parser.add_argument("action", choices=_ACTIONS, help="what to do")
     parser.add_argument(
         "subject", metavar="FILE|NAME", nargs="?", help="with run: the file; else: the name"
     )

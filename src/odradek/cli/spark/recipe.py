@@ -2,7 +2,6 @@
 
 import argparse
 
-from odradek.cli.spark.options import one_of
 from odradek.recipes import RECIPES, WITHOUT_SPARK
 from odradek.tools.failures import UsageError
 
@@ -27,9 +26,8 @@ the chart that --png names. The code is meant to be read: src/odradek/recipes.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "odradek recipe NAME [flags]"
     parser.epilog = _EXAMPLES
-    names = (*RECIPES, *WITHOUT_SPARK)
     parser.add_argument(
-        "recipe", metavar="NAME", choices=names, type=one_of("recipe", names), help="which one"
+        "recipe", metavar="NAME", choices=(*RECIPES, *WITHOUT_SPARK), help="which one"
     )
     parser.add_argument(
         "--png", metavar="FILE", help="also draw the result into a file (needs matplotlib)"

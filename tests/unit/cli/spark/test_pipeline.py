@@ -101,22 +101,6 @@ def test_stop_waits_for_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "does not run: it has stopped" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("pipeline start clicks.toml", "there is no action start; did you mean run?"),
-        ("pipeline stauts clicks", "there is no action stauts; did you mean status?"),
-        ("pipeline xyz", "there is no action xyz; there are run, list, status, stop"),
-        ("recipe click", "there is no recipe click; did you mean clicks?"),
-    ],
-)
-def test_a_word_that_is_nearly_right(
-    words: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words.split()) == 2
-    assert said in capsys.readouterr().err
-
-
 def test_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipe", "bread"]) == 2
     assert "clicks" in capsys.readouterr().err
