@@ -49,6 +49,7 @@ class CheckpointFile:
         "_path",
         "_world",
         "entries",
+        "was_found",
     )
 
     def __init__(
@@ -63,6 +64,8 @@ class CheckpointFile:
         self._world = world
         self._current = current
         self.entries: Offsets = {}
+        # Whether the file was there, and whole, when the directory was loaded.
+        self.was_found = False
         self._is_durable = False
         # The offsets of the write that is under way, as far as they were collected. None if they
         # must not be written any more.
@@ -73,10 +76,14 @@ class CheckpointFile:
         """Reads the file when the directory is loaded. A missing or damaged file has no entries."""
         try:
             self.entries = decode_offsets(self._world.disk.read(self._path))
-            self._is_durable = True
+            self._is_durable = self.was_found = True
         except (FileNotFoundError, MalformedCheckpoint):
-            self.entries = {}
+            self.entries, self.was_found = {}, False
         return self.entries
+
+    def create(self) -> None:
+        """Writes the file of a directory that has no logs yet."""
+        self._write_at_once()
 
     async def write(self) -> bool:
         """Returns True when the current offsets, or later ones, survive a power cut.

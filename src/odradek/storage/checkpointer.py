@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from odradek.protocol.types import Offset, TopicPartition
+from odradek.protocol.types import FIRST_OFFSET, Offset, TopicPartition
 from odradek.storage.checkpoint_file import CheckpointFile, Offsets
 from odradek.storage.file_names import (
     CLEANER_CHECKPOINT,
@@ -35,7 +35,13 @@ class Checkpoints(NamedTuple):
     compacted: CheckpointFile
 
     def read(self) -> "CheckpointedOffsets":
-        return CheckpointedOffsets(*(file.read() for file in self))
+        return CheckpointedOffsets(
+            self.recovery_points.read(),
+            self.log_starts.read(),
+            self.high_watermarks.read(),
+            self.compacted.read(),
+            has_recovery_points=self.recovery_points.was_found,
+        )
 
 
 class CheckpointedOffsets(NamedTuple):
@@ -45,6 +51,21 @@ class CheckpointedOffsets(NamedTuple):
     log_starts: Offsets
     high_watermarks: Offsets
     compacted: Offsets
+    has_recovery_points: bool
+
+    def gaps_allowed_below(self, topic_partition: TopicPartition) -> Offset | None:
+        """Returns the offset below which compaction may have left gaps between segments.
+
+        A pass of the cleaner ends below a recovery point that it has made durable first. None if
+        the file with the recovery points was lost: then nothing is known.
+        """
+        if not self.has_recovery_points:
+            return None
+        return max(
+            self.recovery_points.get(topic_partition, FIRST_OFFSET),
+            # Kafka's cleaner does not wait for the recovery point.
+            self.compacted.get(topic_partition, FIRST_OFFSET),
+        )
 
 
 class Checkpointer:
@@ -121,8 +142,13 @@ class Checkpointer:
             for file in self.of_directory(directory):
                 await file.write()
 
-    async def write_recovery_points(self, directory: LogDirectory) -> None:
-        await self.of_directory(directory).recovery_points.write()
+    async def write_recovery_points(self, directory: LogDirectory) -> bool:
+        return await self.of_directory(directory).recovery_points.write()
+
+    def durable_recovery_point(self, log: Log) -> Offset:
+        """Returns what the file says of a log now, which may be less than `Log.recovery_point`."""
+        entries = self.of_directory(log.directory).recovery_points.entries
+        return entries.get(log.topic_partition, FIRST_OFFSET)
 
     async def write_log_starts(self, directory: LogDirectory) -> None:
         moved = {log: log.log_start_offset for log in directory.moved_starts}
@@ -178,5 +204,7 @@ def _high_watermark(log: Log) -> Offset | None:
 
 
 def _compacted(log: Log) -> Offset | None:
+    """A log that has failed keeps its entry: without it, and without a recovery point, the next
+    start would take the gaps that compaction left for a loss."""
     offset = log.first_dirty_offset
-    return offset if log.settings.is_compacted and offset > 0 and not log.has_failed else None
+    return offset if log.settings.is_compacted and offset > 0 else None

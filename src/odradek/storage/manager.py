@@ -198,7 +198,11 @@ class LogManager:
         has_logs = any(parse_partition_directory(name) is not None for name in names)
         self._ownership.claim(directory, has_logs=has_logs)
         clean_stop = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
-        offsets = self.checkpoints.of_directory(directory).read()
+        checkpoints = self.checkpoints.of_directory(directory)
+        offsets = checkpoints.read()
+        if not has_logs and not offsets.has_recovery_points:
+            # From now on a file that is missing was lost.
+            checkpoints.recovery_points.create()
         loaded, begun_s = 0, self._world.clock.monotonic_s()
         for name in names:
             if is_deleted_directory(name):
@@ -214,6 +218,7 @@ class LogManager:
                     log_start_offset=offsets.log_starts.get(topic_partition, FIRST_OFFSET),
                     is_clean=clean_stop is not None,
                     pages_survived=pages_survived,
+                    gaps_allowed_below=offsets.gaps_allowed_below(topic_partition),
                 )
             except NotADirectoryError:
                 continue  # A file that is named like a partition.

@@ -10,7 +10,8 @@ batches stay depends on what crashed:
 - The machine went down, or it is not known what happened: pages and directory entries that were not
   synced may be missing, and a truncation that was not synced may be undone. Above the recovery
   point the log also ends at a gap between segments, at an overlap of segments, and where the leader
-  epoch falls from one batch to the next.
+  epoch falls from one batch to the next. Compaction leaves gaps as well, but only below a recovery
+  point that is durable before.
 
 The checkpoint files may be older than the records (docs/storage.md, "Checkpoint files"). For the
 segments that are read, the batches decide, never a checkpoint.
@@ -46,7 +47,7 @@ from odradek.storage.log_directory import LogDirectory
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
 from odradek.storage.segment_recovery import RecoveredState, recover_segment
-from odradek.storage.segments import empty_segment, rename_to_deleted
+from odradek.storage.segments import MAX_RELATIVE_OFFSET, empty_segment, rename_to_deleted
 from odradek.storage.snapshots import (
     drop_snapshots,
     rebuild_producers,
@@ -89,6 +90,7 @@ class LogLoader:
         "_directory",
         "_disk",
         "_epochs",
+        "_gaps_allowed_below",
         "_names",
         "_pages_survived",
         "_path",
@@ -113,6 +115,7 @@ class LogLoader:
         self._path = f"{directory.path}/{partition_directory(topic_partition)}"
         self._names: set[str] = set()
         self._pages_survived = False
+        self._gaps_allowed_below: Offset | None = None
         self._epochs = LeaderEpochs()
         self._aborted = AbortedTransactions()
         # Segments that were read batch by batch and are possibly not durable.
@@ -125,12 +128,15 @@ class LogLoader:
         log_start_offset: Offset,
         is_clean: bool,
         pages_survived: bool = False,
+        gaps_allowed_below: Offset | None = None,
     ) -> Log:
         """The offsets are those of the checkpoint files, 0 if the partition has no entry there.
 
         `pages_survived` says that the operating system was not booted since the log was last used,
-        so that everything that was written is there.
+        so that everything that was written is there. Compaction may have left gaps between segments
+        below `gaps_allowed_below`; None if that is not known.
         """
+        self._gaps_allowed_below = gaps_allowed_below
         self._names = set(self._disk.list_directory(self._path))
         self._remove_leftovers()
         self._epochs = self._read_epochs()
@@ -293,11 +299,6 @@ class LogLoader:
         )
         for number in range(first, len(segments)):
             segment = segments[number]
-            if number > first and self._follows_a_gap(segment, segments[number - 1]):
-                self._end_before(
-                    segments, number, f"records are missing before offset {segment.base_offset}"
-                )
-                break
             end_offset = self._max_end_offset(segments, number, recovery_point)
             is_whole = recover_segment(segment, state, self._settings, end_offset=end_offset)
             index = self._aborted.encode(segment.base_offset, segment.next_offset)
@@ -359,26 +360,21 @@ class LogLoader:
         return next_base if next_base >= recovery_point else None
 
     def _lacks_records(self, segments: list[Segment], number: int, recovery_point: Offset) -> bool:
-        """Returns whether a power cut removed the end of a segment and left the next one.
+        """Returns whether a power cut removed the end of a segment, or segments after it, and left
+        the next one.
 
-        A segment that lost whole batches at its end looks valid. If the topic is not compacted, the
-        next segment starts where this one ended. Flushed records are never given up.
+        A segment that lost whole batches at its end looks valid, but the next one begins where it
+        ended when it was closed. Flushed records are never given up. Below the offset that is given
+        to `load`, and if that is unknown anywhere in a compacted log, a gap is no sign of a loss.
         """
-        if self._pages_survived or self._settings.is_compacted or number + 1 == len(segments):
+        if self._pages_survived or number + 1 == len(segments):
             return False
-        next_base = segments[number + 1].base_offset
-        return next_base > max(segments[number].next_offset, recovery_point)
-
-    def _follows_a_gap(self, segment: Segment, before: Segment) -> bool:
-        """Returns whether records are missing between two segments.
-
-        A power cut can remove the end of a segment, or all of it, and leave the next one. A log
-        must not have a gap, so it ends there. Compaction leaves such gaps as well: if no page was
-        lost, a gap means that the topic was compacted once.
-        """
-        if self._pages_survived or self._settings.is_compacted:
+        if self._gaps_allowed_below is None and self._settings.is_compacted:
             return False
-        return segment.base_offset > before.next_offset
+        flushed = max(recovery_point, self._gaps_allowed_below or FIRST_OFFSET)
+        end, next_base = segments[number].next_offset, segments[number + 1].base_offset
+        # A follower leaves a gap of its own where the leader's next batch is too far for an index.
+        return next_base > max(end, flushed) and next_base - end <= MAX_RELATIVE_OFFSET // 2
 
     # Removing files
 

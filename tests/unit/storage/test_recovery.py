@@ -168,11 +168,13 @@ async def test_damage_in_a_segment_takes_the_later_segments_with_it() -> None:
     assert recovered.append(batch, leader_epoch=LeaderEpoch(3)).base_offset == last
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
 @pytest.mark.parametrize("lost", ["tail", "file"])
-async def test_a_log_ends_at_a_hole_between_segments(lost: str) -> None:
-    """A power cut may take what was written first and leave what was written later."""
+async def test_a_log_ends_at_a_hole_between_segments(lost: str, policy: str) -> None:
+    """A power cut may take what was written first and leave what was written later. That the topic
+    may be compacted is no excuse: nothing above the recovery point was."""
     world = make_world()
-    manager = await filled(world, **SMALL)
+    manager = await filled(world, **SMALL, log_cleanup_policy=policy)
     victim = log_of(manager).segments[1]
     disk = world.disk
     assert isinstance(disk, MemoryDisk)
@@ -183,9 +185,32 @@ async def test_a_log_ends_at_a_hole_between_segments(lost: str) -> None:
         last = list(victim.headers(0))[-1]
         del disk.files[victim.file.path][last[0] :]
         expected = last[1].base_offset
-    recovered = log_of(await started(kill(world), **SMALL))
+    recovered = log_of(await started(kill(world), **SMALL, log_cleanup_policy=policy))
     assert recovered.log_end_offset == expected
     assert [offset for offset, _ in read_all(recovered)] == list(range(expected))
+
+
+@pytest.mark.parametrize("known_by", ["recovery point", "cleaner's checkpoint", "nothing"])
+async def test_gaps_that_compaction_left_are_no_hole(known_by: str) -> None:
+    """Kafka's cleaner does not wait for the recovery point, but notes how far it came. A file that
+    was lost says nothing, so the log is not judged by its gaps."""
+    world = make_world()
+    manager = await filled(world, **SMALL, log_cleanup_policy="compact")
+    removed = log_of(manager).segments[1]
+    after = log_of(manager).segments[2].base_offset
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    disk.remove(removed.file.path)
+    entry = f"0\n1\norders 0 {after}\n".encode()
+    if known_by == "recovery point":
+        disk.replace("/data/recovery-point-offset-checkpoint", entry)
+    elif known_by == "cleaner's checkpoint":
+        disk.replace("/data/cleaner-offset-checkpoint", entry)
+    else:
+        disk.remove("/data/recovery-point-offset-checkpoint")
+    recovered = log_of(await started(kill(world), **SMALL, log_cleanup_policy="compact"))
+    assert recovered.log_end_offset == 60
+    assert removed.base_offset not in [segment.base_offset for segment in recovered.segments]
 
 
 async def test_a_cut_end_that_a_power_cut_brought_back_is_cut_again() -> None:

@@ -161,11 +161,14 @@ class LogCleaner:
     async def _clean(self, chosen: Cleanable) -> None:
         log = chosen.log
         # Below the recovery point on disk, gaps between segments are not a loss: see `recovery`.
-        await self._manager.checkpoints.write_recovery_points(log.directory)
-        is_possible = log.is_usable and log.directory.full is None
+        checkpoints = self._manager.checkpoints
+        is_written = await checkpoints.write_recovery_points(log.directory)
+        is_possible = is_written and log.is_usable and log.directory.full is None
         again = self._examine(log) if is_possible else None
         if again is None or not again.is_due:
             return
+        if again.end_offset > checkpoints.durable_recovery_point(log):
+            return  # More was flushed while the file was written: it is written again.
         chosen = again
         truncations = log.flusher.truncations
         logger.info(
