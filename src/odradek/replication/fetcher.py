@@ -109,6 +109,8 @@ class LeaderFetcher:
         # Partitions whose log start has moved and would not survive a crash yet.
         self._moved_starts: dict[Key, Following] = {}
         self._session = ReplicaSession()
+        # Partitions of which an answer was dropped, because their replicas had no role then.
+        self._missed: dict[Key, None] = {}
         self._following: dict[Key, Following] = {}
         self._delayed: dict[Key, None] = {}
         self._broker_epoch = -1
@@ -186,6 +188,7 @@ class LeaderFetcher:
         while True:
             self._woken.clear()
             self._resume_due(loop.time())
+            self._ask_again()
             if not self._session.positions or not self._knows_broker_epoch():
                 await self._pause(self._next_due_s(loop.time()))
                 continue
@@ -226,6 +229,17 @@ class LeaderFetcher:
         for key in [key for key in self._delayed if self._following[key].due_s <= now_s]:
             del self._delayed[key]
             self._update_position(key, self._following[key])
+
+    def _ask_again(self) -> None:
+        """Begins a new session if an answer was dropped and its replica has its role again: in the
+        old one the leader does not repeat a high watermark that it has told."""
+        for key in [*self._missed]:
+            following, position = self._following.get(key), self._session.positions.get(key)
+            if following is None or position is None:
+                del self._missed[key]
+            elif _is_current(following, position):
+                del self._missed[key]
+                self._session.reset()
 
     def _next_due_s(self, now_s: float) -> float | None:
         due = [self._following[key].due_s for key in self._delayed]
@@ -305,7 +319,10 @@ class LeaderFetcher:
                 key = (topic.topic_id, data.partition_index)
                 following = self._following.get(key)
                 position = self._session.positions.get(key)
-                if following is None or position is None or not _is_current(following, position):
+                if following is None or position is None:
+                    continue
+                if not _is_current(following, position):
+                    self._missed[key] = None
                     continue
                 try:
                     self._handle_partition(key, following, data, now_s)

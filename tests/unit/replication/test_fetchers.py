@@ -81,3 +81,21 @@ async def test_a_partition_that_has_resigned_may_still_be_asked_for(cluster: Clu
     await cluster.create_topic([1], name="other")
     await asyncio.sleep(1)
     follower.require_alive()
+
+
+@on_cluster(brokers=2)
+async def test_a_high_watermark_that_was_told_to_a_replica_without_a_role_is_told_again(
+    cluster: Cluster,
+) -> None:
+    """A broker whose session ended follows the same leader in the same epoch again."""
+    await cluster.create_topic([1, 2])
+    assert (await cluster.produce(1, b"a")).error_code == 0
+    (partition,) = cluster.brokers[2].partitions()
+    epoch = partition.leader_epoch
+    assert partition.high_watermark.value == 0, "the leader tells it with its next response"
+    partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    await asyncio.sleep(1)
+    assert partition.high_watermark.value == 0
+    partition.follow(BrokerId(1), epoch)
+    await asyncio.sleep(1.5)
+    assert partition.high_watermark.value == 1
