@@ -68,11 +68,14 @@ class AllowedLoss:
     def _forgive(
         self, broker: SimulatedBroker, kept: Callable[[TopicPartition], set[bytes]]
     ) -> None:
-        if self._min_in_sync > 1:
-            return
         for topic_partition in self._partitions:
             state = self._brokers.invariants.state_of(topic_partition)
             if state is None:
+                continue
+            # An unclean election may leave one replica that has the records, whatever
+            # min.insync.replicas says, until another one has fetched them.
+            is_alone = {broker.node_id} == {*state.isr, *state.eligible}
+            if self._min_in_sync > 1 and not (is_alone and topic_partition in self.forgiven):
                 continue
             # Without a replica in sync that has its disk, any other may hold the only copy.
             is_offline = topic_partition in self.forgiven and self._emptied.issuperset(state.isr)

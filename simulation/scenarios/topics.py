@@ -11,6 +11,7 @@ import errno
 from random import Random
 from typing import Final
 
+from odradek.client.errors import OffsetOutOfRange
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
@@ -339,7 +340,7 @@ class TopicWalk:
             "auto_offset_reset": "none",
             "request_timeout_ms": 5000,
         }
-        found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
+        found = await self._read_all(options)
         wrong = list(self._incarnation.violations(found))
         await self._brokers.ask(self._admins.check_settings)
         await self._brokers.ask(self._admins.check_positions)
@@ -347,6 +348,17 @@ class TopicWalk:
             lambda world: self._admins.check_internal(world, _COORDINATOR_PARTITIONS)
         )
         require_no_violations([*wrong, *self._admins.found, *await self._useless()])
+
+    async def _read_all(self, options: Options) -> dict[TopicPartition, list[tuple[int, bytes]]]:
+        """Reads every partition; again if retention took its first records meanwhile."""
+        while True:
+            try:
+                return await self._brokers.ask(
+                    lambda world: read_all(world, self._partitions, options)
+                )
+            except OffsetOutOfRange:
+                if not self._has_retention:
+                    raise
 
     async def _useless(self) -> list[Violation]:
         """Violations for created topics that take no records."""

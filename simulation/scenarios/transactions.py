@@ -145,6 +145,7 @@ class TransactionScenario:
         feeding.stop_faults(refill=False)
         working.stop_faults()
         await feeding.finished()
+        await self._input_is_replicated()
         watching.kill()
         self.end_watching()
         # A commit is answered before its markers are written: only then the input is all there.
@@ -164,6 +165,25 @@ class TransactionScenario:
 
     def more_violations(self) -> list[Violation]:
         return []
+
+    async def _input_is_replicated(self) -> None:
+        """Waits until every broker has all of the input and knows that it is committed. A broker
+        that has not come back holds the high watermark until its old session ends."""
+
+        found: list[tuple[TopicPartition, int, int]] = []
+
+        async def is_done() -> bool:
+            found[:] = [
+                (partition, replica.high_watermark.value, replica.log.log_end_offset)
+                for broker in self.cluster.brokers
+                for replica in broker.partitions()
+                if (partition := replica.topic_partition) in self.sources
+            ]
+            is_everywhere = len(found) == len(self.sources) * len(self.cluster.brokers)
+            is_committed = all(high == end for _, high, end in found)
+            return is_everywhere and is_committed and len(set(found)) == len(self.sources)
+
+        await self.cluster.until(is_done, lambda: f"high watermarks and ends stay apart: {found}")
 
     async def _input_is_used_up(self) -> None:
         told: dict[TopicPartition, int] = {}
