@@ -137,7 +137,9 @@ class SinkWalk:
         self._runs += 1
 
     def _newest(self) -> Checkpoint:
-        return max(self._backups, key=lambda one: (one.written, len(one.ends)))
+        """Of copies that came equally far, the last: an older one may have planned other rows for a
+        batch that nobody wrote then."""
+        return max(reversed(self._backups), key=lambda one: (one.written, len(one.ends)))
 
     async def _broker_suffers(self) -> None:
         broker = self._random.choice(self._brokers.all)
