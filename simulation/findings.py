@@ -37,6 +37,7 @@ FINDINGS: Final = {
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
     # Storage and replication.
     "trust-stale-epochs": Finding("roles", 1022, InvariantBroken, ("incomplete in",)),
+    "excuse-holes": Finding("storage", 1007, AssertionError, (" instead of ",)),
     "keep-a-log-start": Finding("topics", 1002, Anomaly, ("lost in ",)),
     "lead-with-an-empty-log": Finding("roles", 1008, Anomaly, ("lost in ", "destroyed in ")),
     # A broker that ends by itself ends the run.

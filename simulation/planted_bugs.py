@@ -210,6 +210,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "commit-replays-by-task": client_bugs.commit_replays_by_task,
     "tell-unstable-offsets": past_bugs.tell_unstable_offsets,
     "trust-stale-epochs": past_bugs.trust_stale_epochs,
+    "excuse-holes": past_bugs.excuse_holes,
     "wait-for-slow-followers": past_bugs.wait_for_slow_followers,
 }
 

@@ -3,6 +3,7 @@
 Storage and replication:
 
     trust-stale-epochs        recovery believes an old leader-epoch-checkpoint, not the records
+    excuse-holes              recovery takes a hole in a compacted log for the work of compaction
     keep-a-log-start          the log start of a deleted topic counts for the next of its name
     lead-with-an-empty-log    the last replica in sync leads although its disk was replaced
     die-without-descriptors   an error of the disk during the retention check ends the broker
@@ -95,6 +96,15 @@ def trust_stale_epochs() -> list[Patch]:
         (LogLoader, "_read_epochs", read_and_remember),
         (RecoveredState, "is_outdated", is_outdated),
     ]
+
+
+def excuse_holes() -> list[Patch]:
+    lacks_records = LogLoader._lacks_records
+
+    def unless_compacted(self: LogLoader, *arguments: Any) -> bool:
+        return not self._settings.is_compacted and lacks_records(self, *arguments)
+
+    return [(LogLoader, "_lacks_records", unless_compacted)]
 
 
 def keep_a_log_start() -> list[Patch]:

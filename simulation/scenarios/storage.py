@@ -1,11 +1,13 @@
-"""Logs on a disk that loses unsynced data: appends, flushes and retention through several runs.
+"""Logs on a disk that loses unsynced data: appends, flushes, retention and compaction through
+several runs.
 
 Each run of the process loads the logs, compares them with what it expects, works, and ends in one
 of five ways: closed cleanly, killed (the page cache survives), with a disk that failed, with a
 power cut between two operations, or with a power cut in the middle of one. Afterwards
 
 - what was flushed is there, and after a kill or a clean end everything that was appended;
-- the log is a prefix of what was appended, at the same offsets;
+- the log is a prefix of what was appended, at the same offsets; of a compacted one every record
+  may be missing whose key has a newer record in that prefix, and no other;
 - every batch passes its checksum, every index entry points at a batch, every offset can be read;
 - leader epochs and producer state agree with the surviving batches.
 """
@@ -50,6 +52,8 @@ class Fate(Enum):
 @dataclass(frozen=True, slots=True)
 class Batch:
     base_offset: int
+    # None on topics that are not compacted.
+    keys: tuple[bytes | None, ...]
     values: tuple[bytes, ...]
     timestamp_ms: int
     epoch: int
@@ -117,6 +121,8 @@ class StorageStory:
         self._was_loaded = False
         self._was_closing = False
         self._topic_settings = _topic_settings(self._random)
+        # With very many keys compaction removes nothing.
+        self._keys = self._random.choice((4, 1 << 40))
         self._settings = _broker_settings(self._random)
         self.appended = 0
         self.survived_cuts = 0
@@ -192,6 +198,8 @@ class StorageStory:
         expected = self._expected[partition]
         log = expected.log
         assert log is not None
+        if self._topic_settings.is_compacted:
+            log.high_watermark = log.log_end_offset
         match self._random.randrange(12):
             case 0:
                 await asyncio.sleep(self._random.uniform(0, 0.3))
@@ -204,7 +212,7 @@ class StorageStory:
                 expected.flushed = max(expected.flushed, end)
             case 3:
                 log.roll()
-            case 4 if self._random.random() < 0.3:
+            case 4 if self._random.random() < 0.3 and not self._topic_settings.is_compacted:
                 offset = self._random.randint(log.log_start_offset, log.log_end_offset)
                 log.advance_log_start(Offset(offset))
                 expected.start = log.log_start_offset
@@ -225,14 +233,16 @@ class StorageStory:
     def _make_batch(self, world: World, expected: Expected) -> Batch:
         random = self._random
         builder = BatchBuilder()
-        values = []
+        keys, values = [], []
         now_ms = world.clock.now_ms()
         for _ in range(random.randint(1, 4)):
             self._serial += 1
             longest = self._topic_settings.segment_bytes // 6
             value = b"%d:" % self._serial + bytes(min(random.choice((0, 10, 300, 5000)), longest))
+            is_keyed = self._topic_settings.is_compacted
+            keys.append(b"%d" % random.randrange(self._keys) if is_keyed else None)
             values.append(value)
-            builder.append(None, value, (), now_ms)
+            builder.append(keys[-1], value, (), now_ms)
         producer_id = random.randrange(-1, PRODUCERS)
         sequence = expected.next_sequence(producer_id) if producer_id >= 0 else -1
         encoded = builder.build(
@@ -241,7 +251,14 @@ class StorageStory:
             base_sequence=sequence,
         )
         return Batch(
-            expected.end, tuple(values), now_ms, self._life, producer_id, sequence, encoded
+            expected.end,
+            tuple(keys),
+            tuple(values),
+            now_ms,
+            self._life,
+            producer_id,
+            sequence,
+            encoded,
         )
 
     # Coming back
@@ -331,6 +348,15 @@ def check_contents(log: Log, expected: Expected) -> None:
         index = segment.index
         for offset, position in zip(index.offsets, index.positions, strict=True):
             assert starts.get(position) == segment.base_offset + offset, f"index of {segment}"
+    may_lack = set[int]()
+    if log.settings.is_compacted:
+        may_lack = _outdated(expected.batches)
+        # Compaction keeps the epochs of batches that it removes.
+        epochs = {}
+        for batch in expected.batches:
+            epochs.setdefault(LeaderEpoch(batch.epoch), Offset(batch.base_offset))
+    lacking = wanted.keys() - found.keys()
+    wanted = {offset: wanted[offset] for offset in wanted if offset not in lacking & may_lack}
     assert found == wanted, f"{log} holds {_brief(found)} instead of {_brief(wanted)}"
     known = dict(zip(log.leader_epochs.epochs, log.leader_epochs.start_offsets, strict=True))
     # Where the start fell back, epochs below the one that was asked for may be forgotten.
@@ -343,6 +369,17 @@ def check_contents(log: Log, expected: Expected) -> None:
         header = read_header(piece.read(0, len(piece)))
         piece.release()
         assert header.base_offset <= offset <= header.last_offset
+
+
+def _outdated(batches: list[Batch]) -> set[int]:
+    """The offsets of records whose key has a newer record."""
+    newest: dict[bytes | None, int] = {}
+    offsets = set[int]()
+    for batch in batches:
+        for offset, key in enumerate(batch.keys, start=batch.base_offset):
+            offsets.add(offset)
+            newest[key] = offset
+    return offsets - set(newest.values())
 
 
 def _epochs_from(
@@ -382,6 +419,13 @@ def _topic_settings(random: Random) -> TopicSettings:
         overrides["flush.messages"] = random.choice(("1", "5"))
     if random.random() < 0.3:
         overrides["flush.ms"] = "50"
+    if random.random() < 0.3:
+        overrides |= {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.01",
+            # Many segments, so that a power cut may take one and leave the next.
+            "segment.bytes": str(random.choice((500, 2000))),
+        }
     return BrokerSettings().topic_defaults.with_overrides(overrides)
 
 
@@ -391,6 +435,7 @@ def _broker_settings(random: Random) -> BrokerSettings:
         Layers(
             {
                 "log.dirs": directories,
+                "log.cleaner.backoff.ms": "20",
                 "log.flush.offset.checkpoint.interval.ms": str(random.choice((20, 200, 60_000))),
                 "log.flush.start.offset.checkpoint.interval.ms": str(
                     random.choice((20, 200, 60_000))
