@@ -149,13 +149,7 @@ class LogLoader:
             producers = self._recover(segments, snapshots, recovery_point)
         log_end_offset = segments[-1].next_offset if segments else log_start_offset
         if log_start_offset > log_end_offset and self._pages_survived and segments:
-            # A log never starts above its end, and no record is missing: the checkpoint is wrong.
-            logger.warning(
-                "%s: the log start checkpoint says %d, but the log ends at %d; it is not used",
-                self._topic_partition,
-                log_start_offset,
-                log_end_offset,
-            )
+            self._warn_of_log_start(log_start_offset, log_end_offset)
             log_start_offset = FIRST_OFFSET
         if log_start_offset > log_end_offset:
             # DeleteRecords made the start durable before the records were: all that is left lies
@@ -194,6 +188,15 @@ class LogLoader:
             # It is not known what the last process had synced.
             local.entries.write_topic_id()
         return Log(self._read_topic_id(), local, self._world)
+
+    def _warn_of_log_start(self, log_start_offset: Offset, log_end_offset: Offset) -> None:
+        """A log never starts above its end, and no record is missing: the checkpoint is wrong."""
+        logger.warning(
+            "%s: the log start checkpoint says %d, but the log ends at %d; it is not used",
+            self._topic_partition,
+            log_start_offset,
+            log_end_offset,
+        )
 
     # Reading files
 

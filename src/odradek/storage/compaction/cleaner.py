@@ -92,7 +92,7 @@ class LogCleaner:
         chosen = filthiest(await self._examine_all())
         if chosen is None:
             return False
-        await self._clean(chosen)
+        await self._clean(chosen.log)
         return True
 
     async def end(self) -> None:
@@ -158,18 +158,10 @@ class LogCleaner:
 
     # One pass
 
-    async def _clean(self, chosen: Cleanable) -> None:
-        log = chosen.log
-        # Below the recovery point on disk, gaps between segments are not a loss: see `recovery`.
-        checkpoints = self._manager.checkpoints
-        is_written = await checkpoints.write_recovery_points(log.directory)
-        is_possible = is_written and log.is_usable and log.directory.full is None
-        again = self._examine(log) if is_possible else None
-        if again is None or not again.is_due:
+    async def _clean(self, log: Log) -> None:
+        chosen = await self._examine_durable(log)
+        if chosen is None:
             return
-        if again.end_offset > checkpoints.durable_recovery_point(log):
-            return  # More was flushed while the file was written: it is written again.
-        chosen = again
         truncations = log.flusher.truncations
         logger.info(
             "%s: compacting offsets %d to %d, %.0f %% of %d bytes are dirty",
@@ -211,6 +203,23 @@ class LogCleaner:
             self.metrics.end()
             if not is_done:
                 self._remove_leftovers(log)
+
+    async def _examine_durable(self, log: Log) -> Cleanable | None:
+        """Makes the recovery point durable, and returns what is to be done below it; None if that
+        is nothing. Below a durable recovery point gaps between segments are no loss: see
+        `recovery`."""
+        checkpoints = self._manager.checkpoints
+        if not await checkpoints.write_recovery_points(log.directory):
+            if log.is_usable:
+                self._back_off(log, "its recovery point could not be written")
+            return None
+        is_possible = log.is_usable and log.directory.full is None
+        chosen = self._examine(log) if is_possible else None
+        if chosen is None or not chosen.is_due:
+            return None
+        if chosen.end_offset > checkpoints.durable_recovery_point(log):
+            return None  # More was flushed while the file was written: it is written again.
+        return chosen
 
     async def _work(self, chosen: Cleanable, take: Callable[[Message], None]) -> "Outcome":
         # Imported here, so that a broker that compacts nothing does not load them.

@@ -133,6 +133,24 @@ async def test_a_checkpoint_that_says_too_much_and_cannot_be_written_goes(error:
     assert not disk.exists(CHECKPOINT)
 
 
+async def test_a_pass_waits_for_a_recovery_point_that_cannot_be_written() -> None:
+    """Without it a hole that a power cut makes could not be told from the gaps of the pass; and
+    without a back-off the cleaner would try again at once."""
+    disk = SimulatedDisk(Random(1))
+    world = make_world(disk)
+    manager, log = await make_log(world)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    await settle(log)
+    disk.fail_next("write", errno.EMFILE, under="/data/recovery-point-offset-checkpoint.next")
+    assert await manager.cleaner.clean_one()
+    assert log.takes_appends
+    assert len(records(log)) == 2
+    assert not await manager.cleaner.clean_one(), "it does not wait"
+    clock_of(world).advance(60_000)
+    assert await manager.cleaner.clean_one()
+    assert len(records(log)) == 1
+
+
 async def test_a_checkpoint_that_finds_no_room_is_written_when_there_is_some() -> None:
     disk = SimulatedDisk(Random(1))
     world = make_world(disk)
