@@ -44,6 +44,8 @@ _LONG_AGO_S = -1e9
 _MAX_NAME_LENGTH = 249
 # A topic that is being created is unknown for a moment, so the first answers are no reason to warn.
 _ANSWERS_BEFORE_WARNING = 3
+# So many names are compared with that of a missing topic, in about 25 ms.
+_MAX_COMPARED = 1_000
 _MAX_ANSWERS_TO_QUESTION = 8
 # Errors of a topic that stay, however long the client waits.
 FATAL_FOR_TOPIC = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -314,10 +316,11 @@ class Cluster:
             # The warning is worth more than its hint, and the next refresh has the same error.
             known = []
         for topic in missing:
-            hint = did_you_mean(topic, known)
+            hint = did_you_mean(topic, _comparable(topic, known))
             self.view.note_missing(topic, hint)
             if self._tracked.get(topic):
                 _log.warning("%s", _waiting_for(topic, hint))
+            await asyncio.sleep(0)  # A comparison takes milliseconds.
 
     def _note_failure(self) -> None:
         now_s = self._loop.time()
@@ -445,6 +448,14 @@ def check_topic(topic: object) -> None:
         topic.encode()
     except UnicodeEncodeError:
         raise ValueError(f"topic must be the name of a topic, not {topic!r}") from None
+
+
+def _comparable(topic: str, known: list[str]) -> list[str]:
+    """Returns names to compare with that of a missing topic: all of them, or if they are very many
+    some that begin alike."""
+    if len(known) <= _MAX_COMPARED:
+        return known
+    return [name for name in known if name[0] == topic[0]][:_MAX_COMPARED]
 
 
 def _waiting_for(topic: str, hint: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.client.cluster import _comparable
 from odradek.client.consumer.awaited_topics import AwaitedTopics
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.producer.producer import Producer
@@ -35,6 +36,16 @@ def test_an_unknown_topic_is_called_so_and_warned_of(said: list[str]) -> None:
 
     test()
     assert said == [WARNING] * 2
+
+
+def test_of_very_many_topics_those_that_begin_alike_are_compared() -> None:
+    """All of 10,000 names would hold up the event loop for a quarter of a second."""
+    few = ["clicks", "orders"]
+    assert _comparable("clikcs", few) == few
+    many = [f"{letter}{number}" for letter in "co" for number in range(5_000)]
+    compared = _comparable("clikcs", many)
+    assert len(compared) == 1_000
+    assert {name[0] for name in compared} == {"c"}
 
 
 def test_an_unknown_topic_is_said_once_for_all_that_wait_for_it(said: list[str]) -> None:
