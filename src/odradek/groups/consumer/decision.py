@@ -192,9 +192,10 @@ class ConsumerDecision:
     def mend(self, contradiction: str) -> None:
         """Makes the group consistent again after its log was read, with a new target assignment.
 
-        A power cut can take records out of the middle of the log: gaps are normal in a compacted
-        log, so recovery does not see that. What a later record says then holds. A member that
-        believes something else is fenced by its epoch, and joins again.
+        The log may lack records in the middle: a power cut took them while the file with the
+        recovery points was lost, so recovery could not tell the hole from the gaps of compaction.
+        What a later record says then holds. A member that believes something else is fenced by its
+        epoch, and joins again.
         """
         group = self._draft()
         arguments = (group.group_id, contradiction)
