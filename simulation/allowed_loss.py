@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from odradek.protocol.types import TopicPartition
 from simulation.checkers import History, Violation
-from simulation.cluster_invariants import values_of
+from simulation.replica_batches import values_of
 from simulation.simulated_broker import SimulatedBroker
 from simulation.simulated_cluster import Brokers
 from simulation.verdicts import require_no_violations

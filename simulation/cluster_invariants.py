@@ -17,8 +17,8 @@ replica in sync, at the same offset and from the same epoch. The replicas of a c
 differ, so `compaction_workload` checks those.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from odradek.metadata.node_values import (
     NO_LEADER,
@@ -29,21 +29,11 @@ from odradek.metadata.node_values import (
 from odradek.metadata.paths import TOPIC_CONFIGS
 from odradek.metadata.tree import Tree
 from odradek.protocol.internal_topics import INTERNAL_TOPICS
-from odradek.protocol.records import (
-    HEADER_SIZE,
-    PREFIX_SIZE,
-    BatchHeader,
-    MalformedRecords,
-    Record,
-    crc_is_valid,
-    decode_records,
-    read_header,
-    split_batches,
-)
+from odradek.protocol.records import Record, decode_records
 from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import Partition
 from simulation.compaction_workload import STATES
-from simulation.pages import Node
+from simulation.replica_batches import Batch, batches_in, batches_of, bytes_below
 from simulation.simulated_broker import SimulatedBroker
 from simulation.stores import Store
 from simulation.world import Simulation
@@ -56,15 +46,6 @@ _COMPACTED = INTERNAL_TOPICS | {STATES}
 
 class InvariantBroken(AssertionError):
     """The rule and the partition it was broken in."""
-
-
-class Batch(NamedTuple):
-    base_offset: int
-    leader_epoch: int
-    checksum: int
-    next_offset: int
-    max_timestamp: int
-    size_bytes: int
 
 
 class Committed:
@@ -107,6 +88,8 @@ class ClusterInvariants:
         self._states: dict[str, PartitionState] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._committed: dict[TopicPartition, Committed] = {}
+        # Somebody has asked to delete the records below these offsets.
+        self._deletable: dict[TopicPartition, int] = {}
         # The last high watermark of each leadership, by broker, its start, topic, partition, epoch.
         self._high_watermarks: dict[tuple[int, int, bytes, TopicPartition, int], int] = {}
         if isinstance(tree, Tree):
@@ -115,9 +98,18 @@ class ClusterInvariants:
             tree.listen(self.watch)
 
     def watch(self, tree: Tree) -> None:
-        """Follows this tree from now on, in place of the last one."""
+        """Follows this tree from now on, in place of the last one.
+
+        A store that was killed may have written a change that it told nobody. The store that comes
+        after it has read that change, so it is judged here, before the changes that rest on it.
+        """
         self._tree = tree
         tree.listen(self._follow)
+        self._follow([path for path, state in self._states.items() if self._differs(path, state)])
+
+    def _differs(self, path: str, state: PartitionState) -> bool:
+        node = self._tree.get(path)
+        return node is not None and PartitionState.decode(path, node.value) != state
 
     # The store
 
@@ -158,6 +150,7 @@ class ClusterInvariants:
     def _forget(self, path: str, topic_partition: TopicPartition) -> None:
         self._states.pop(path, None)
         self._committed.pop(topic_partition, None)
+        self._deletable.pop(topic_partition, None)
         for key in [key for key in self._leaders if key[0] == path]:
             del self._leaders[key]
 
@@ -197,6 +190,7 @@ class ClusterInvariants:
         if held is None:
             return  # Its directory is new, or offline.
         kept, held = committed.kept(), committed.from_start(held)
+        kept = kept[self._deleted_on(topic_partition, kept, held) :]
         kept = kept[self._expired_on(broker, topic_partition, kept, held) :]
         for ours, theirs in zip(kept, held, strict=False):
             if ours != theirs:
@@ -205,6 +199,20 @@ class ClusterInvariants:
                 )
         if len(held) < len(kept):
             raise _broken("incomplete", topic_partition, f"{broker.name} lacks {kept[len(held)]}")
+
+    def may_delete(self, topic_partition: TopicPartition, before: int) -> None:
+        """Called before DeleteRecords is sent, because a leader that stops right after it has
+        deleted the records is never seen leading with its new log start."""
+        self._deletable[topic_partition] = max(self._deletable.get(topic_partition, 0), before)
+
+    def _deleted_on(
+        self, topic_partition: TopicPartition, kept: list[Batch], held: list[Batch]
+    ) -> int:
+        """How many of the first batches that were committed DeleteRecords has taken."""
+        first = held[0].base_offset if held else None
+        before = self._deletable.get(topic_partition, 0)
+        missing = takewhile(lambda batch: batch.base_offset != first, kept)
+        return sum(batch.next_offset <= before for batch in missing)
 
     def _expired_on(
         self,
@@ -326,9 +334,9 @@ class ClusterInvariants:
                 raise _broken(
                     "apart", topic_partition, f"{leader.name} does not hold what it leads"
                 )
-            expected = _bytes_below(leader, topic_partition, marks[topic_partition])
+            expected = bytes_below(leader, topic_partition, marks[topic_partition])
             for member in state.isr:
-                found = _bytes_below(self._brokers[member], topic_partition, marks[topic_partition])
+                found = bytes_below(self._brokers[member], topic_partition, marks[topic_partition])
                 if found != expected and topic_partition.topic not in _COMPACTED:
                     raise _broken(
                         "apart", topic_partition, f"broker {member} and its leader {state.leader}"
@@ -382,105 +390,6 @@ class ClusterInvariants:
 
 def _may_be_elected(before: PartitionState) -> tuple[int, ...]:
     return (*before.isr, *before.eligible)
-
-
-class _Segment:
-    """The batches of one file. Logs are looked at all the time and mostly appended to, so what
-    was read once is read again only after something else was done to the file."""
-
-    __slots__ = ("batches", "end", "rewrites")
-
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
-        self.end = 0
-        self.rewrites = 0
-
-    def read(self, node: Node) -> list[Batch]:
-        if self.rewrites != node.rewrites:
-            self.rewrites = node.rewrites
-            self.batches = []
-            self.end = 0
-        if self.end < len(node.contents):
-            new = bytes(memoryview(node.contents)[self.end :])
-            whole = _whole_batches(new)
-            self.end += whole
-            self.batches += [
-                Batch(
-                    header.base_offset,
-                    header.leader_epoch,
-                    header.crc,
-                    header.next_offset,
-                    header.max_timestamp,
-                    header.size_bytes,
-                )
-                for _, header in split_batches(new[:whole])
-            ]
-        return self.batches
-
-
-def batches_of(broker: SimulatedBroker, topic_partition: TopicPartition) -> list[Batch] | None:
-    """The batches in the files of a log; None without a directory. Callers must not change it."""
-    disk = broker.host.disk
-    directory = f"/data/{topic_partition.topic}-{topic_partition.partition}"
-    if not disk.exists(directory):
-        return None
-    found = [_segment_of(node).read(node) for node in disk.nodes(directory, ".log")]
-    return found[0] if len(found) == 1 else [batch for batches in found for batch in batches]
-
-
-def _segment_of(node: Node) -> _Segment:
-    if node.reading is None:
-        node.reading = _Segment()
-    assert isinstance(node.reading, _Segment)
-    return node.reading
-
-
-def values_of(broker: SimulatedBroker, topic_partition: TopicPartition) -> set[bytes]:
-    """The values of all records that its disk holds, up to the first batch that a power cut has
-    damaged or taken: recovery ends the log there. For topics that are not compacted."""
-    values: set[bytes] = set()
-    next_offset: int | None = None
-    for data, header in batches_in(broker, topic_partition):
-        if next_offset not in (None, header.base_offset) or not crc_is_valid(data, 0, header):
-            break
-        next_offset = header.next_offset
-        if not header.is_control:
-            values.update(
-                record.value for record in decode_records(data) if record.value is not None
-            )
-    return values
-
-
-def batches_in(
-    broker: SimulatedBroker, topic_partition: TopicPartition
-) -> Iterator[tuple[bytes, BatchHeader]]:
-    """The whole batches in the files of a log, each with its header."""
-    for content in broker.host.disk.peek(
-        f"/data/{topic_partition.topic}-{topic_partition.partition}", ".log"
-    ):
-        for position, header in split_batches(content[: _whole_batches(content)]):
-            yield content[position : position + header.size_bytes], header
-
-
-def _whole_batches(content: bytes) -> int:
-    """How many bytes they take: a write that failed half-way, or will go on, leaves a torn one,
-    a power cut may leave zeros, and a large batch gets its first bytes last."""
-    end = 0
-    while len(content) - end >= HEADER_SIZE and any(content[end : end + PREFIX_SIZE]):
-        try:
-            size_bytes = read_header(content, end).size_bytes
-        except MalformedRecords:
-            break
-        if end + size_bytes > len(content):
-            break
-        end += size_bytes
-    return end
-
-
-def _bytes_below(broker: SimulatedBroker, topic_partition: TopicPartition, offset: int) -> bytes:
-    return b"".join(
-        data for data, header in batches_in(broker, topic_partition) if header.next_offset <= offset
-    )
 
 
 def _partition_of(path: str) -> TopicPartition:

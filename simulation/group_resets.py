@@ -15,8 +15,8 @@ from odradek.groups.consumer import records as consumer_records
 from odradek.protocol.records import decode_records
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.cluster_invariants import batches_in
 from simulation.group_checkers import Span
+from simulation.replica_batches import batches_in
 from simulation.simulated_broker import SimulatedBroker
 
 OFFSETS: Final = "__consumer_offsets"

@@ -51,10 +51,13 @@ class TopicWalk:
         count = random.choice((1, 1, 1, 2))
         self._store = LoneStore() if count == 1 and random.random() < 0.7 else None
         self._has_retention = random.random() < 0.35
-        self._brokers = Brokers(
-            simulation, count, _properties(random, count, self._has_retention), store=self._store
-        )
+        properties = _properties(random, count, self._has_retention)
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.choice((1, 1, 2)))]
+        # Between its deletion and its creation the producer's request for metadata may create the
+        # topic. It then has the partitions that the producer writes to.
+        properties["num.partitions"] = str(len(self._partitions))
+        properties["default.replication.factor"] = str(count)
+        self._brokers = Brokers(simulation, count, properties, store=self._store)
         self._incarnation = TopicIncarnation(has_retention=self._has_retention)
         self._incarnations = 1
         self._settled_s = 0.0
@@ -120,6 +123,7 @@ class TopicWalk:
             return
         before = self._random.randint(1, end)
         self._incarnation.asked[partition] = max(self._incarnation.asked.get(partition, 0), before)
+        self._brokers.invariants.may_delete(partition, before)
 
         async def delete(world: World) -> None:
             async with self._brokers.admin(world) as admin:

@@ -6,8 +6,8 @@ from typing import Any
 
 from odradek.protocol.records import BatchBuilder
 from odradek.protocol.types import TopicPartition
-from simulation.cluster_invariants import values_of
 from simulation.disk import SimulatedDisk
+from simulation.replica_batches import values_of
 
 ORDERS = TopicPartition("orders", 0)
 

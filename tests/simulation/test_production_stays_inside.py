@@ -5,8 +5,12 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "odradek"
 
-# Rooms that are never simulated: they are the outside, or face a person's terminal.
-OUTSIDE = {"world", "cli", "local", "perf", "tools", "testing", "spark", "recipes", "schemas"}
+# Rooms that are never simulated: they are the outside, face a person's terminal, or are services in
+# processes of their own.
+OUTSIDE = {
+    *("world", "cli", "local", "perf", "tools", "testing", "spark", "recipes", "schemas"),
+    *("ops", "web"),
+}
 # SQLite opens its own file; the simulation uses the store in memory.
 # The client without asyncio runs a loop in a thread of its own.
 EXCEPTIONS = {"metadata/sqlite.py", "client/sync/loop_thread.py"}

@@ -1,4 +1,4 @@
-"""What a replica may lack because of retention, and nothing else (`ClusterInvariants`)."""
+"""What a replica may lack because of retention or DeleteRecords (`ClusterInvariants`)."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,8 @@ from odradek.metadata.paths import topic_config_path
 from odradek.metadata.store import Node
 from odradek.metadata.tree import Tree
 from odradek.protocol.types import TopicPartition
-from simulation.cluster_invariants import Batch, ClusterInvariants
+from simulation.cluster_invariants import ClusterInvariants
+from simulation.replica_batches import Batch
 from simulation.run import run
 from simulation.world import EPOCH_MS, Simulation
 
@@ -55,3 +56,18 @@ def test_a_replica_may_lack_what_expired(
 def test_what_was_not_committed_yet_counts_for_the_size() -> None:
     behind = Batch(8, 0, 8, 9, EPOCH_MS + 8000, 100)
     assert expired({"retention.bytes": "300"}, [*BATCHES[6:], behind]) == 6
+
+
+@pytest.mark.parametrize(
+    ("before", "first_held", "count"),
+    [(0, 3, 0), (3, 0, 0), (3, 3, 3), (3, 2, 2), (3, 5, 3), (8, 8, 8)],
+)
+def test_a_replica_may_lack_what_somebody_asked_to_delete(
+    before: int, first_held: int, count: int
+) -> None:
+    async def main(simulation: Simulation) -> int:
+        invariants = ClusterInvariants(simulation, Tree(), [])
+        invariants.may_delete(ORDERS, before)
+        return invariants._deleted_on(ORDERS, BATCHES, BATCHES[first_held:])
+
+    assert run(main, seed=1).value == count
