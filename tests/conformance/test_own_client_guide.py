@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.broker_process import BrokerProcess
-from tests.conformance.topics import create_topic, new_topic_name
+from tests.conformance.topics import create_topic
 
 GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
@@ -32,7 +32,7 @@ def test_an_example_of_the_guide(any_broker: BrokerProcess, example: str) -> Non
         example.replace("localhost:9092", any_broker.bootstrap)
         .replace('"localhost", 9092', f'"{host}", {port}')
         .replace('"clicks"', f'"{topic}"')
-        .replace('"orders"', f'"{new_topic_name()}"')
+        .replace('"orders"', f'"{create_topic(any_broker)}"')
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", preparation + example],

@@ -26,11 +26,13 @@ NOT_RUN: Final = {
     "CONTRIBUTING.md": 2,
     "docs/archive.md": 2,
     "docs/chaos.md": 2,
+    "docs/deployment.md": 3,
     "docs/machines.md": 1,
     "docs/operations.md": 1,
     "docs/pipelines.md": 2,
     "docs/simulation.md": 2,
     "docs/spark.md": 3,
+    "docs/upgrade.md": 2,
     "examples/README.md": 1,
 }
 PAGES: Final = {

@@ -108,11 +108,11 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
     ("zookeeper-shell.sh data delete /controller", Accepted("elect a new controller")),
     (
         "JMX_PORT=1099 kafka-server-start.sh config/server0.properties",
-        Serves(("hint: JMX_PORT has no effect", READY)),
+        Serves((READY, "metrics at http://127.0.0.1:1099")),
     ),
     (
         "export JMX_PORT=1099; kafka-server-start.sh config/server0.properties",
-        Serves(("odradek doctor and its log files say how it is", READY)),
+        Serves((READY, "metrics at http://127.0.0.1:1099")),
     ),
     (
         (

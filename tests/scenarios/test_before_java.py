@@ -4,6 +4,7 @@ Java is a script here that only tells its version, and notes if it is started fo
 """
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -129,6 +130,10 @@ def write_pipeline(tmp_path: Path, servers: str, **parts: str) -> str:
             {"source": 'value = "json"\nschema = "user strin, page string"'},
             "schema in [source]: column user: there is no type strin; did you mean string?",
         ),
+        (
+            {"copies": "clicks"},
+            "[sink]: topic clicks is also a source, so this would never end; write to another",
+        ),
         ({"function": "only_bsy"}, "steps.py has no function only_bsy; did you mean only_busy?"),
     ],
 )
@@ -182,6 +187,8 @@ def test_files_of_a_pipeline(
     steps.unlink()
     assert f"there is no file {steps}" in told(["pipeline", "run", file], capsys)
     (tmp_path / "taken").write_text("")
+    line = told(["pipeline", "run", file, "--master", "locl"], capsys)
+    assert line.startswith("odradek pipeline: master locl: must be like local[*], spark://HOST")
     data = str(tmp_path / "taken")
     assert f"--data {data} is a file" in told(["pipeline", "run", file, "--data", data], capsys)
     program = tmp_path / "program.py"
@@ -201,8 +208,16 @@ def test_an_archive(
     refused = told([*words, nobody, "--topic", "clicks"], capsys)
     assert f"cannot connect to {nobody}: connection refused; start" in refused
     assert told(["archive", "--list", "--to", here], capsys) == (
-        f"odradek archive: --to {here} does not exist"
+        f"odradek archive: --to {here} does not exist (here is {os.getcwd()})"
     )
+    assert "kafka.bootstrap.servers" not in refused, "that is advice for queries"
+    (tmp_path / "empty").mkdir()
+    assert "empty holds no archive; `odradek archive --topic NAME --to" in told(
+        ["archive", "--list", "--to", f"{tmp_path}/empty"], capsys
+    )
+    words = ["archive", "--topic", "clicks", "--bootstrap-server", servers, "--to"]
+    assert "write s3a://" in told([*words, "s3://bucket/x"], capsys)
+    assert "master locl: must be like local[*]" in told([*words, here, "--master", "locl"], capsys)
     (tmp_path / "file").write_text("")
     line = told(["archive", "--to", f"{tmp_path}/file", "--topic", "clicks"], capsys)
     assert line == f"odradek archive: --to {tmp_path}/file is a file, and not a directory"
@@ -213,7 +228,11 @@ def test_a_restore(
 ) -> None:
     words = ["restore", "--topic", "clicks", "--bootstrap-server"]
     missing = told([*words, servers, "--from", str(tmp_path / "none")], capsys)
-    assert missing == f"odradek restore: --from {tmp_path}/none does not exist"
+    assert f"odradek restore: --from {tmp_path}/none does not exist" in missing
+    assert f"--from {tmp_path} holds no archive" in told(
+        [*words, servers, "--from", str(tmp_path)], capsys
+    )
+    (tmp_path / "_odradek" / "log").mkdir(parents=True)
     refused = told([*words, nobody, "--from", str(tmp_path)], capsys)
     assert f"cannot connect to {nobody}: connection refused; start" in refused
 

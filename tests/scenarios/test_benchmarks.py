@@ -42,3 +42,11 @@ def test_the_page_keeps_its_words_and_gets_the_table(
     assert "old" not in text
     assert "| one-record requests | requests/s | 110 | 100 | 1.10x | ≥ 1.5x **missed** |" in text
     assert page.with_suffix(".svg").exists()
+
+
+def test_the_cost_of_metrics_is_measured() -> None:
+    command = [sys.executable, "-m", "benchmarks.metrics_cost", "--quick", "--partitions", "100"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in ("idle memory", "produce", "one-record requests p99", "scrape of 100 partitions"):
+        assert any(line.startswith(name) for line in done.stdout.splitlines()), done.stdout

@@ -159,7 +159,10 @@ def test_a_new_topic_with_nearly_the_name_of_another_is_hinted_at(odradek: Shell
     odradek.ok("topics", "--create", "--topic", "payments")
     done = odradek("console-producer", "--topic", "paymnts", stdin="a\n")
     assert done.returncode == 0
-    assert done.stderr == "hint: topic paymnts is new; did you mean payments?\n"
+    assert done.stderr == (
+        "hint: topic paymnts is new; did you mean payments? `odradek topics --delete --topic"
+        " paymnts` takes it back\n"
+    )
     assert odradek("console-producer", "--topic", "paymnts", stdin="a\n").stderr == ""
 
 
@@ -425,10 +428,63 @@ def test_a_line_without_a_separator_is_the_only_complaint(
 ) -> None:
     flags = ("--topic", odradek_topic, "--reader-property", "parse.key=true")
     lines = "no separator\n" * 100_000
-    assert "has no key.separator" in odradek.refused("console-producer", *flags, stdin=lines)
+    said = odradek.refused("console-producer", *flags, stdin=lines)
+    assert "without the key.separator, which is a tab" in said
+    said = odradek.refused("console-producer", *flags, stdin="ada\t1\nada\t2\nbea:3\n")
+    assert "line 3 is 'bea:3'" in said
+    assert "; 2 lines before it were sent" in said
 
 
 def test_free_space_of_directories_is_shown(odradek: Shell) -> None:
     shown = json.loads(odradek.ok("log-dirs", "--describe", "--json"))
     directory = shown["brokers"][0]["logDirs"][0]
     assert directory["usableBytes"] <= directory["totalBytes"]
+
+
+class TestNextSteps:
+    """Brokers refuse, and the tool says what to type instead."""
+
+    def test_of_a_new_topic(self, odradek: Shell) -> None:
+        create = ("topics", "--create", "--topic")
+        said = odradek.refused(*create, "my topic")
+        assert said.endswith("; for instance my-topic\n")
+        assert "one by one" in odradek.refused(*create, "t1,t2")
+        said = odradek.refused(*create, "r3", "--replication-factor", "3")
+        assert "; give --replication-factor 1 or less; `odradek local grow` makes three" in said
+        said = odradek.refused(*create, "q2", "--replica-assignment", "5")
+        assert "There is no broker 5; the cluster has" in said
+        said = odradek.refused(*create, "c", "--config", "retention.ms=1d")
+        assert said.endswith("; it counts milliseconds: retention.ms=86400000\n")
+
+    def test_of_a_topic_that_is_there(self, odradek: Shell, odradek_topic: str) -> None:
+        said = odradek.refused("topics", "--alter", "--topic", odradek_topic, "--partitions", "1")
+        assert "partitions are never removed, so give a greater number" in said
+        alter = ("configs", "--alter", "--topic", odradek_topic, "--add-config")
+        said = odradek.refused(*alter, "segment.bytes=1MiB")
+        assert said.endswith("; it counts bytes: segment.bytes=1048576\n")
+
+    def test_settings_may_be_given_one_by_one(self, odradek: Shell, odradek_topic: str) -> None:
+        alter = ("configs", "--alter", "--topic", odradek_topic)
+        odradek.ok(*alter, "--add-config", "retention.ms=1", "--add-config", "retention.bytes=5")
+        shown = odradek.ok("configs", "--describe", "--topic", odradek_topic)
+        assert "retention.ms=1 " in shown
+        assert "retention.bytes=5 " in shown
+
+
+class TestWhatATopicFlagSelects:
+    def test_the_name_of_a_topic_selects_that_one(self, odradek: Shell) -> None:
+        for name in ("exact.v1", "exact-v1"):
+            odradek.ok("topics", "--create", "--topic", name)
+        delete = ("topics", "--delete", "--topic")
+        said = odradek.refused(*delete, "exact*")
+        assert "which is a regular expression; did you mean 'exact.*'?" in said
+        assert odradek.ok(*delete, "exact.v1") == "Deleted topic exact.v1.\n"
+        assert odradek.ok(*delete, "exact.*") == "Deleted topic exact-v1.\n"
+
+    def test_a_pattern_deletes_no_internal_topic(self, odradek: Shell, odradek_topic: str) -> None:
+        reset = ("consumer-groups", "--reset-offsets", "--group", "any", "--topic", odradek_topic)
+        odradek.ok(*reset, "--to-earliest", "--execute")
+        deleted = odradek("topics", "--delete", "--topic", f"__.*|{odradek_topic}")
+        assert deleted.returncode == 0
+        assert deleted.stdout == f"Deleted topic {odradek_topic}.\n"
+        assert "internal topics are left out: __consumer_offsets" in deleted.stderr

@@ -227,6 +227,43 @@ def test_forgetting(odradek: Shell, topic: str, idle_group: str) -> None:
         assert f"group '{idle_group}' does not exist" in complaint
 
 
+def test_forgetting_what_was_never_there(odradek: Shell, topic: str, idle_group: str) -> None:
+    forget = ("consumer-groups", "--delete-offsets", "--group")
+    complaint = odradek.refused(*forget, idle_group, "--topic", "nope")
+    assert (
+        f"group '{idle_group}' has no offsets in topic 'nope'; it has some in {topic}" in complaint
+    )
+    complaint = odradek.refused(*forget, f"{idle_group}x", "--topic", topic)
+    assert f"does not exist; did you mean {idle_group}?" in complaint
+
+
+def test_only_one_topic_of_a_group_is_described(
+    odradek: Shell, topic: str, idle_group: str
+) -> None:
+    describe = ("consumer-groups", "--describe", "--json")
+    (shown,) = json.loads(odradek.ok(*describe, "--group", idle_group, "--topic", topic))
+    assert [row["partition"] for row in shown["offsets"]] == [0]
+    groups = json.loads(odradek.ok(*describe, "--all-groups", "--topic", f"{topic}:0,1"))
+    assert [group["group"] for group in groups] == [idle_group]
+    complaint = odradek.refused(*describe, "--group", idle_group, "--topic", f"{topic}x")
+    assert f"has no offsets in topic '{topic}x'; did you mean {topic}?" in complaint
+    complaint = odradek.refused(*describe, "--all-groups", "--topic", "nope")
+    assert "no group has offsets in topic 'nope'" in complaint
+
+
+def test_a_misspelt_group_is_said_to_be_new(odradek: Shell, topic: str, idle_group: str) -> None:
+    reset = (*RESET, "--group", f"{idle_group}x", "--topic", topic, "--to-earliest")
+    looked = odradek(*reset, "--dry-run")
+    meant = f"did you mean {idle_group}?\n"
+    assert looked.stderr == (
+        f"hint: group {idle_group}x does not exist; --execute makes it; {meant}"
+    )
+    done = odradek(*reset, "--execute")
+    assert done.stderr.startswith(f"hint: group {idle_group}x did not exist and is new (odradek")
+    assert done.stderr.endswith(meant)
+    assert odradek(*reset, "--execute").stderr == "", "now it exists"
+
+
 class TestConsoleConsumer:
     def test_a_group_goes_on_where_it_stopped(
         self, odradek: Shell, odradek_topic: str, group: str

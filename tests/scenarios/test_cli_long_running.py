@@ -134,3 +134,75 @@ def test_an_interrupted_producer_leaves_quietly(odradek: Shell, odradek_topic: s
         assert tool.wait(30) == 130
         assert tool.stderr is not None
         assert tool.stderr.read() == ""
+
+
+class TestSilence:
+    """A console consumer begins at the end unless it is told otherwise, and says so."""
+
+    def test_without_a_group(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin="a\nb\n")
+        read = odradek("console-consumer", "--topic", odradek_topic, "--timeout-ms", "200")
+        assert read.stderr == (
+            f"hint: no new records; {odradek_topic} has 2 older records: --from-beginning shows"
+            " them\nProcessed a total of 0 messages\n"
+        )
+
+    def test_in_a_group(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin="a\n")
+        words = ("console-consumer", "--topic", odradek_topic, "--group", f"g-{odradek_topic}")
+        with odradek.started(*words) as reading:
+            assert reading.stderr is not None
+            said = reading.stderr.readline()
+        assert f"no new records for group g-{odradek_topic}; " in said
+        assert said.endswith("--to-earliest --execute\n")
+
+    def test_an_empty_topic_has_nothing_to_say(self, odradek: Shell, odradek_topic: str) -> None:
+        read = odradek("console-consumer", "--topic", odradek_topic, "--timeout-ms", "200")
+        assert read.stderr == "Processed a total of 0 messages\n"
+
+
+class TestInterruptedWithoutABroker:
+    """Ctrl-C ends a tool soon, also if the broker that it would tell has died."""
+
+    def test_a_producer_says_what_was_not_sent(self) -> None:
+        with Cluster() as cluster:
+            shell = Shell(cluster.bootstrap)
+            cluster.create_topic("t")
+            with shell.started("console-producer", "--topic", "t", "--sync") as sending:
+                assert sending.stdin is not None
+                sending.stdin.write("one\n")
+                sending.stdin.flush()
+                shell.ok("console-consumer", "--topic", "t", "--from-beginning",
+                         "--max-messages", "1")  # fmt: skip
+                cluster.stop()
+                sending.stdin.write("two\n")
+                sending.stdin.flush()
+                assert sending.stderr is not None
+                assert "cannot connect" in sending.stderr.readline()
+                sending.send_signal(signal.SIGINT)
+                _, said = sending.communicate(timeout=20)
+        assert sending.returncode == 130
+        assert "odradek console-producer: 1 line was not sent" in said
+
+    def test_a_consumer_says_that_offsets_may_not_be_committed(self) -> None:
+        with Cluster() as cluster:
+            shell = Shell(cluster.bootstrap)
+            shell.ok("console-producer", "--topic", "t", stdin="one\n")
+            words = ("console-consumer", "--topic", "t", "--group", "g", "--from-beginning")
+            with shell.started(*words) as reading:
+                assert reading.stdout is not None
+                assert reading.stdout.readline() == "one\n"
+                cluster.stop()
+                reading.send_signal(signal.SIGINT)
+                _, said = reading.communicate(timeout=20)
+        assert reading.returncode == 130
+        assert "offsets may not be committed" in said
+
+
+def test_a_misspelt_setting_of_librdkafka_is_answered(odradek: Shell, odradek_topic: str) -> None:
+    done = odradek(
+        "producer-perf-test", "--topic", odradek_topic, "--num-records", "1", "--record-size", "1",
+        "--throughput", "-1", "--engine", "librdkafka", "--producer-props", "ack=1",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "there is no client setting ack; did you mean acks?" in done.stderr

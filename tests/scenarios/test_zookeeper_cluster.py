@@ -4,6 +4,8 @@ Everything: ``python -m tests.scenarios.failures --stores zookeeper``.
 """
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,3 +125,28 @@ class Deleting:
         value, now = self._operator.get("/controller")
         assert now.czxid > stat.czxid
         assert json.loads(value)["brokerid"] in (1, 2, 3)
+
+
+def test_doctor_sees_the_dead_server_and_a_broker_whose_clock_is_wrong(
+    ensemble: Ensemble, operator: KazooClient, tmp_path: Path
+) -> None:
+    operator.ensure_path("/brokers/ids")
+    ahead_ms = int(time.time() * 1000) + 60_000
+    operator.create("/brokers/ids/77", json.dumps({"timestamp": str(ahead_ms)}).encode())
+    file = tmp_path / "server.properties"
+    file.write_text(f"zookeeper.connect={ensemble.address}/odradek\n")
+    flags = ("--config", str(file), "--bootstrap-server", "127.0.0.1:1", "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "odradek.cli", "doctor", *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    operator.delete("/brokers/ids/77")
+    found = json.loads(done.stdout)["findings"]
+    said = [one["text"] for one in found if one["check"] == "zookeeper"]
+    dead = ensemble.address.split(",")[0]
+    assert said[0] == f"{dead} does not serve: connection refused"
+    assert "if one more is lost, no leader, topic or setting can change" in said[1]
+    (skew,) = [one["text"] for one in found if one["text"].startswith("that of broker 77 was ")]
+    assert skew.startswith(("that of broker 77 was 60.", "that of broker 77 was 59."))

@@ -2,7 +2,8 @@
 
 Start (`_running`)
 
-    1. The server binds its sockets: a busy port is found out before anything else happens.
+    1. The server binds its sockets: a busy port is found out before anything else happens. The
+       management port, if there is one, answers from now on.
     2. A session with the metadata store begins, and the cluster's image is read.
     3. Logs are loaded, and recovered after a crash.
     4. The components are made (`components.assemble`).
@@ -20,9 +21,9 @@ An unexpected error in any component ends the broker.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek import __version__
 from odradek.broker.components import Components, assemble
@@ -40,7 +41,8 @@ from odradek.broker.metadata_session import (
 )
 from odradek.broker.network.listeners import CannotListen
 from odradek.broker.network.request_log import RequestLog
-from odradek.broker.network.server import Server
+from odradek.broker.network.request_serving import Serve
+from odradek.broker.network.server import ConnectionFollower, Server
 from odradek.cluster.internal_topics import repair
 from odradek.cluster.membership import BrokerIdTaken, PreviousRun
 from odradek.config import BrokerSettings, InvalidSetting
@@ -64,6 +66,9 @@ from odradek.storage.manager import LogManager
 from odradek.storage.text_files import NO_CLEAN_STOP, encode_uuid
 from odradek.telemetry.logs import TOLD
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.broker.management.port import ManagementPort
 
 logger = logging.getLogger("odradek.server")
 
@@ -90,6 +95,13 @@ class Broker:
         self._server = Server(settings, world)
         # The address of the first listener, as clients are told it; known when the broker is ready.
         self.bootstrap = ""
+        # None if there is no `management.listener`.
+        self._port: ManagementPort | None = None
+
+    @property
+    def management_url(self) -> str | None:
+        """Where metrics and health are served, if they are; known from the start on."""
+        return None if self._port is None else self._port.url
 
     @property
     def connections(self) -> int:
@@ -141,17 +153,21 @@ class Broker:
         await self._server.bind()
         try:
             async with (
+                self._management() as self._port,
                 metadata_session(self._metadata, self._settings.broker, self._world) as store,
                 self._components(store) as components,
                 self._background(components) as fetching,
             ):
-                dispatcher = Dispatcher(components.services)
-                request_log = RequestLog(dispatcher, self._server.connections, self._world.clock)
-                await self._server.accept(dispatcher.serve, request_log)
+                serving = self._serving(components)
+                await self._server.accept(serving.serve, *serving.followers)
+                if self._port is not None:
+                    self._port.health.running(components)
                 try:
-                    async with _running_beside(declare_apis()):
+                    async with _running_beside(declare_apis(), *serving.beside):
                         yield
                 finally:
+                    if self._port is not None:
+                        self._port.health.stopping()
                     await hand_over_leadership(
                         self._settings.broker, components.services.images.cache, self._id, fetching
                     )
@@ -161,6 +177,32 @@ class Broker:
                     await self._server.drain(_MAX_DRAIN_S)
         finally:
             await self._server.close()
+
+    @asynccontextmanager
+    async def _management(self) -> AsyncIterator["ManagementPort | None"]:
+        """Opens the management port if there is one. It answers from now on, while logs are
+        loaded too."""
+        listener = self._settings.broker.management_listener
+        if listener is None:
+            yield None
+            return
+        from odradek.broker.management.port import ManagementPort  # noqa: PLC0415 - if asked for
+
+        port = ManagementPort(self._settings.broker, listener, self._world)
+        await port.open()
+        try:
+            yield port
+        finally:
+            await port.close()
+
+    def _serving(self, components: Components) -> "_Serving":
+        dispatcher = Dispatcher(components.services)
+        connections, clock = self._server.connections, self._world.clock
+        if self._port is None:
+            return _Serving(dispatcher.serve, (RequestLog(dispatcher, connections, clock),))
+        meter, beside = self._port.attach(components, self._server, dispatcher)
+        request_log = RequestLog(dispatcher, connections, clock, meter.serve)
+        return _Serving(meter.serve, (meter, request_log), tuple(beside))
 
     @asynccontextmanager
     async def _components(self, store: MetadataStore) -> AsyncIterator[Components]:
@@ -207,6 +249,8 @@ class Broker:
             store_id=cache.image.store_id,
             run_id=run_id,
         )
+        if self._port is not None:
+            self._port.health.loading(logs)
         await logs.load(
             lambda topic: settings.put_in_force(topic, cache.image.topic_overrides(topic))
         )
@@ -235,6 +279,8 @@ class Broker:
         )
 
     async def _join_cluster(self, components: Components) -> None:
+        if self._port is not None:
+            self._port.health.joining()
         services = components.services
         logs, cache = services.logs, services.images.cache
         previous_run = PreviousRun(logs.last_clean_stop, logs.killed_run or ())
@@ -336,6 +382,15 @@ class Broker:
         if is_changed:
             self._server.apply_limits(self._settings.broker)
         return is_changed
+
+
+class _Serving(NamedTuple):
+    """What serves the requests of clients, who is told of their connections, and what runs
+    beside."""
+
+    serve: Serve
+    followers: tuple[ConnectionFollower, ...]
+    beside: tuple[Coroutine[Any, Any, None], ...] = ()
 
 
 @asynccontextmanager

@@ -51,6 +51,7 @@ class Components:
     fetchers: ReplicaFetchers
     isr_changes: IsrChanges
     offline_replicas: OfflineReplicas
+    peers: Peers
     # Puts changed settings in force; returns whether there were any.
     follow_settings: Callable[[ImageChange], bool]
 
@@ -154,6 +155,7 @@ def assemble(
         fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
         isr_changes=isr_changes,
         offline_replicas=OfflineReplicas(broker_id, cache, logs),
+        peers=peers,
         follow_settings=follow_settings,
     )
 

@@ -23,6 +23,7 @@ from odradek.broker.network.request_serving import Pending, encoded_already
 from odradek.broker.permissions import Required
 from odradek.broker.request_splitting import split_requests
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
+from odradek.config.live import LiveSettings
 from odradek.protocol.apis import API_VERSIONS_KEY, AnyApi, declare_all
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import decode_request_header, encode_response, frame_response
@@ -33,6 +34,9 @@ from odradek.world.timeslice import Timeslice
 
 Reply = Response | Encoded | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
+
+Wrap = Callable[[AnyApi, Handle], Handle]
+"""Returns a handler that calls the given one, which is of that API."""
 
 # Larger requests may have thousands of elements.
 _LARGE_BYTES: Final = 64 * 1024
@@ -76,12 +80,21 @@ class Dispatcher:
         self._services = services
         # The handlers of the APIs of which a request has come.
         self._handlers: dict[int, _Loaded] = {}
-        self._wrap: Callable[[Handle], Handle] | None = None
+        self._wraps: dict[object, Wrap] = {}
 
-    def listen_in(self, wrap: Callable[[Handle], Handle] | None) -> None:
-        """Wraps every handler in `wrap` from the next request on; None removes the wrapper."""
-        self._wrap = wrap
+    def listen_in(self, listener: object, wrap: Wrap | None) -> None:
+        """Wraps every handler in `wrap` from the next request on; None removes the wrapper of the
+        listener."""
+        if wrap is None:
+            self._wraps.pop(listener, None)
+        else:
+            self._wraps[listener] = wrap
         self._handlers.clear()
+
+    @property
+    def settings(self) -> LiveSettings:
+        """The current settings of the broker."""
+        return self._services.settings
 
     def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
         (key, version, correlation_id, client_id), position = decode_request_header(frame)
@@ -129,8 +142,8 @@ class Dispatcher:
             handle = _ask_permission(found.permission, handle)
         # Permission is asked piece by piece too: it takes as long as many a handler.
         handle = split_requests(found.splitting, handle)
-        if self._wrap is not None:
-            handle = self._wrap(handle)
+        for wrap in self._wraps.values():
+            handle = wrap(found.api, handle)
         api = found.api
         loaded = self._handlers[key] = _Loaded(
             api.min_version, api.max_version, api.request, handle, found.has_small_responses, api

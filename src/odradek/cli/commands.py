@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "broker": Command("running", "run a broker from a server.properties file"),
         "local": Command("running", "start, stop, grow and look at a cluster in the background"),
+        "logs": Command("running", "the logs of all brokers of this machine, merged by time"),
         "server-stop": Command("running", "stop the brokers of this machine, or of a directory"),
         "zookeeper": Command("running", "run a ZooKeeper server in the foreground"),
         "zookeeper-server-stop": Command(
@@ -40,6 +41,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "groups", "list, describe, reset and delete consumer groups and their offsets"
         ),
         "groups": Command("groups", "list groups of every type"),
+        "lag": Command("lag", "whether consumer groups keep up, without thresholds, as Burrow"),
         "transactions": Command(
             "transactions", "list, describe and abort transactions, including hanging ones"
         ),
@@ -67,6 +69,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         "reassign-partitions": Command(
             "replicas", "move partitions to other brokers, change the replication factor"
         ),
+        "balance": Command(
+            "balance", "spread replicas, leaders and load evenly; empty or demote a broker"
+        ),
         "replica-verification": Command(
             "replicas", "compare the replicas of partitions, record by record"
         ),
@@ -75,6 +80,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "Look inside": {
         "broker-api-versions": Command("cluster", "the API versions that each broker supports"),
+        "jmx": Command("cluster", "the figures of a broker by the names of Kafka's MBeans"),
         "log-dirs": Command("topics", "disk used by partitions on each broker"),
         "dump-log": Command("dump_log", "print and verify log segments and indexes on disk"),
         "zookeeper-shell": Command(
@@ -106,11 +112,14 @@ KAFKAS = tuple(
     if name
     not in {
         "archive",
+        "balance",
         "broker",
         "completion",
         "doctor",
         "get",
+        "lag",
         "local",
+        "logs",
         "pipeline",
         "recipe",
         "restore",

@@ -16,6 +16,7 @@ from odradek.cli.kafka_names import (
     OLDER_NAMES,
     OTHER_PROGRAMS,
     RUN_CLASS,
+    VERBS,
     command_of_class,
     resolve,
     unknown_class,
@@ -43,7 +44,7 @@ def dispatch(words: list[str]) -> int:
     try:
         if not words or words[0] in {"--help", "-h", "help"}:
             return _help(words[1:])
-        if words[0] in {"--version", "-V", "version"}:
+        if words[0] in {"--version", "-V", "-v", "version"} or words[1:] == ["--version"]:
             from odradek import __version__
 
             print("odradek", __version__)
@@ -139,6 +140,8 @@ def _command(word: str, arguments: list[str]) -> str:
         raise UsageError(NEEDLESS[command])
     if command in OTHER_PROGRAMS:
         raise _another_program(word, OTHER_PROGRAMS[command])
+    if command in VERBS:
+        raise UsageError(f"no command {word!r}; type {VERBS[command]}")
     if command in {"kafkacat", "kcat"}:
         from odradek.cli.kcat import line_to_type
 

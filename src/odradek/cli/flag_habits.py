@@ -8,13 +8,16 @@ In order:
 3. a property that is spelt as a flag: `--print-key` is `--formatter-property print.key=true`, and
    `--linger-ms` is `--command-property linger.ms=...`;
 4. the nearest flag of the tool.
+
+Before all that, `explained` answers flags for which no tool of ours needs one: the console producer
+has no `--file`, because it reads standard input.
 """
 
 import shlex
 from collections.abc import Collection
 from typing import Final
 
-from odradek.config.spelling import Speller, did_you_mean
+from odradek.config.spelling import Speller, did_you_mean, nearest
 
 # Flags with the same meaning in different tools. Of those that a tool has, the first one counts.
 _SAME: Final = (
@@ -115,6 +118,36 @@ _AS_PROPERTIES: Final = {
     "--parse-headers": ("--reader-property", "parse.headers=true"),
     "--null-marker": ("--reader-property", "null.marker=NULL"),
 }
+# Flags that no flag of a tool stands for, and what to do. Each table is for tools with its flag.
+_INPUT: Final = "lines of standard input become records"
+_EXPLAINED: Final = {
+    "--reader-property": {
+        **dict.fromkeys(
+            ("--file", "--input", "--from-file", "--input-file"),
+            f"{_INPUT}: odradek console-producer --topic NAME < FILE",
+        ),
+        **dict.fromkeys(
+            ("--message", "--value", "--record", "--payload", "--data", "--body"),
+            f"{_INPUT}: echo hello | odradek console-producer --topic NAME",
+        ),
+        "--key": f"{_INPUT}, with their keys: echo ada:7 | odradek console-producer --topic NAME"
+        " --reader-property parse.key=true --reader-property key.separator=:",
+        "--partition": "keys choose partitions: --reader-property parse.key=true",
+    },
+    "--offset-json-file": dict.fromkeys(
+        ("--topic", "--partition", "--offset", "--to-offset", "--before"),
+        'a file says which: echo \'{"partitions": [{"topic": "NAME", "partition": 0,'
+        ' "offset": -1}]}\' > records.json, and then --offset-json-file records.json',
+    ),
+    "--to-topic": {"--to": "--from DIRECTORY names the archive, --to-topic NAME another topic"},
+    "--override": {
+        "--port": "write --override listeners=PLAINTEXT://127.0.0.1:9095, or odradek up --port 9095"
+    },
+    "--under-replicated-partitions": dict.fromkeys(
+        ("--purge", "--truncate", "--clear", "--empty"),
+        "odradek delete-records deletes records and keeps the topic; --delete deletes the topic",
+    ),
+}
 _READER: Final = {"--key-separator": ("--reader-property", "key.separator=:")}
 
 
@@ -123,12 +156,27 @@ def probably_meant(flag: str, known: Collection[str]) -> str:
     nothing."""
     near = Speller(known).nearest(flag)
     meant = near or _same(flag, known) or _as_property(flag, known)
-    return f"; did you mean {meant}?" if meant else did_you_mean(flag, known)
+    if meant is None:
+        # Without the dashes, in which all flags are alike.
+        word = nearest(flag.lstrip("-"), [name.lstrip("-") for name in known])
+        meant = word and f"--{word}"
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def explained(flag: str, known: Collection[str]) -> str | None:
+    """Returns what to do instead of giving a flag that a tool with the flags `known` has in no form
+    at all, or None."""
+    for marker, habits in _EXPLAINED.items():
+        if marker in known and flag in habits and flag not in known:
+            return habits[flag]
+    return None
 
 
 def word_meant(word: str, choices: Collection[str]) -> str:
     """Returns `; did you mean X?` for a word that is none of those that an argument takes, or
     nothing."""
+    if "run" in choices and word.endswith((".toml", ".py")):
+        return f"; did you mean run {shlex.quote(word)}?"
     for words in _SAME_WORDS:
         if word.lower() in words:
             for candidate in words:
@@ -137,17 +185,35 @@ def word_meant(word: str, choices: Collection[str]) -> str:
     return did_you_mean(word, choices)
 
 
-def flag_before(word: str, known: Collection[str]) -> str:
+def flag_before(word: str, known: Collection[str], given: Collection[str]) -> str:
     """Returns the end of the sentence about a word that stands without a flag, in a tool with the
-    flags `known` that takes none: `; did you mean --create?`, or nothing."""
+    flags `known` that takes none: `; did you mean --create?`, or nothing. `given` are the flags of
+    the command line, which were not forgotten."""
     if f"--{word}" in known:
         return f"; did you mean --{word}?"
-    if word.rpartition(":")[2].isdecimal() and "--bootstrap-server" in known:
+    if ":" in word and word.rpartition(":")[2].isdecimal() and "--bootstrap-server" in known:
         return "; write several addresses with commas between, as in --bootstrap-server A:1,B:1"
-    for flag in ("--topic", "--group"):
-        if flag in known:
+    if "=" in word:
+        flags = _taker_of(word.partition("=")[0])
+    elif word.isdecimal():
+        flags = ("--id", "--broker", "--partitions", "--partition", "--key")
+    else:
+        flags = ("--topic", "--group", "--key", "--files", "--data")
+    for flag in flags:
+        if flag in known and (flag not in given or "=" in word):
             return f"; did you mean {flag} {shlex.quote(word)}?"
     return ""
+
+
+def _taker_of(name: str) -> tuple[str, ...]:
+    """Returns the flags that take a property of this name, the likeliest first."""
+    if name.startswith("print."):
+        return ("--formatter-property",)
+    if name.startswith("parse."):
+        return ("--reader-property",)
+    if name == "key.separator":
+        return ("--reader-property", "--formatter-property")
+    return ("--add-config", "--config", "--override", "--command-property")
 
 
 def _same(flag: str, known: Collection[str]) -> str | None:

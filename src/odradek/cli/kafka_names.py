@@ -45,6 +45,7 @@ _CLASSES: Final = {
     "EndToEndLatency": "e2e-latency",
     "GetOffsetShell": "get-offsets",
     "GroupsCommand": "groups",
+    "JmxTool": "jmx",
     "Kafka": "broker",
     "LeaderElectionCommand": "leader-election",
     "LogDirsCommand": "log-dirs",
@@ -67,7 +68,6 @@ _OTHER_CLASSES: Final = {
     "ConsumerOffsetChecker": "odradek consumer-groups --describe --group GROUP",
     "ExportZkOffsets": "odradek consumer-groups --describe --group GROUP --json",
     "ImportZkOffsets": "odradek consumer-groups --reset-offsets --group GROUP --from-file FILE",
-    "JmxTool": "odradek doctor, or the log files of a broker: brokers have no JVM and no JMX",
     "MirrorMaker": "odradek archive and odradek restore, which copy topics once",
     "StateChangeLogMerger": "sort -m broker-*/state-change.log",
     "UpdateOffsetsInZK": "odradek consumer-groups --reset-offsets --group GROUP --to-earliest",
@@ -119,6 +119,28 @@ OTHER_PROGRAMS: Final = {
     "confluent": "odradek local start",
     "jps": "odradek local status",
     "systemctl": "odradek local start, or odradek broker CONFIG as the command of a unit",
+}
+
+_UP: Final = "odradek up, or odradek local start for a broker in the background"
+_STOP: Final = "Ctrl-C where `odradek up` runs, odradek local stop, or odradek server-stop"
+_SEND: Final = "odradek console-producer --topic NAME"
+_READ: Final = "odradek console-consumer --topic NAME --from-beginning"
+_LIST: Final = "odradek topics --list, or odradek consumer-groups --list"
+# What people want to do, said as a command, and what to type.
+VERBS: Final = {
+    **dict.fromkeys(("start", "run", "serve", "server"), _UP),
+    **dict.fromkeys(("stop", "down", "kill", "shutdown"), _STOP),
+    "restart": "odradek local stop, and then odradek local start",
+    **dict.fromkeys(("status", "ps", "health"), "odradek local status, or odradek doctor"),
+    **dict.fromkeys(("produce", "producer", "send", "publish", "write"), _SEND),
+    **dict.fromkeys(("consume", "consumer", "read", "tail", "subscribe"), _READ),
+    **dict.fromkeys(("list", "ls", "show"), _LIST),
+    "create": "odradek topics --create --topic NAME",
+    "delete": "odradek topics --delete --topic NAME",
+    "describe": "odradek topics --describe --topic NAME",
+    "lag": "odradek consumer-groups --describe --all-groups",
+    "offsets": "odradek get-offsets --topic NAME",
+    "config": "odradek configs --describe --topic NAME",
 }
 
 # Tools that a later version will have, and what to use until then ("" if there is nothing).

@@ -39,16 +39,21 @@ class FlagParser(argparse.ArgumentParser):
     ) -> argparse.Namespace:
         parsed, unknown = self.parse_known_args(self._as_argparse_reads(args or ()), namespace)
         for word in unknown:
-            raise UsageError(self._unknown(word))
+            raise UsageError(self._unknown(word, args or ()))
         return parsed
 
     def error(self, message: str) -> "None":  # type: ignore[override] # it raises, as asked
         message = message.removeprefix("argument ")
         required = message.partition("the following arguments are required: ")[2]
+        hidden = [action.dest for action in self._actions if action.help == argparse.SUPPRESS]
+        required = ", ".join(name for name in required.split(", ") if name not in hidden)
         if required or "one of the arguments" in message:
             verb = "are" if "," in required else "is"
             raise MissingFlag(f"{required} {verb} needed" if required else message)
-        raise UsageError(message.replace("invalid float value:", "not a number:"))
+        message = message.replace("invalid float value:", "not a number:")
+        message = message.replace("expected one argument", "needs a value")
+        message = message.replace("ignored explicit argument", "takes no value, and was given")
+        raise UsageError(message)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Raises if a word is none of those that an argument takes, with the nearest of them."""
@@ -88,7 +93,7 @@ class FlagParser(argparse.ArgumentParser):
             elif (word.startswith("--") and _begins_as_flag(word)) or (
                 action is None and not takes_words
             ):
-                raise UsageError(self._unknown(word))
+                raise UsageError(self._unknown(word, words))
             else:
                 if action is not None and action.nargs not in {"+", "*"}:
                     action = None
@@ -123,17 +128,33 @@ class FlagParser(argparse.ArgumentParser):
         if full in self._option_string_actions:
             return full + equals + value
         near = [flag for flag in self._option_string_actions if flag.startswith(full)]
+        if near and self._explained(full):
+            return None
         return near[0] + equals + value if len(near) == 1 and name.startswith("--") else None
 
-    def _unknown(self, word: str) -> str:
+    def _explained(self, flag: str) -> str | None:
+        from odradek.cli.flag_habits import explained
+
+        return explained(flag, visible_flags(self))
+
+    def _unknown(self, word: str, words: Sequence[str]) -> str:
+        """Returns what to say about one of the words of a command line that is not understood."""
         if not word.startswith("-"):
             from odradek.cli.flag_habits import flag_before
 
-            near = flag_before(word, visible_flags(self))
+            flags = [self._two_dashes(one) or "" for one in words]
+            given = {flag.partition("=")[0] for flag in flags}
+            near = flag_before(word, visible_flags(self), given)
             return f"unexpected {word!r}{near or f'; {self.prog} --help shows the flags'}"
         from odradek.cli.flag_habits import probably_meant
 
         flag = word.partition("=")[0]
+        for action in self._actions:
+            # `transactions --list`: it is a word there.
+            if not action.option_strings and flag.lstrip("-") in (action.choices or ()):
+                return f"unknown flag {flag}; did you mean {self.prog} {flag.lstrip('-')}?"
+        if todo := self._explained("--" + flag.lstrip("-")):
+            return f"there is no {flag}: {todo}"
         near = probably_meant(flag, visible_flags(self))
         longer = [known for known in visible_flags(self) if known.startswith(flag)]
         if longer and not near:

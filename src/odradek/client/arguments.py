@@ -7,6 +7,7 @@ write. Forms of other clients whose meaning is clear are taken as well: one thin
 of one, and a pair in place of a `TopicPartition`.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from operator import index
 from reprlib import Repr
@@ -24,6 +25,11 @@ GivenNames = str | Iterable[str]
 
 MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**63 - 1
+# Seconds since 1970 of the years 2001 to 2286: as milliseconds they are in January to April 1970.
+_FIRST_SECONDS: Final = 10**9
+FIRST_MILLISECONDS: Final = 10**10
+_warned_of_seconds: set[str] = set()
+_log = logging.getLogger("odradek.client")
 _short = Repr()
 _short.maxstring = _short.maxother = 60
 
@@ -125,9 +131,21 @@ def timestamp(given: object, call: str, *, at_most: int = _MAX_LONG) -> int:
     name = "timestamp_ms"
     if isinstance(given, float):
         raise wrong(call, f"{name} as an integer", given, f"{name}=int(time.time() * 1000)")
+    if callable(getattr(given, "timestamp", None)):  # a datetime
+        line = f"{name}=int(moment.timestamp() * 1000)"
+        raise wrong(call, f"{name} as an integer", given, line)
     number = integer(given, call, name, at_most=at_most)
     if number < 0:
         raise ValueError(f"{call}: {name}={number}: a time cannot be before 1970")
+    if _FIRST_SECONDS <= number < FIRST_MILLISECONDS and call not in _warned_of_seconds:
+        # Not an error: a record may have such a time already, and be copied with it.
+        _warned_of_seconds.add(call)
+        _log.warning(
+            "%s: timestamp_ms=%d is in 1970; are these seconds? Milliseconds are"
+            " int(time.time() * 1000)",
+            call,
+            number,
+        )
     return number
 
 

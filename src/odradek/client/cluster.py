@@ -5,7 +5,6 @@ Producer, consumer and admin client have one `Cluster` each. The metadata itself
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from math import inf
 
@@ -19,10 +18,10 @@ from odradek.client.errors import (
     NoBrokerAvailable,
     is_retriable,
 )
+from odradek.client.missing_topics import MissingTopics
 from odradek.client.retry import Failures, RetryPolicy, sleep_until
 from odradek.client.settings.shared import ClientSettings
 from odradek.client.unreachable import UnreachableBrokers
-from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -35,18 +34,14 @@ from odradek.protocol.types import (
 from odradek.wording import counted, kind_of
 from odradek.world.randomness import Randomness
 
-_log = logging.getLogger("odradek.client")
-
 LONG_POLLS = "fetch"
 """The purpose of connections on which answers may take long."""
 _LONG_AGO_S = -1e9
 # Kafka's limit.
 _MAX_NAME_LENGTH = 249
-# A topic that is being created is unknown for a moment, so the first answers are no reason to warn.
-_ANSWERS_BEFORE_WARNING = 3
-# So many names are compared with that of a missing topic, in about 25 ms.
-_MAX_COMPARED = 1_000
 _MAX_ANSWERS_TO_QUESTION = 8
+# As long as a producer keeps a topic that nothing is sent to (metadata.max.idle.ms).
+_QUESTION_IDLE_S = 300.0
 # Errors of a topic that stay, however long the client waits.
 FATAL_FOR_TOPIC = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
@@ -83,8 +78,9 @@ class Cluster:
         self._unreachable = UnreachableBrokers(settings, self.view)
         # Topics whose metadata is refreshed; False for those that somebody has only asked about.
         self._tracked: dict[str, bool] = {}
-        # How often brokers have said that a topic does not exist.
-        self._unknown_answers: dict[str, int] = {}
+        # When somebody last asked about a topic.
+        self._asked_s: dict[str, float] = {}
+        self._missing = MissingTopics(self.view)
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
         self._listeners: list[Callable[[], None]] = []
@@ -214,15 +210,18 @@ class Cluster:
         each refresh would fail with it, for all other topics too.
         """
         check_topic(topic)
+        if not is_needed:
+            self._asked_s[topic] = self._loop.time()
         if topic not in self._tracked or (is_needed and not self._tracked[topic]):
             self._tracked[topic] = is_needed
             # Whoever needs it is warned, though somebody has asked about it before.
-            self._unknown_answers.pop(topic, None)
+            self._missing.forget(topic)
             self._last_update_s = _LONG_AGO_S
 
     def untrack(self, topic: str) -> None:
         self._tracked.pop(topic, None)
-        self._unknown_answers.pop(topic, None)
+        self._asked_s.pop(topic, None)
+        self._missing.forget(topic)
 
     def refresh_soon(self) -> None:
         """Starts a refresh unless one is under way; after a failure it backs off first."""
@@ -272,55 +271,30 @@ class Cluster:
         connection = await self.any_connection()
         needed_topics = [topic for topic, is_needed in self._tracked.items() if is_needed]
         other_topics = [topic for topic, is_needed in self._tracked.items() if not is_needed]
-        requests = [([*needed_topics, *other_topics], False)]
-        if self._auto_create_topics and needed_topics:
-            requests = [(needed_topics, True)]
-            if other_topics:
-                requests.append((other_topics, False))
         self._last_update_s = self._loop.time()
-        for topics, may_create in requests:
-            response = await connection.request(
-                MetadataRequest(
-                    topics=[MetadataRequestTopic(name=topic) for topic in topics],
-                    allow_auto_topic_creation=may_create,
-                ),
-                MetadataResponse,
-            )
-            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-                self._rebootstrap()
-                raise error_for(response.error_code)
-            self.view.update(response, topics)
-        if missing := self._newly_missing():
-            await self._report_missing(connection, missing)
+        response = await self._ask_about(connection, [*needed_topics, *other_topics])
+        if self._auto_create_topics:
+            # Not with the first request: that a topic did not exist is worth a warning.
+            unknown = self._missing.unknown_in(response, needed_topics)
+            if unknown:
+                await self._ask_about(connection, unknown, may_create=True)
+        await self._missing.report(connection, self._tracked)
 
-    def _newly_missing(self) -> list[str]:
-        """Returns the topics of which brokers have now said often enough that there are none."""
-        missing = []
-        for topic in self._tracked:
-            if not isinstance(self.view.errors.get(topic), UnknownTopic):
-                self._unknown_answers.pop(topic, None)
-                continue
-            answers = self._unknown_answers[topic] = self._unknown_answers.get(topic, 0) + 1
-            if answers == _ANSWERS_BEFORE_WARNING:
-                missing.append(topic)
-        return missing
-
-    async def _report_missing(self, connection: Connection, missing: list[str]) -> None:
-        """Looks for topics whose names are nearly these, and warns of those that are needed."""
-        try:
-            response = await connection.request(
-                MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse
-            )
-            known = [topic.name for topic in response.topics if topic.name]
-        except (ClientError, KafkaError):
-            # The warning is worth more than its hint, and the next refresh has the same error.
-            known = []
-        for topic in missing:
-            hint = did_you_mean(topic, _comparable(topic, known))
-            self.view.note_missing(topic, hint)
-            if self._tracked.get(topic):
-                _log.warning("%s", _waiting_for(topic, hint))
-            await asyncio.sleep(0)  # A comparison takes milliseconds.
+    async def _ask_about(
+        self, connection: Connection, topics: list[str], *, may_create: bool = False
+    ) -> MetadataResponse:
+        response = await connection.request(
+            MetadataRequest(
+                topics=[MetadataRequestTopic(name=topic) for topic in topics],
+                allow_auto_topic_creation=may_create,
+            ),
+            MetadataResponse,
+        )
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._rebootstrap()
+            raise error_for(response.error_code)
+        self.view.update(response, topics)
+        return response
 
     def _note_failure(self) -> None:
         now_s = self._loop.time()
@@ -351,7 +325,17 @@ class Cluster:
 
     def _refresh_by_age(self) -> None:
         self._close_idle()
+        self._forget_questions()
         self.refresh_soon()
+
+    def _forget_questions(self) -> None:
+        """Forgets topics that were only asked about, and not lately: a client that asks about many
+        would otherwise refresh all of them for ever."""
+        oldest_s = self._loop.time() - _QUESTION_IDLE_S
+        for topic, asked_s in list(self._asked_s.items()):
+            if asked_s < oldest_s and not self._tracked.get(topic):
+                self.untrack(topic)
+                self.view.forget(topic)
 
     def _close_idle(self) -> None:
         limit_ms = self.settings.connections_max_idle_ms
@@ -448,24 +432,6 @@ def check_topic(topic: object) -> None:
         topic.encode()
     except UnicodeEncodeError:
         raise ValueError(f"topic must be the name of a topic, not {topic!r}") from None
-
-
-def _comparable(topic: str, known: list[str]) -> list[str]:
-    """Returns names to compare with that of a missing topic: all of them, or if they are very many
-    some that begin alike."""
-    if len(known) <= _MAX_COMPARED:
-        return known
-    return [name for name in known if name[0] == topic[0]][:_MAX_COMPARED]
-
-
-def _waiting_for(topic: str, hint: str) -> str:
-    """Returns the warning about a missing topic; `hint` is what `did_you_mean` returned."""
-    if hint:
-        return f"there is no topic {topic}{hint} Waiting for somebody to create it"
-    return (
-        f"there is no topic {topic}; waiting for somebody to create it"
-        f" (odradek topics --create --topic {topic})"
-    )
 
 
 def _missing_topic(

@@ -162,6 +162,13 @@ class ClusterView:
         self.hints[name] = hint
         self.errors[name] = _error_of(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, hint)
 
+    def forget(self, name: str) -> None:
+        """Drops all that is known of a topic which is not refreshed any more."""
+        self.version += 1
+        self._drop(name)
+        self.errors.pop(name, None)
+        self.hints.pop(name, None)
+
     def _drop(self, name: str) -> None:
         topic = self.topics.pop(name, None)
         if topic is not None:

@@ -87,6 +87,24 @@ PARTITION: Final = dict.fromkeys(("key", "value", "headers", "timestamp"), _ALL_
 _CALLED_ATTRIBUTE: Final = re.compile(
     r"\.(topic|partition|offset|key|value|headers|leader_epoch)\(\)"
 )
+# The end of Python's message, what the line of the program has, and what to write.
+_PYTHONS_WORDS: Final = (
+    (
+        "object is not callable",
+        _CALLED_ATTRIBUTE,
+        "Fields of a record are attributes: write record.{}",
+    ),
+    (
+        "can't be used in 'await' expression",
+        re.compile(r"await\s+[\w.]+\.(\w+)\("),
+        "{}() is not awaited: leave `await` out",
+    ),
+    (
+        "does not support the context manager protocol",
+        re.compile(r"with\s+[\w.]+\.(transaction)\(\)"),
+        "With asyncio, write `async with producer.{}():`",
+    ),
+)
 _CLASSES: Final = {
     "AIOKafkaProducer": "Producer",
     "AIOKafkaConsumer": "Consumer",
@@ -151,16 +169,21 @@ def answers(habits: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
 
 
 def explain(error: object) -> None:
-    """Adds what to write to the error of a `with` block in which `record.value()` was called.
+    """Adds what to write to an error of Python's, raised in the `with` block of a client.
 
-    The value is bytes, or what a deserializer returned, and cannot answer by itself.
+    What was used wrongly is not ours, and cannot answer by itself: the value of a record is bytes,
+    or what a deserializer returned, and `subscribe` returns None.
     """
-    if not isinstance(error, TypeError) or not str(error).endswith("object is not callable"):
+    if not isinstance(error, TypeError):
         return
-    frames = traceback.extract_tb(error.__traceback__)
-    called = _CALLED_ATTRIBUTE.search(frames[-1].line or "") if frames else None
-    if called is not None:
-        error.add_note(f"Fields of a record are attributes: write record.{called[1]}")
+    said = str(error)
+    for ending, pattern, note in _PYTHONS_WORDS:
+        if said.endswith(ending):
+            frames = traceback.extract_tb(error.__traceback__)
+            found = pattern.search(frames[-1].line or "") if frames else None
+            if found is not None:
+                error.add_note(note.format(found[1]))
+            return
 
 
 def awaits(client: type[C]) -> type[C]:

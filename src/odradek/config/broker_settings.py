@@ -17,6 +17,7 @@ from odradek.config.coordinator_settings import (
 )
 from odradek.config.listeners import Listener
 from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
+from odradek.config.management_settings import ManagementSettings
 from odradek.config.network_settings import NetworkSettings
 from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
@@ -52,6 +53,7 @@ class BrokerSettings(
     TransactionSettings,
     QuotaSettings,
     ApplicationLogSettings,
+    ManagementSettings,
 ):
     layers: Layers
     topic_defaults: TopicSettings

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 _MAX_LENGTH: Final = 80
+# How alike two names must be, by `difflib`: below that, `stop` would be `topics`.
+_LEAST_ALIKE: Final = 0.62
 
 
 class Speller:
@@ -51,7 +53,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - 5 ms, and only for mistakes
 
     plain = {_plain(candidate): candidate for candidate in reversed(known)}
-    return next((plain[found] for found in get_close_matches(_plain(name), plain, n=1)), None)
+    matches = get_close_matches(_plain(name), plain, n=1, cutoff=_LEAST_ALIKE)
+    return next((plain[found] for found in matches), None)
 
 
 def _hint(near: str | None) -> str:

@@ -179,7 +179,10 @@ def stop(arguments: argparse.Namespace) -> int:
     cluster = BackgroundCluster(arguments.data)
     pid = cluster.running()
     if pid is None:
-        raise CommandFailed(f"no cluster is running in {cluster.data}")
+        lone = running_broker(cluster.disk, cluster.data)
+        how = f"odradek server-stop {shlex.quote(cluster.data)}, or Ctrl-C where it was started"
+        other = f"; a single broker runs there, which you stop with: {how}" if lone else ""
+        raise CommandFailed(f"no cluster is running in {cluster.data}{other}")
     os.kill(pid, signal.SIGTERM)
     if not wait_until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
         raise CommandFailed(

@@ -13,10 +13,12 @@ _MAX_PORT: Final = 65_535
 _LOOKED_AT: Final = 100
 
 
-def port_in_use(host: str, port: int) -> str:
-    """Returns the line for a port that is taken: what answers there, and which port is free."""
-    free = _free_port_after(host, port)
-    other = f"`odradek up --port {free}`" if free is not None else "--port"
+def port_in_use(host: str, port: int, brokers: int = 1) -> str:
+    """Returns the line for a port that is taken: what answers there, and which port is free, with
+    those that follow it if there are several brokers."""
+    free = _free_port_after(host, port, brokers)
+    several = f" --brokers {brokers}" if brokers > 1 else ""
+    other = f"`odradek up{several} --port {free}`" if free is not None else "--port"
     if asyncio.run(_is_broker(host, port)):
         return (
             f"a broker runs at {host}:{port} already: use it, stop it where it was started, or"
@@ -28,17 +30,24 @@ def port_in_use(host: str, port: int) -> str:
     )
 
 
-def _free_port_after(host: str, port: int) -> int | None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _free_port_after(host: str, port: int, brokers: int) -> int | None:
+    free = 0
     for candidate in range(port + 1, min(port + _LOOKED_AT, _MAX_PORT)):
-        with socket.socket(family) as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                one.bind((host, candidate))
-            except OSError:
-                continue
-            return candidate
+        free = free + 1 if _is_free(host, candidate) else 0
+        if free == brokers:
+            return candidate - brokers + 1
     return None
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except OSError:
+            return False
+        return True
 
 
 async def _is_broker(host: str, port: int) -> bool:

@@ -10,6 +10,7 @@ A settings file is written once. Later starts change only settings that the comm
 (addresses, directories, overrides), so that a user's own changes stay.
 """
 
+import errno
 import os
 import re
 import shlex
@@ -72,7 +73,7 @@ def brokers_in(disk: Disk, data: str) -> list[int]:
 
 
 def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
-    """Raises if a single broker uses the directory, or if it cannot be created."""
+    """Raises if a single broker uses the directory."""
     require_not_growing(disk, data)
     if disk.exists(f"{data}/meta.properties"):
         raise CommandFailed(
@@ -81,6 +82,11 @@ def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
             f"{'' if brokers == 3 else f' --brokers {brokers}'}`, start it as it is with"
             f" `odradek up --data {shlex.quote(data)}`, or choose another directory with --data"
         )
+
+
+def make_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
+    """Makes the directories of brokers, after everything else was checked: a single broker would
+    take a directory `broker-1` that is left over for a partition."""
     try:
         for number in range(1, brokers + 1):
             disk.make_directories(f"{data}/broker-{number}")
@@ -127,6 +133,14 @@ def temporary_directory() -> Iterator[str]:
 # Ports
 
 
+class PortInUse(CommandFailed):
+    """Another program, perhaps a broker, listens at a port already."""
+
+    def __init__(self, message: str, port: int) -> None:
+        super().__init__(message)
+        self.port = port
+
+
 def chosen_ports(host: str, first: int, brokers: int) -> list[int]:
     """Returns a free port for each broker. With `first` = 0 the system chooses them."""
     requested = [first + index if first else 0 for index in range(brokers)]
@@ -159,10 +173,13 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.close()
         if isinstance(error, socket.gaierror) or not port:
             raise CommandFailed(f"cannot listen on {host}: {error.strerror}") from None
-        raise CommandFailed(
+        said = (
             f"cannot listen on {host}:{port}: {error.strerror}; stop what uses port {port},"
             " or choose other ports with --port"
-        ) from None
+        )
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(said, port) from None
+        raise CommandFailed(said) from None
     return listener
 
 
@@ -270,7 +287,8 @@ def require_usable_directory(disk: Disk, directory: str) -> None:
         disk.make_directories(directory)
         why = None if os.access(directory, os.W_OK | os.X_OK) else "Permission denied"
     except OSError as error:
-        why = error.strerror
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        why = "there is a file of that name" if is_file else error.strerror
     if why is not None:
         raise CommandFailed(
             f"cannot write to {directory}: {why}; choose another directory (--data of `odradek up`,"

@@ -18,6 +18,7 @@ from odradek.local.cluster_directory import (
     is_alive,
     known_address,
     laptop_settings,
+    make_cluster_directory,
     read_pid,
     remove_pid,
     require_cluster_directory,
@@ -25,6 +26,7 @@ from odradek.local.cluster_directory import (
     write_pid,
     write_settings,
 )
+from odradek.local.management_ports import SETTING, management_listeners
 from odradek.local.serving import serve, settings_from
 from odradek.local.supervisor import Child, ChildFailed, Restarts, Supervisor
 from odradek.tools.client_properties import read_properties
@@ -32,6 +34,7 @@ from odradek.tools.failures import CommandFailed
 from odradek.wording import counted
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
+from odradek.world.service_manager import ServiceManager
 
 _READY_TIMEOUT_S = 60.0
 _END_SESSION_S = 10.0
@@ -72,9 +75,13 @@ class LocalCluster:
         require_cluster_directory(self._disk, self._data, arguments.brokers)
         self._require_idle(arguments.brokers)
         ports = chosen_ports(arguments.host, arguments.port, arguments.brokers)
+        make_cluster_directory(self._disk, self._data, arguments.brokers)
         self.brokers = broker_directories(self._data, ports)
+        self._management = self._management_listeners(ports)
         self._is_running = False
         self._typed: list[str] = arguments.override
+        # The children do not speak for this process: the variables are gone when they are forked.
+        self._manager = ServiceManager.from_environment()
         self.settings: list[BrokerSettings] = []
         self._write_settings()
 
@@ -99,12 +106,23 @@ class LocalCluster:
                 file=sys.stderr,
             )
 
+    def _management_listeners(self, ports: list[int]) -> list[str]:
+        if SETTING not in self._overrides:
+            return management_listeners(ports)
+        if self._overrides[SETTING]:
+            raise CommandFailed(
+                f"--override {SETTING} would be the same for every broker; name the first port with"
+                f" JMX_PORT=9999, or turn it off with --override {SETTING}="
+            )
+        return [""] * len(ports)
+
     def _write_settings(self) -> None:
-        for broker in self.brokers:
+        for broker, listener in zip(self.brokers, self._management, strict=True):
             decided = {
                 "node.id": str(broker.id),
                 "listeners": f"PLAINTEXT://{self._host}:{broker.port}",
                 "log.dirs": broker.directory,
+                SETTING: listener,
                 **self._store_settings(),
                 **self._overrides,
             }
@@ -172,11 +190,13 @@ class LocalCluster:
         for broker, child in zip(self.brokers, brokers, strict=True):
             print(f"broker {broker.id} is ready at {child.ready} (process {child.pid}, data in"
                   f" {broker.directory})")  # fmt: skip
+        urls = " ".join(filter(None, self._management))
         print(
             f"odradek is ready at {self.bootstrap} ({counted(len(brokers), 'broker')},"
-            f" data in {self._data}); Ctrl-C stops it",
+            f" data in {self._data}{urls and f', metrics at {urls}'}); Ctrl-C stops it",
             flush=True,
         )
+        self._manager.ready(f"{counted(len(brokers), 'broker')} ready at {self.bootstrap}")
 
     def _watch(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
         """Reports every broker that ends, and restarts the store, until the cluster is told to
@@ -184,14 +204,16 @@ class LocalCluster:
         ended: set[int] = set()
         by_hand = BrokersByHand(self._disk)
         restarts = Restarts(SystemClock())
+        beat_s = self._manager.interval_s if self._manager.is_there else None
         while True:
+            self._manager.beat()
             supervisor.wait_until(
                 lambda: (
                     supervisor.stops
                     or (store is not None and not store.is_running)
                     or any(not broker.is_running and broker.pid not in ended for broker in brokers)
                 ),
-                _LOOK_AGAIN_S if ended else None,
+                _LOOK_AGAIN_S if ended else beat_s,
             )
             if supervisor.stops:
                 return
@@ -243,7 +265,9 @@ class LocalCluster:
     def _stop(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
         """Stops one broker after the other, so that each can move its leadership to others, and the
         store last."""
+        self._manager.stopping("stopping one broker after the other")
         for broker, child in reversed(list(zip(self.brokers, brokers, strict=True))):
+            self._manager.beat()
             if child.is_running:
                 supervisor.stop(child)
             else:

@@ -42,6 +42,7 @@ _OWN = frozenset(
         "listeners",
         "advertised.listeners",
         "log.dirs",
+        "management.listener",
         "log.dir",
         "odradek.metadata.store",
         "odradek.metadata.path",

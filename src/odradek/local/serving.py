@@ -3,9 +3,13 @@
 One line on standard output when the broker is ready, one when it has stopped. The first Ctrl-C
 or SIGTERM stops it cleanly; a second one ends it at once. While it runs, `broker.pid` in its
 first log directory says which process it is.
+
+If systemd started the process, it is told when the broker is ready and when it stops, and the event
+loop beats for its watchdog (`world/service_manager.py`).
 """
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from odradek.telemetry.logs import LogFiles
     from odradek.world import World
     from odradek.world.garbage_collection import GarbageCollection
+    from odradek.world.service_manager import ServiceManager
 
 # The log directory of a broker that runs in memory.
 MEMORY_DIRECTORY = "/odradek"
@@ -92,7 +97,12 @@ def serve(
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, OsDisk, World
     from odradek.world.garbage_collection import GarbageCollection
+    from odradek.world.service_manager import ServiceManager
 
+    manager = ServiceManager.from_environment()
+    if manager.watchdog_s is not None:
+        # The watchdog ends a process by SIGABRT. Then the journal has where the loop was stuck.
+        faulthandler.enable()
     if not in_memory:
         # Only the first: a broker goes on without one of several directories.
         require_usable_directory(OsDisk(), settings.data_directories[0])
@@ -118,17 +128,33 @@ def serve(
         if on_ready is not None:
             on_ready(broker.bootstrap)
         else:
-            print(f"odradek is ready at {broker.bootstrap} ({kept}); Ctrl-C stops it", flush=True)
+            print(_first_line(broker, kept), flush=True)
+        manager.ready(f"ready at {broker.bootstrap}")
 
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(_serve(broker, world, collector, announce, until_input_closes))
+            runner.run(
+                _serve(
+                    broker,
+                    world,
+                    collector,
+                    manager,
+                    announce,
+                    until_input_closes=until_input_closes,
+                )
+            )
     finally:
         if pid_path is not None:
             remove_pid(world.disk, pid_path, os.getpid())
     if on_ready is None:
         print(last_line(None if in_memory else settings.data_directories[0]), flush=True)
     return 0
+
+
+def _first_line(broker: "Broker", kept: str) -> str:
+    url = broker.management_url
+    more = "" if url is None else f", metrics at {url}"
+    return f"odradek is ready at {broker.bootstrap} ({kept}{more}); Ctrl-C stops it"
 
 
 def last_line(data: str | None) -> str:
@@ -167,12 +193,13 @@ def _start_logs(
     directory = settings.application_log_directory
     file_level = level or settings.odradek_logs_level
     if path is not None:
-        files = one_file(path, OsDisk())
+        files = one_file(path, OsDisk(), line_format=settings.odradek_logs_format)
         start_logging(file_level, files=files)
     elif writes_files and directory is not None:
         files = LogFiles(
             directory,
             OsDisk(),
+            line_format=settings.odradek_logs_format,
             max_bytes=settings.odradek_logs_max_file_bytes,
             max_backups=settings.odradek_logs_kept_files,
         )
@@ -181,9 +208,10 @@ def _start_logs(
             files=files,
             stream=sys.stderr if has_terminal else None,
             stream_level=level or "WARN",
+            stream_format=settings.odradek_logs_format,
         )
     else:
-        start_logging(level or "WARN")
+        start_logging(level or "WARN", stream_format=settings.odradek_logs_format)
         return None
     return files
 
@@ -192,17 +220,21 @@ async def _serve(
     broker: "Broker",
     world: "World",
     collector: "GarbageCollection",
+    manager: "ServiceManager",
     announce: Callable[[], None],
+    *,
     until_input_closes: bool,
 ) -> None:
     task = asyncio.create_task(broker.run(on_ready=announce))
     collecting = asyncio.create_task(collector.run())
+    beating = asyncio.create_task(manager.run()) if manager.is_there else None
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
+        manager.stopping("stopping: leadership moves to other brokers, logs are flushed")
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -219,6 +251,8 @@ async def _serve(
         raise expected from failure
     finally:
         collecting.cancel()
+        if beating is not None:
+            beating.cancel()
         world.workers.close()
 
 

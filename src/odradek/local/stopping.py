@@ -87,7 +87,10 @@ def _directories(name: str) -> list[str]:
         kept = properties.get("log.dirs") or properties.get("log.dir") or ""
         return [os.path.abspath(part.strip()) for part in kept.split(",") if part.strip()]
     if not os.path.isdir(path):
-        raise CommandFailed(f"{name} is neither a data directory nor a settings file of a broker")
+        raise CommandFailed(
+            f"{name} is neither a data directory nor a settings file of a broker; `odradek"
+            " server-stop` alone stops the broker of this directory"
+        )
     members = brokers_in(OsDisk(), path)
     return [f"{path}/broker-{number}" for number in members] or [path]
 

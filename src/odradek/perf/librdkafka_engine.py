@@ -6,8 +6,11 @@ librdkafka is optional: only the perf tools use it, and only if it is installed.
 import argparse
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from odradek.config.spelling import did_you_mean
 from odradek.perf.report import print_consumer_header, report_consumption, report_production
 from odradek.perf.throughput import (
     ConsumerStatistics,
@@ -17,7 +20,7 @@ from odradek.perf.throughput import (
     choose_payload,
     java_date,
 )
-from odradek.tools.failures import CommandFailed, Unreachable
+from odradek.tools.failures import CommandFailed, Unreachable, UsageError
 from odradek.tools.terminal import Progress
 from odradek.tools.topic_names import no_such_topic, topic_pattern
 from odradek.world import Randomness, SystemClock
@@ -59,6 +62,27 @@ def librdkafka_settings(properties: dict[str, str]) -> dict[str, object]:
     return settings
 
 
+@contextmanager
+def _settings_explained() -> Iterator[None]:
+    """Turns the exception of librdkafka about a setting into one line for the user."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as failure:
+        said = str(failure.args[0].str())
+        unknown = re.fullmatch(r'No such configuration property: "(.+)"', said)
+        if unknown is None:
+            raise UsageError(said) from None
+        from odradek.client.settings import ConsumerSettings, ProducerSettings
+
+        known = [
+            name for kind in (ProducerSettings, ConsumerSettings) for name, *_ in kind.describe()
+        ]
+        near = did_you_mean(unknown[1], known)
+        raise UsageError(f"there is no client setting {unknown[1]}{near}") from None
+
+
 class _Failures:
     """Errors that librdkafka reports apart from the records, kept so that the tool can print
     them."""
@@ -98,7 +122,8 @@ def produce_load(
     settings = librdkafka_settings(properties)
     settings.setdefault("queue.buffering.max.messages", 1_000_000)
     settings |= {"on_delivery": delivered, "error_cb": failures.note}
-    producer = Producer(settings, logger=_silent())
+    with _settings_explained():
+        producer = Producer(settings, logger=_silent())
     _require_topic(producer, arguments.topic, failures)
     load.all = ProducerStatistics(arguments.num_records, clock.monotonic_s())
     _send_all(producer, load, arguments, payloads, failures)
@@ -154,7 +179,7 @@ def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[in
             return sorted(found.partitions)
         client.poll(_LOOK_AGAIN_S)
     known = [name for name in _metadata(client, failures).topics if name != topic]
-    raise no_such_topic(topic, known)
+    raise no_such_topic(topic, known, may_create=True)
 
 
 def _metadata(client: "Client", failures: _Failures, topic: str | None = None) -> "ClusterMetadata":
@@ -183,7 +208,8 @@ def consume_load(arguments: argparse.Namespace, properties: dict[str, str]) -> i
     settings.setdefault("queued.max.messages.kbytes", _MAX_QUEUED_KILOBYTES)
     settings.setdefault("queued.min.messages", 1_000_000)
     settings.setdefault("socket.receive.buffer.bytes", arguments.socket_buffer_size)
-    consumer = Consumer(settings, logger=_silent())
+    with _settings_explained():
+        consumer = Consumer(settings, logger=_silent())
     try:
         where = OFFSET_END if arguments.from_latest else OFFSET_BEGINNING
         start_ms = clock.now_ms()

@@ -113,7 +113,8 @@ async def _tell(
 
 def _open_store(servers: str, name: str) -> _Process:
     program = [sys.executable, "-m", "odradek.recipes.selfie_store", servers, name]
-    return subprocess.Popen(program)  # noqa: S603
+    # In a process group of its own, so that Ctrl-C reaches only the recipe, which ends its stores.
+    return subprocess.Popen(program, process_group=0)  # noqa: S603
 
 
 async def _until_members(servers: str, count: int) -> None:

@@ -376,6 +376,7 @@ class LeaderFetcher:
             if data.records:
                 assert isinstance(data.records, bytes | bytearray | memoryview)
                 partition.append_as_follower(data.records)
+                self._throttle.passed_bytes += len(data.records)
                 if self._is_throttled(partition):
                     rate = self._settings.broker.follower_replication_throttled_rate
                     self._throttle.spend(len(data.records), rate, now_s)

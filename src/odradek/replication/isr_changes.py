@@ -75,6 +75,8 @@ class IsrChanges:
         # Partitions whose ISRs are checked next; a dict keeps their order.
         self._to_check: dict[Partition, None] = {}
         self._woken = asyncio.Event()
+        # Writes that the metadata store refused, or whose outcome was unknown, since the start.
+        self.failed = 0
 
     def check_soon(self, partition: Partition) -> None:
         """Makes `run` check the ISR of this partition next. The fetch handler calls it when a
@@ -223,12 +225,14 @@ class IsrChanges:
             await attempt(self._cache, *operations)
         except OperationFailed as failure:
             logger.info("the ISRs were not changed: %s", failure)
+            self.failed += 1
             await self._read_back(operations, failure.path)
             # A single proposal was refused for its own sake. With several it is unknown which one
             # was refused.
             return len(proposals) == 1
         except MetadataError as error:
             logger.warning("it is not known whether ISRs were changed: %s", error)
+            self.failed += 1
             await self._read_back(operations)
             return False
         for proposal in proposals:

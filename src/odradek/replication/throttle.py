@@ -17,10 +17,12 @@ class Throttle:
     """Spreads transfers over time: after a transfer the next one may start when the bytes of all
     earlier ones would have been sent at the rate."""
 
-    __slots__ = ("_free_s",)
+    __slots__ = ("_free_s", "passed_bytes")
 
     def __init__(self) -> None:
         self._free_s = 0.0
+        # Bytes of records that followers on this broker have fetched, throttled or not.
+        self.passed_bytes = 0
 
     def spend(self, size_bytes: int, rate: int, now_s: float) -> None:
         self._free_s = max(self._free_s, now_s) + size_bytes / max(rate, 1)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from odradek.client.arguments import FIRST_MILLISECONDS
 from odradek.client.cluster_view import Topic
 from odradek.client.leader_requests import EARLIEST as EARLIEST_TIMESTAMP
 from odradek.client.leader_requests import LATEST as LATEST_TIMESTAMP
@@ -22,6 +23,8 @@ from odradek.spark.reachability import require_reachable
 _log = logging.getLogger("odradek.spark")
 
 _NO_SUCH_RECORD = -1
+# Patterns that this process has warned of: a stream asks again for each micro-batch.
+_warned_patterns: set[str] = set()
 
 
 class Subscription(NamedTuple):
@@ -71,9 +74,18 @@ class Brokers:
             return admin.describe_topics(named)
         # Spark's Kafka source uses Java's matches(), which is fullmatch in Python.
         pattern = re.compile(topics.pattern)
-        return {
-            name: topic for name, topic in admin.list_topics().items() if pattern.fullmatch(name)
+        known = admin.list_topics()
+        matching: dict[str, Topic | KafkaError] = {
+            name: topic for name, topic in known.items() if pattern.fullmatch(name)
         }
+        if not matching and topics.pattern not in _warned_patterns:
+            _warned_patterns.add(topics.pattern)
+            _log.warning(
+                "no topic matches subscribePattern=%s with its whole name%s",
+                topics.pattern,
+                did_you_mean(topics.pattern, known),
+            )
+        return matching
 
     def _unreadable(self, name: str, error: KafkaError) -> BadOption:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -174,7 +186,7 @@ class Brokers:
             first = without_record[0]
             raise BadOption(
                 f"no record of {first.topic} [{first.partition}] is as new as"
-                f" {times[first]}: to start at the end there, set"
+                f" {times[first]}{_in_seconds(times[first])}: to start at the end there, set"
                 " startingOffsetsByTimestampStrategy=latest"
             )
         unnamed = [partition for partition in partitions if partition not in times]
@@ -207,3 +219,9 @@ class Brokers:
                 )
             offsets[partition] = answer
         return offsets
+
+
+def _in_seconds(timestamp_ms: int) -> str:
+    """Returns a remark if a time in milliseconds is probably one in seconds."""
+    is_seconds = 10**9 <= timestamp_ms < FIRST_MILLISECONDS
+    return ", which is in 1970 (are these seconds?)" if is_seconds else ""

@@ -149,6 +149,14 @@ def _check_setting(name: str, direction: _Direction) -> None:
         raise BadOption(f"there is no setting {name}; did you mean {PREFIX}{near}?")
 
 
+def check_path(options: Mapping[str, str]) -> None:
+    """Refuses `save("clicks")` for a batch: a topic is not a path."""
+    values = {name.lower(): value for name, value in options.items()}
+    if values.get("path") and not values.get("topic"):
+        topic = values["path"].rpartition("/")[2]
+        raise BadOption(f"a topic is not a path: write option('topic', {topic!r}) and save()")
+
+
 def _unknown(name: str, direction: _Direction) -> str:
     """Returns what to say about an option that does not exist: the most certain guess first."""
     opposite = _WRITING if direction is _READING else _READING

@@ -28,6 +28,21 @@ LATEST: Final = -1
 
 _OFFSETS_EXAMPLE: Final = '{"topic": {"0": 23}}'
 
+# Options that have an effect only in one kind of query, and why they have none in the other.
+_ONLY_BATCHES: Final = {
+    "endingOffsets": "a stream has no end",
+    "endingOffsetsByTimestamp": "a stream has no end",
+    "endingTimestamp": "a stream has no end",
+    "pushFilters": "Spark gives a stream no filters",
+}
+_ALL_AT_ONCE: Final = "a batch query reads all at once, up to endingOffsets"
+_ONLY_STREAMS: Final = {
+    "maxOffsetsPerTrigger": _ALL_AT_ONCE,
+    "minOffsetsPerTrigger": _ALL_AT_ONCE,
+    "maxTriggerDelay": _ALL_AT_ONCE,
+    "commitOffsetsToGroup": "a batch query commits no offsets",
+}
+
 # The longest time that a task may take. Brokers allow 15 minutes by default.
 _TRANSACTION_TIMEOUT_MS: Final = 600_000
 
@@ -79,10 +94,7 @@ class SourceOptions:
     def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SourceOptions":
         values = {name.lower(): value for name, value in options.items()}
         _refuse(values, RESERVED_FOR_READING)
-        if is_streaming:
-            for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
-                if name.lower() in values:
-                    raise BadOption(f"{name} is for batch queries: a stream has no end")
+        _refuse_of_other_kind(values, is_streaming=is_streaming)
         starting = _offset_spec(values, "starting", LATEST if is_streaming else EARLIEST)
         ending = _offset_spec(values, "ending", LATEST)
         if not is_streaming and _has(starting, LATEST):
@@ -172,9 +184,8 @@ class SinkOptions:
 def check_options(options: Mapping[str, str]) -> None:
     """Checks the options of a source as far as they mean the same in a batch and in a stream."""
     check_names(options, is_reading=True)
-    common = {
-        name: value for name, value in options.items() if not name.lower().startswith("ending")
-    }
+    only_batches = {name.lower() for name in _ONLY_BATCHES}
+    common = {name: value for name, value in options.items() if name.lower() not in only_batches}
     SourceOptions.read(common, is_streaming=True).consumer_settings()
 
 
@@ -187,6 +198,17 @@ def _refuse(values: Mapping[str, str], reserved: Mapping[str, str]) -> None:
     for name, advice in reserved.items():
         if name in values:
             raise BadOption(f"{name} cannot be set here: {advice}")
+
+
+def _refuse_of_other_kind(values: Mapping[str, str], *, is_streaming: bool) -> None:
+    """Raises for an option that would have no effect in a query of this kind."""
+    for name, reason in (_ONLY_BATCHES if is_streaming else _ONLY_STREAMS).items():
+        if name.lower() in values:
+            if is_streaming:
+                raise BadOption(f"{name} is for batch queries: {reason}")
+            raise BadOption(
+                f"{name} is for streams: {reason}; leave it out, or write readStream for read"
+            )
 
 
 def _client_properties(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -270,7 +292,8 @@ def _json(name: str, text: str) -> dict[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadOption(f"{name} is not JSON: {error}") from None
+        example = '{"topic": [0, 1]}' if name == "assign" else _OFFSETS_EXAMPLE
+        raise BadOption(f"{name} is not JSON like {example}: {error}") from None
     if not isinstance(document, dict):
         raise BadOption(f"{name} must be a JSON object with topics as names")
     return document
@@ -280,7 +303,8 @@ def _number(name: str, value: object) -> int:
     try:
         return int(str(value))
     except ValueError:
-        raise BadOption(f"{name}: {value!r} is not a whole number") from None
+        unit = " of milliseconds since 1970" if name.endswith("Timestamp") else ""
+        raise BadOption(f"{name}: {value!r} is not a whole number{unit}") from None
 
 
 def _count(values: Mapping[str, str], name: str) -> int | None:

@@ -96,6 +96,8 @@ def check_directory(flag: str, path: str, *, must_exist: bool) -> None:
     of other filesystems are left to Spark."""
     local = local_path(path)
     if local is None:
+        if urlsplit(path).scheme in {"s3", "s3n"}:
+            raise BadPath(f"{flag} {path}: write s3a://, the name of Hadoop's filesystem for S3")
         return
     if os.path.exists(local):
         if not os.path.isdir(local):
@@ -105,8 +107,19 @@ def check_directory(flag: str, path: str, *, must_exist: bool) -> None:
             raise BadPath(f"{flag} {path} cannot be {'read' if must_exist else 'written'}")
         return
     if must_exist:
-        raise BadPath(f"{flag} {path} does not exist")
+        raise BadPath(f"{flag} {path} does not exist (here is {os.getcwd()})")
     _require_writable_parent(flag, path, os.path.dirname(os.path.abspath(local)))
+
+
+def check_archive(flag: str, path: str) -> None:
+    """Checks that a directory of this machine holds an archive."""
+    from odradek.spark.archive.entries import LOG  # noqa: PLC0415 - only archives need it
+
+    local = local_path(path)
+    if local is not None and not os.path.isdir(os.path.join(local, LOG)):
+        raise BadPath(
+            f"{flag} {path} holds no archive; `odradek archive --topic NAME --to {path}` makes one"
+        )
 
 
 def check_output_file(flag: str, path: str) -> None:

@@ -71,7 +71,9 @@ def find_java() -> tuple[str, str]:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.path.exists(java):
         if home:
-            raise JavaMissing(f"JAVA_HOME={home} has no bin/java. {_NO_JAVA}")
+            other = shutil.which("java")
+            instead = f"unset it to use {other}, or correct it" if other else _NO_JAVA
+            raise JavaMissing(f"JAVA_HOME={home} has no bin/java: {instead}")
         raise JavaMissing(_NO_JAVA)
     version = _version_of(java)
     major = _MAJOR.match(version)

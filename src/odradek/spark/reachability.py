@@ -12,6 +12,10 @@ from odradek.client.errors import NoBrokerAvailable
 from odradek.client.settings import ClientSettings
 
 _TIMEOUT_S: Final = 5.0
+# For queries. A command has flags for this, and says so by itself.
+ADVICE: Final = (
+    "; start a broker with `odradek up`, or set kafka.bootstrap.servers to the address of another"
+)
 
 
 def require_reachable(settings: ClientSettings) -> None:
@@ -27,10 +31,7 @@ def require_reachable(settings: ClientSettings) -> None:
             reasons.append(f"{host}:{port}: {_reason(error)}")
         else:
             return
-    raise NoBrokerAvailable(
-        f"cannot connect to {', '.join(reasons)}; start a broker with `odradek up`, or set"
-        " kafka.bootstrap.servers to the address of another"
-    )
+    raise NoBrokerAvailable(f"cannot connect to {', '.join(reasons)}{ADVICE}")
 
 
 def _reason(error: OSError) -> str:

@@ -49,7 +49,7 @@ from odradek.spark.offsets import (
     start_offsets,
     to_json,
 )
-from odradek.spark.option_names import BadOption, check_names
+from odradek.spark.option_names import BadOption, check_names, check_path
 from odradek.spark.options import (
     SinkOptions,
     SourceOptions,
@@ -124,6 +124,7 @@ class OdradekDataSource(DataSource):
     @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         check_names(self.options, is_reading=False)
+        check_path(self.options)
         return BatchSink(SinkOptions.read(self.options, is_streaming=False), schema, overwrite)
 
     @plain_errors()

@@ -20,7 +20,7 @@ from odradek.spark.java_process import output, start_java
 from odradek.spark.option_names import BadOption
 from odradek.spark.prerequisites import find_java
 from odradek.spark.source import OdradekDataSource
-from odradek.spark.spark_settings import check_prefix, check_spelling
+from odradek.spark.spark_settings import check_master, check_prefix, check_spelling
 from odradek.spark.uncaught import explain_uncaught, interrupt_plainly
 from odradek.spark.worker_daemon import ANNOUNCES
 
@@ -85,6 +85,7 @@ def session(
     builder = SparkSession.builder.appName(name)
     if url is None:
         url = "local[*]"
+    check_master(url)
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings = _LOCAL | settings

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PREFIX: Final = "spark."
+_MASTER: Final = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s)://.+")
 _KEY: Final = re.compile(r"ConfigEntry\(key=([^,]+),")
 # Names below these are chosen by users.
 _OPEN: Final = (
@@ -25,6 +26,15 @@ _OPEN: Final = (
     "spark.sql.catalog.",
     "spark.yarn.appMasterEnv.",
 )
+
+
+def check_master(url: str | None) -> None:
+    """Refuses what cannot be the address of a cluster; called before Java starts, which would end
+    with a stack trace."""
+    if url is not None and not _MASTER.fullmatch(url):
+        raise BadOption(
+            f"master {url}: must be like local[*], spark://HOST:7077, yarn or k8s://HOST:443"
+        )
 
 
 def check_prefix(names: Iterable[str]) -> None:

@@ -2,7 +2,8 @@
 
 Lines have Kafka's format, `[2026-11-15 05:06:52,123] INFO message (odradek.server)`, with times in
 UTC, so the same tools read them. Text from clients cannot begin a line of its own: control
-characters are escaped, and the lines of a traceback are indented.
+characters are escaped, and the lines of a traceback are indented. `odradek.logs.format=json` makes
+each line a JSON object instead (`telemetry/json_lines.py`).
 
 A message goes to the file of its logger, or else to `server.log`, and to standard error if that is
 a terminal. Loggers belong to the process, as in any Python program: brokers that run in one process
@@ -74,6 +75,10 @@ KAFKA_NAMES: Final[Mapping[str, str]] = {
 
 TRACE: Final = 5
 
+# The formats of lines: `odradek.logs.format`.
+TEXT: Final = "text"
+JSON: Final = "json"
+
 # Kafka's names of levels, which its tools set and show.
 LEVELS: Final[Mapping[str, int]] = {
     "OFF": logging.CRITICAL + 10,
@@ -121,6 +126,16 @@ class LineFormatter(logging.Formatter):
         return line
 
 
+def formatter_for(line_format: str, clock: Clock) -> logging.Formatter:
+    """Returns what formats lines as `odradek.logs.format` says."""
+    if line_format == TEXT:
+        return LineFormatter(clock)
+    # Imported here: most brokers write text.
+    from odradek.telemetry.json_lines import JsonFormatter  # noqa: PLC0415
+
+    return JsonFormatter(clock, level_names=_NAMES, with_fields=frozenset({REQUESTS}))
+
+
 class LogFiles(logging.Handler):
     """Writes each message to the file of its logger, in one directory."""
 
@@ -130,6 +145,7 @@ class LogFiles(logging.Handler):
         disk: Disk,
         clock: Clock | None = None,
         *,
+        line_format: str = TEXT,
         files: Mapping[str, str] = FILES,
         server_log: str = SERVER_LOG,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -137,7 +153,7 @@ class LogFiles(logging.Handler):
     ) -> None:
         super().__init__()
         clock = clock or SystemClock()
-        self.setFormatter(LineFormatter(clock))
+        self.setFormatter(formatter_for(line_format, clock))
 
         def file(name: str) -> RollingFile:
             path = f"{directory.rstrip('/')}/{name}"
@@ -193,10 +209,14 @@ def _record(level: int, text: str, *arguments: object) -> dict[str, object]:
     return {"name": SERVER, "levelno": level, "msg": text, "args": arguments}
 
 
-def one_file(path: str, disk: Disk, clock: Clock | None = None) -> LogFiles:
+def one_file(
+    path: str, disk: Disk, clock: Clock | None = None, *, line_format: str = TEXT
+) -> LogFiles:
     """Returns a handler that writes everything to one file."""
     directory, _, name = path.rpartition("/")
-    return LogFiles(directory or ".", disk, clock, files={}, server_log=name)
+    return LogFiles(
+        directory or ".", disk, clock, line_format=line_format, files={}, server_log=name
+    )
 
 
 class Logging:
@@ -226,14 +246,15 @@ def start_logging(
     files: LogFiles | None = None,
     stream: TextIO | None = None,
     stream_level: str | None = None,
+    stream_format: str = TEXT,
 ) -> Logging:
     """Writes messages of `odradek` and its packages from `level` on to files, and to a stream:
     standard error if there are no files. `stream_level` is the level of the stream, if it differs
-    from that of the files."""
+    from that of the files; `stream_format` is the format of its lines."""
     handlers: list[logging.Handler] = [] if files is None else [files]
     if stream is not None or files is None:
         terminal = logging.StreamHandler(stream or sys.stderr)
-        terminal.setFormatter(LineFormatter(clock or SystemClock()))
+        terminal.setFormatter(formatter_for(stream_format, clock or SystemClock()))
         terminal.setLevel(LEVELS[(stream_level or level).upper()])
         terminal.addFilter(lambda record: not getattr(record, "is_told", False))
         handlers.append(terminal)

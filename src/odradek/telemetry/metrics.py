@@ -1,55 +1,27 @@
-"""Counters, gauges and histograms, cheap enough for the hot path, and their text for Prometheus.
+"""A histogram that is cheap enough for the hot path.
 
-A counter is an attribute to add to (`requests.value += 1`): no call, no lock, no search for labels.
-A component asks the registry for its metrics once, in its constructor, and keeps them. A histogram
-sorts integers into fixed buckets, four to each power of two, so a quantile is right to within 25 %.
+It sorts integers into fixed buckets, four to each power of two, so a quantile is right to within 25
+%. Counters need no class: they are attributes of the object that counts (`self.failed += 1`), and a
+collector reads them when the broker is scraped (`telemetry.declarations`).
 """
 
-import re
-from collections.abc import Callable, Iterable
-from enum import Enum
-from typing import Final, TypeVar
-
-_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+from collections.abc import Iterable, Sequence
+from operator import add
+from typing import Final, Optional
 
 # Bucket 0 to 4 hold one number each; then four buckets for each power of two up to 2**63.
 _EXACT: Final = 4
 _BUCKETS: Final = _EXACT + 1 + 4 * 61
 
 
-class Counter:
-    """A number that only grows."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-
-class Gauge:
-    """A number that rises and falls: `value` is set, or a function reads it."""
-
-    __slots__ = ("_read", "value")
-
-    def __init__(self, read: Callable[[], float] | None = None) -> None:
-        self.value: float = 0
-        self._read = read
-
-    def current(self) -> float:
-        return self.value if self._read is None else self._read()
-
-
 class Histogram:
     """Counts integers by size: microseconds, bytes, records."""
 
-    __slots__ = ("_counts", "total", "unit")
+    __slots__ = ("_counts", "total")
 
-    def __init__(self, unit: float = 1) -> None:
-        """Values are multiplied by `unit` when they are shown: 1e-6 turns microseconds into
-        seconds."""
+    def __init__(self) -> None:
         self._counts = [0] * _BUCKETS
         self.total = 0
-        self.unit = unit
 
     def observe(self, value: int) -> None:
         self.total += value
@@ -70,25 +42,36 @@ class Histogram:
     def quantile(self, fraction: float) -> int:
         """Returns the smallest bucket bound that this fraction of the values does not exceed; 0 if
         there are no values."""
-        target = fraction * self.count
-        seen = 0
-        for index, count in enumerate(self._counts):
-            seen += count
-            if seen and seen >= target:
-                return _bound(index)
-        return 0
+        return self.quantiles((fraction,))[0]
 
-    def cumulative(self) -> Iterable[tuple[int, int]]:
-        """Yields each power of two from 4 on, with the number of values that do not exceed it,
-        until all values are counted."""
-        seen = sum(self._counts[: _EXACT + 1])
-        index = _EXACT + 1
-        yield _EXACT, seen
-        total = self.count
-        while index < _BUCKETS and seen < total:
+    def quantiles(
+        self, fractions: Sequence[float], other: Optional["Histogram"] = None
+    ) -> tuple[int, ...]:
+        """Returns the quantiles of the values of this histogram, and of an other one too."""
+        counts = self._counts if other is None else list(map(add, self._counts, other._counts))
+        filled = [(index, count) for index, count in enumerate(counts) if count]
+        total = sum(count for _, count in filled)
+        return tuple(_quantile(filled, fraction * total) for fraction in fractions)
+
+    def cumulative(self, highest: int) -> Iterable[tuple[int, int]]:
+        """Yields each power of two from 4 to `highest`, with the number of values that do not
+        exceed it. The bounds are always the same, so that those of several brokers can be added."""
+        seen, index, bound = sum(self._counts[: _EXACT + 1]), _EXACT + 1, _EXACT
+        yield bound, seen
+        while bound < highest and index < _BUCKETS:
             seen += sum(self._counts[index : index + 4])
             index += 4
-            yield _bound(index - 1), seen
+            bound = _bound(index - 1)
+            yield bound, seen
+
+
+def _quantile(filled: Sequence[tuple[int, int]], target: float) -> int:
+    seen = 0
+    for index, count in filled:
+        seen += count
+        if seen >= target:
+            return _bound(index)
+    return _bound(filled[-1][0]) if filled else 0
 
 
 def _bound(index: int) -> int:
@@ -97,102 +80,3 @@ def _bound(index: int) -> int:
         return index
     shift, quarter = divmod(index - _EXACT - 1, 4)
     return (_EXACT + quarter + 1) << shift
-
-
-class _Kind(Enum):
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-Metric = Counter | Gauge | Histogram
-M = TypeVar("M", bound=Metric)
-Labels = tuple[tuple[str, str], ...]
-
-
-class _Family:
-    """The metrics of one name, by their labels."""
-
-    __slots__ = ("doc", "kind", "metrics")
-
-    def __init__(self, kind: _Kind, doc: str) -> None:
-        self.kind = kind
-        self.doc = doc
-        self.metrics: dict[Labels, Metric] = {}
-
-
-class Registry:
-    """The metrics of one broker."""
-
-    def __init__(self) -> None:
-        self._families: dict[str, _Family] = {}
-
-    def counter(self, name: str, doc: str, **labels: str) -> Counter:
-        return self._get(name, _Kind.COUNTER, doc, labels, Counter())
-
-    def gauge(
-        self, name: str, doc: str, read: Callable[[], float] | None = None, **labels: str
-    ) -> Gauge:
-        return self._get(name, _Kind.GAUGE, doc, labels, Gauge(read))
-
-    def histogram(self, name: str, doc: str, unit: float = 1, **labels: str) -> Histogram:
-        return self._get(name, _Kind.HISTOGRAM, doc, labels, Histogram(unit))
-
-    def remove(self, name: str, **labels: str) -> None:
-        """Removes a metric whose subject does not exist any more, for instance a deleted topic."""
-        family = self._families.get(name)
-        if family is not None:
-            family.metrics.pop(_labels(labels), None)
-
-    def exposition(self) -> str:
-        """Returns all metrics in Prometheus's text format."""
-        lines: list[str] = []
-        for name, family in sorted(self._families.items()):
-            lines.append(f"# HELP {name} {_escape(family.doc, quotes=False)}")
-            lines.append(f"# TYPE {name} {family.kind.value}")
-            for labels, metric in sorted(family.metrics.items(), key=lambda item: item[0]):
-                lines += _samples(name, labels, metric)
-        return "\n".join(lines) + "\n" if lines else ""
-
-    def _get(self, name: str, kind: _Kind, doc: str, labels: dict[str, str], fresh: M) -> M:
-        family = self._families.get(name)
-        if family is None:
-            if not all(map(_NAME.fullmatch, (name, *labels))):
-                raise ValueError(f"not a name for a metric or label: {name} {list(labels)}")
-            family = self._families[name] = _Family(kind, doc)
-        if family.kind is not kind:
-            raise ValueError(f"{name} is a {family.kind.value} already")
-        metric = family.metrics.setdefault(_labels(labels), fresh)
-        assert isinstance(metric, type(fresh))  # the kind says so
-        return metric
-
-
-def _labels(labels: dict[str, str]) -> Labels:
-    return tuple(sorted(labels.items()))
-
-
-def _samples(name: str, labels: Labels, metric: Metric) -> Iterable[str]:
-    if isinstance(metric, Counter):
-        yield f"{name}{_braces(labels)} {metric.value}"
-    elif isinstance(metric, Gauge):
-        yield f"{name}{_braces(labels)} {metric.current()}"
-    else:
-        for bound, seen in metric.cumulative():
-            limit = ("le", f"{bound * metric.unit:g}")
-            yield f"{name}_bucket{_braces((*labels, limit))} {seen}"
-        count = metric.count
-        yield f"{name}_bucket{_braces((*labels, ('le', '+Inf')))} {count}"
-        yield f"{name}_sum{_braces(labels)} {metric.total * metric.unit:.12g}"
-        yield f"{name}_count{_braces(labels)} {count}"
-
-
-def _braces(labels: Labels) -> str:
-    if not labels:
-        return ""
-    inside = ",".join(f'{name}="{_escape(value, quotes=True)}"' for name, value in labels)
-    return f"{{{inside}}}"
-
-
-def _escape(text: str, *, quotes: bool) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quotes else text

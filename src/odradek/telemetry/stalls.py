@@ -10,30 +10,23 @@ import logging
 from typing import Final
 
 from odradek.telemetry.logs import SERVER
-from odradek.telemetry.metrics import Registry
+from odradek.telemetry.metrics import Histogram
 from odradek.world import Clock
 
 _LOG: Final = logging.getLogger(SERVER)
 
 
 class StallMonitor:
-    """`longest_s` is the longest stall since the last `reset`."""
+    """`longest_s` is the longest stall since the last `reset`. A broker with a management port runs
+    one; its histogram is served as `odradek_loop_stall_seconds`."""
 
-    def __init__(
-        self, clock: Clock, registry: Registry, *, interval_s: float = 0.05, warn_s: float = 0.1
-    ) -> None:
+    def __init__(self, clock: Clock, *, interval_s: float = 0.05, warn_s: float = 0.1) -> None:
         self._clock = clock
         self._interval_s = interval_s
         self._warn_s = warn_s
         self.longest_s = 0.0
-        self._stalls = registry.histogram(
-            "odradek_loop_stall_seconds", "How late the event loop came back from a sleep.", 1e-6
-        )
-        registry.gauge(
-            "odradek_loop_longest_stall_seconds",
-            "The longest stall of the event loop.",
-            lambda: self.longest_s,
-        )
+        # How late the event loop came back from each sleep, in microseconds.
+        self.late_us = Histogram()
 
     async def run(self) -> None:
         while True:
@@ -44,7 +37,7 @@ class StallMonitor:
     def record(self, late_s: float) -> None:
         if late_s <= 0:
             return
-        self._stalls.observe(int(late_s * 1e6))
+        self.late_us.observe(int(late_s * 1e6))
         self.longest_s = max(self.longest_s, late_s)
         if late_s >= self._warn_s:
             _LOG.warning("The event loop was held up for %.0f ms", late_s * 1000)

@@ -191,7 +191,8 @@ class Cluster:
         command = [sys.executable, "-m", "odradek.cli", "up", "--port", "0"]
         command += ["--until-input-closes", "--brokers", str(self._brokers)]
         command += ["--memory"] if self._data is None else ["--data", self._data]
-        for key, value in self._settings.items():
+        # Nobody asks for metrics unless the settings say where: a test should start fast.
+        for key, value in {"management.listener": "", **self._settings}.items():
             command += ["--override", f"{key}={value}"]
         return command
 

@@ -97,15 +97,10 @@ async def topics_named(admin: "TopicCalls", names: Iterable[str]) -> dict[str, T
 
 async def named_partitions(admin: "TopicCalls", texts: Iterable[str]) -> list[TopicPartition]:
     """Reads partitions: `orders` means all partitions of the topic, `orders:0,1` two of them."""
-    indexes_by_topic: dict[str, list[int] | None] = {}
-    for text in texts:
-        topic, colon, indexes = text.partition(":")
-        chosen = _indexes(text, indexes) if colon else None
-        before = indexes_by_topic.get(topic, [])
-        indexes_by_topic[topic] = None if chosen is None or before is None else before + chosen
-    known = await topics_named(admin, indexes_by_topic)
+    chosen = indexes_by_topic(texts)
+    known = await topics_named(admin, chosen)
     partitions: list[TopicPartition] = []
-    for topic, numbers in indexes_by_topic.items():
+    for topic, numbers in chosen.items():
         there = known[topic].partitions
         for index in there if numbers is None else dict.fromkeys(numbers):
             if index not in there:
@@ -114,6 +109,17 @@ async def named_partitions(admin: "TopicCalls", texts: Iterable[str]) -> list[To
                 )
             partitions.append(TopicPartition(topic, index))
     return partitions
+
+
+def indexes_by_topic(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """Returns the topics that `orders` and `orders:0,1` name, with partitions; None means all."""
+    chosen: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, indexes = text.partition(":")
+        added = _indexes(text, indexes) if colon else None
+        before = chosen.get(topic, [])
+        chosen[topic] = None if added is None or before is None else before + added
+    return chosen
 
 
 def _indexes(text: str, indexes: str) -> list[int]:
@@ -168,7 +174,7 @@ async def require_producible(admin: "TopicCalls", name: str) -> None:
         known = list(await admin.list_topics(include_internal=True))
         topic = await _create_by_asking(admin, name)
         if topic.error_code in _UNKNOWN:
-            raise no_such_topic(name, known)
+            raise no_such_topic(name, known, may_create=True)
         cannot, near = "does not exist and cannot be created", did_you_mean(name, known)
     if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         raise CommandFailed(f"{name!r} cannot be the name of a topic")
@@ -176,7 +182,7 @@ async def require_producible(admin: "TopicCalls", name: str) -> None:
         reason = error_for(topic.error_code).message.rstrip(".")
         raise CommandFailed(f"topic {name!r} {cannot}: {reason}{near}")
     if near:
-        hint(f"topic {name} is new{near}")
+        hint(f"topic {name} is new{near} `odradek topics --delete --topic {name}` takes it back")
     leaderless = sorted(
         partition.partition_index for partition in topic.partitions if partition.leader_id < 0
     )

@@ -3,6 +3,7 @@ topics."""
 
 import re
 import shlex
+from collections.abc import Iterable
 
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.internal_topics import KAFKA_INTERNAL_TOPICS
@@ -23,9 +24,31 @@ def topic_pattern(text: str, flag: str = "--topic") -> "re.Pattern[str]":
         raise UsageError(f"{flag} {text!r} is not a regular expression: {problem}") from None
 
 
-def no_such_topic(topic: str, known: list[str], *, may_create: bool = True) -> CommandFailed:
-    """Returns the error for an unknown topic, with the nearest name or the command that creates
-    it, unless the user wants to get rid of it (`may_create` is False)."""
+def select_topics(text: str, known: Iterable[str]) -> list[str]:
+    """Returns the topics that the value of `--topic` selects. The name of a topic selects that one
+    alone: as a regular expression `orders.v1` would also match `orders-v1`."""
+    names = list(known)
+    if text in names:
+        return [text]
+    pattern = topic_pattern(text)
+    return [name for name in names if pattern.fullmatch(name)]
+
+
+def no_match(text: str, known: list[str]) -> CommandFailed:
+    """Returns the error if `--topic` selects nothing, with the regular expression that was meant if
+    it is a pattern of a shell."""
+    meant = re.sub(r"(?<![.\])])\*", ".*", text)
+    if meant != text and select_topics(meant, known):
+        return CommandFailed(
+            f"no topic matches {text!r}, which is a regular expression; did you mean"
+            f" {shlex.quote(meant)}?"
+        )
+    return no_such_topic(text, known)
+
+
+def no_such_topic(topic: str, known: list[str], *, may_create: bool = False) -> CommandFailed:
+    """Returns the error for an unknown topic, with the nearest name, or for those who want to write
+    to it (`may_create`) the command that creates it."""
     near = did_you_mean(topic, known)
     advice = (
         f"; create it with: odradek topics --create --topic {shlex.quote(topic)}"

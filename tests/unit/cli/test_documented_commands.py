@@ -33,7 +33,7 @@ _NUMBER = re.compile(
     r"(?<=--partitions )N\b|(?<=--partition )P\b|(?<=--brokers )N\b|(?<=--throttle )BYTES\b"
 )
 # Sentences name a command without the flags and values that do not matter to them.
-_LEFT_OUT = (" is needed", " are needed", " is required", "expected one argument")
+_LEFT_OUT = (" is needed", " are needed", " is required", "needs a value")
 
 
 def commands(page: str) -> set[str]:

@@ -355,9 +355,11 @@ def test_log_dirs_keeps_kafkas_meaning_of_broker_list() -> None:
         log_dirs.broker_ids("one")
 
 
-def test_up_listens_where_asked() -> None:
+def test_up_listens_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JMX_PORT", "9999")
     arguments = parse("up", "--port", "0", "--host", "::1", "--data", "d")
     assert up.properties_for(arguments) == {
+        "management.listener": "http://127.0.0.1:9999",
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.heartbeat.interval.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "500",

@@ -76,9 +76,9 @@ class TestDashes:
         assert vars(parsed("topics", "--describe", "--topic", "-odd"))["topic"] == "-odd"
 
     def test_a_flag_is_not_taken_for_a_value(self) -> None:
-        with pytest.raises(UsageError, match="--topic: expected one argument"):
+        with pytest.raises(UsageError, match="--topic: needs a value"):
             parsed("topics", "--describe", "--topic", "--list")
-        with pytest.raises(UsageError, match="--topic: expected one argument"):
+        with pytest.raises(UsageError, match="--topic: needs a value"):
             parsed("topics", "-topic", "-list")
 
     def test_a_misspelt_flag_with_one_dash(self) -> None:

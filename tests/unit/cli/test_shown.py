@@ -102,7 +102,9 @@ def test_an_unknown_topic_names_the_nearest_or_how_to_create_it() -> None:
     near = no_such_topic("order", ["orders", "clicks"])
     assert isinstance(near, CommandFailed)
     assert str(near) == "topic 'order' does not exist; did you mean orders?"
-    assert str(no_such_topic("x", ["orders"])).endswith("odradek topics --create --topic x")
+    writing = no_such_topic("x", ["orders"], may_create=True)
+    assert str(writing).endswith("odradek topics --create --topic x")
+    assert str(no_such_topic("x", ["orders"])).endswith("; `odradek topics --list` shows which do")
 
 
 def test_versions_as_kafka_prints_them() -> None:

@@ -30,8 +30,11 @@ HEAVY = {
     "psutil",
     "pyarrow",
     "pyspark",
+    "msgspec",
     "rich",
     "snappy",
+    "starlette",
+    "uvicorn",
     "zstandard",
 }
 

@@ -31,6 +31,38 @@ def closed_port() -> int:
         ("console-consumer orders", "unexpected 'orders'; did you mean --topic orders?"),
         ("consumer-groups list", "unexpected 'list'; did you mean --list?"),
         ("topics --list --bootstrap-server a:1 b:1", "write several addresses with commas"),
+        ("topics --create --topic a retention.ms=1", "did you mean --config retention.ms=1?"),
+        ("configs --alter --topic a retention.ms=1", "mean --add-config retention.ms=1?"),
+        ("up log.retention.hours=1", "did you mean --override log.retention.hours=1?"),
+        ("console-consumer --topic a print.key=true", "mean --formatter-property print.key=true?"),
+        ("get --topic state ada", "unexpected 'ada'; did you mean --key ada?"),
+        ("cluster decommission 1", "unexpected '1'; did you mean --id 1?"),
+        ("dump-log odradek-data", "unexpected 'odradek-data'; did you mean --files odradek-data?"),
+        # A command that is a verb.
+        ("stop", "no command 'stop'; type Ctrl-C where `odradek up` runs, odradek local stop, or"),
+        ("start", "no command 'start'; type odradek up"),
+        ("consume", "type odradek console-consumer --topic NAME --from-beginning"),
+        # A flag for which there is no need.
+        ("console-producer --topic a --file x.txt", "odradek console-producer --topic NAME < FILE"),
+        ("console-producer --topic a --message hi", "echo hello | odradek console-producer --topi"),
+        ("console-producer --topic a --key k", "--reader-property parse.key=true --reader-prope"),
+        ("topics --purge --topic a", "odradek delete-records deletes records and keeps the topic"),
+        ("delete-records --topic a", 'a file says which: echo \'{"partitions": [{"topic"'),
+        ("transactions --list", "unknown flag --list; did you mean odradek transactions list?"),
+        ("broker --port 9095", "write --override listeners=PLAINTEXT://127.0.0.1:9095"),
+        ("restore --topic a --to arc", "--from DIRECTORY names the archive"),
+        ("local grow d1", "did you mean --data d1?"),
+        ("topics --list --zookeeper", "--zookeeper: needs a value"),
+        ("archive --topic a --to x --follow=y", "--follow: takes no value, and was given 'y'"),
+        ("archive --topic a.* --to x", "for a pattern: --include 'a.*'"),
+        (
+            "consumer-groups --reset-offsets --group g --topic t --to-offset earliest",
+            "write --to-earliest",
+        ),
+        ("completion --help-me", "SHELL is needed"),
+        ("pipeline clicks.toml", "did you mean run clicks.toml?"),
+        ("server-stop nothere", "`odradek server-stop` alone stops the broker of this directory"),
+        ("topics --zzz", "unknown flag --zzz; odradek topics --help shows the flags"),
         # An action of another tool.
         ("configs --list", "did you mean --describe?"),
         ("consumer-groups --delete --all", "did you mean --all-groups?"),
@@ -78,6 +110,11 @@ def closed_port() -> int:
             "formatter property print.key is true or false, not '1'",
         ),
         ("console-consumer --topic a,b", "--topic takes one topic; for several: --include 'a,b'"),
+        ("console-consumer --topic ord.*", "for a pattern: --include 'ord.*'"),
+        (
+            "console-consumer --topic a --from-beginning --command-property auto.offset.reset=none",
+            "--from-beginning and auto.offset.reset=none contradict",
+        ),
         ("console-consumer --topic a --group=", "--group needs the name of a group"),
         (
             "acls --add --topic t --allow-principal user:alice",
@@ -96,6 +133,14 @@ def test_the_line_says_what_to_write(
     said = capsys.readouterr().err
     assert answer in said
     assert said.count("\n") == 1
+
+
+def test_the_version_is_shown_by_every_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["--version"], ["-v"], ["topics", "--version"], ["kafka-acls.sh", "--version"]):
+        assert main(words) == 0
+        shown.append(capsys.readouterr().out)
+    assert len(set(shown)) == 1
 
 
 def test_a_file_of_settings_that_is_none_is_named(
@@ -146,6 +191,28 @@ def test_a_port_in_use_is_answered_with_a_free_one(odradek_cluster: Cluster) -> 
         number = int(other.getsockname()[1])
         said = port_in_use("127.0.0.1", number)
     assert said.startswith(f"port {number} is in use by another program; start the broker")
+
+
+def test_a_cluster_whose_port_is_in_use_leaves_no_directories(
+    odradek_cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A single broker would take an empty `broker-1` for a partition of a topic `broker`."""
+    port = odradek_cluster.bootstrap.rpartition(":")[2]
+    data = tmp_path / "data"
+    assert main(["up", "--brokers", "3", "--port", port, "--data", str(data)]) == 1
+    said = capsys.readouterr().err
+    assert f"a broker runs at 127.0.0.1:{port} already: use it" in said
+    assert "with `odradek up --brokers 3 --port " in said
+    assert not data.exists()
+
+
+def test_a_file_in_place_of_the_directory_is_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    assert main(["up", "--port", "0", "--data", str(path)]) == 1
+    assert f"cannot write to {path}: there is a file of that name" in capsys.readouterr().err
 
 
 def test_a_broker_is_not_started_from_another_file(

@@ -17,9 +17,10 @@ from odradek.tools.failures import CommandFailed
 Captured = pytest.CaptureFixture[str]
 
 LOOKING = {
-    "acls", "archive", "broker-api-versions", "cluster", "configs", "consumer-groups", "doctor",
-    "get-offsets", "groups", "local", "log-dirs", "pipeline", "reassign-partitions", "topics",
-    "transactions", "zookeeper-shell",
+    "acls", "archive", "balance", "broker-api-versions", "cluster", "configs", "consumer-groups",
+    "doctor", "get-offsets", "groups",
+    "lag", "local", "log-dirs", "pipeline", "reassign-partitions",
+    "topics", "transactions", "zookeeper-shell",
 }  # fmt: skip
 
 

@@ -1,10 +1,12 @@
 """A wrong argument is answered with what to write, and what is clear is taken as it is meant."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from odradek.client import arguments
 from odradek.client.admin.acls import ANY_ACL
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
@@ -12,12 +14,13 @@ from odradek.client.admin.group_types import GroupOffset
 from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.consumer.consumer import Consumer, OffsetAndMetadata
 from odradek.client.consumer.dead_letters import Retrying
+from odradek.client.errors import SettingsError
 from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from simulation.world import Simulation
 from tests.unit.client.consumer.reading import T0, T1, consumer, fill, read
-from tests.unit.client.group_cluster import BOOTSTRAP, GroupCluster, on_groups
+from tests.unit.client.group_cluster import BOOTSTRAP, GroupCluster, on_groups, with_groups
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
 
@@ -320,3 +323,53 @@ async def test_a_name_that_no_topic_can_have_ends_a_poll(cluster: GroupCluster) 
         await cluster.fill("clicks", 1)
         one.subscribe(["clicks"])
         assert await read(one, 1)
+
+
+def test_a_time_in_seconds_is_warned_of_once(
+    said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arguments, "_warned_of_seconds", set())
+    for time in (5, 1_794_872_710_000):
+        assert arguments.timestamp(time, "send()") == time
+    assert said == []
+    for time in (1_794_872_710, 1_794_872_711):
+        assert arguments.timestamp(time, "send()") == time, "it may be the time of another record"
+    assert said == [
+        (
+            "send(): timestamp_ms=1794872710 is in 1970; are these seconds? Milliseconds are"
+            " int(time.time() * 1000)"
+        )
+    ]
+    with pytest.raises(TypeError, match=r"write timestamp_ms=int\(moment.timestamp\(\) \* 1000\)"):
+        arguments.timestamp(datetime(2026, 3, 1, tzinfo=UTC), "send()")
+
+
+def test_settings_that_go_back_to_their_defaults_are_named(said: list[str]) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        resource = ConfigResource(ConfigType.TOPIC, "t")
+        async with Admin(bootstrap_servers=BOOTSTRAP) as admin:
+            table = {"cleanup.policy": "compact", "retention.ms": "7"}
+            await admin.create_topics([NewTopic("t", configs=table)])
+            await admin.alter_configs({resource: {"retention.ms": 5}}, validate_only=True)
+            assert said == []
+            await admin.alter_configs({resource: {"retention.ms": 5}})
+
+    with_groups(test)
+    (warning,) = said
+    assert "replaces all settings of t: back to the default goes cleanup.policy; incre" in warning
+
+
+def test_several_addresses_are_separated_by_commas() -> None:
+    with pytest.raises(SettingsError, match="is not one address; separate several with commas"):
+        Producer(bootstrap_servers="localhost:9092; localhost:9093")
+
+
+def test_a_setting_of_tls_or_sasl_is_said_to_be_missing() -> None:
+    unknown: Any = {"sasl_mechanism": "PLAIN"}
+    with pytest.raises(SettingsError, match="this client speaks PLAINTEXT only so far"):
+        Producer(bootstrap_servers="localhost:9092", **unknown)
+
+
+def test_a_client_is_imported_from_the_package_of_clients() -> None:
+    with pytest.raises(ImportError, match=r"write `from odradek\.client import Producer`"):
+        exec("from odradek import Producer")

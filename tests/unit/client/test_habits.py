@@ -295,3 +295,26 @@ async def test_a_future_of_threads_says_that_it_is_not_awaited() -> None:
     delivery: Any = Delivery()
     with pytest.raises(TypeError, match=r"write send\(...\).result\(\) to wait, or with asyncio"):
         await delivery
+
+
+@in_simulation()
+async def test_words_of_python_are_followed_by_what_to_write(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    async def awaits_subscribe() -> None:
+        async with Consumer(bootstrap_servers=brokers.bootstrap, group_id="g") as consumer:
+            other: Any = consumer
+            await other.subscribe(["t"])
+
+    async def forgets_async() -> None:
+        async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+            other: Any = producer
+            with other.transaction():
+                pass
+
+    with pytest.raises(TypeError) as raised:
+        await awaits_subscribe()
+    assert raised.value.__notes__ == ["subscribe() is not awaited: leave `await` out"]
+    with pytest.raises(TypeError) as raised:
+        await forgets_async()
+    assert raised.value.__notes__ == ["With asyncio, write `async with producer.transaction():`"]

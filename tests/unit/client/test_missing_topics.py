@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from odradek.client.cluster import _comparable
 from odradek.client.consumer.awaited_topics import AwaitedTopics
 from odradek.client.consumer.consumer import Consumer
+from odradek.client.missing_topics import _comparable
 from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import UnknownTopic
 from odradek.protocol.types import TopicPartition
@@ -73,6 +73,50 @@ async def test_a_question_creates_no_topic_and_waits_for_none(
             await consumer.end_offsets([("typo", 0)])
         assert asyncio.get_running_loop().time() < before_s + 5
         assert not brokers.ids
+
+
+def test_a_topic_that_a_send_has_created_is_said_once_with_the_one_that_was_meant(
+    said: list[str],
+) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        await cluster.client.create_topic("orders", 3)
+        async with cluster.producer() as producer:
+            await producer.send_and_wait("orders", b"v")
+            assert said == []
+            await producer.send_and_wait("oders", b"v")
+            await producer.send_and_wait("zebra", b"v")
+            await producer.send_and_wait("oders", b"v")
+        async with cluster.producer() as producer:
+            await producer.send_and_wait("oders", b"v")
+
+    with_groups(test)
+    assert said == [
+        (
+            "topic oders did not exist, and the broker has created it, with 1 partition; did you"
+            " mean orders? Then delete the new one: odradek topics --delete --topic oders"
+        ),
+        (
+            "topic zebra did not exist, and the broker has created it, with 1 partition"
+            " (auto.create.topics.enable)"
+        ),
+    ]
+
+
+def test_a_topic_that_somebody_else_creates_is_not_said_to_be_created_for_this_client(
+    said: list[str],
+) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        async with cluster.producer(max_block_ms=60_000) as producer:
+            sending = asyncio.ensure_future(producer.send_and_wait("nosuch", b"v"))
+            async with asyncio.timeout(30):
+                while not said:  # noqa: ASYNC110 - a log has no event
+                    await asyncio.sleep(0.1)
+            await cluster.client.create_topic("nosuch")
+            await sending
+
+    properties: Any = {"auto.create.topics.enable": "false"}
+    with_groups(test, **properties)
+    assert said == [WARNING]
 
 
 @PROTOCOLS
@@ -204,3 +248,45 @@ def test_a_partition_is_read_from_the_time_of_the_wait_only_once() -> None:
     assert awaited.begin(TopicPartition("u", 0)) is None
     awaited.note_missing("t", 300)
     assert awaited.begin(first) == 300, "it was deleted and created again"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "ending"),
+    [
+        ("ord*", "; did you mean 'ord.*'?"),
+        ("rder", "mean '.*rder.*'?"),
+        ("zz.*", "waiting for one"),
+    ],
+)
+def test_a_pattern_that_matches_nothing_is_said_once(
+    pattern: str, ending: str, said: list[str]
+) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        await cluster.client.create_topic("orders")
+        async with cluster.consumer(metadata_max_age_ms=200) as consumer:
+            consumer.subscribe(pattern=pattern)
+            assert await consumer.poll(timeout_ms=2_000) == {}
+
+    with_groups(test)
+    (warning,) = said
+    assert warning.startswith(f"no topic matches the pattern {pattern!r} with its whole name; ")
+    assert warning.endswith(ending)
+
+
+@in_simulation()
+async def test_a_topic_that_was_only_asked_about_is_forgotten(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    for topic in ("asked", "read"):
+        brokers.create(topic)
+    async with Consumer(
+        bootstrap_servers=brokers.bootstrap, metadata_max_age_ms=60_000
+    ) as consumer:
+        consumer.assign([("read", 0)])
+        assert await consumer.partitions_for("asked") == [0]
+        cluster = consumer._parts().cluster
+        await asyncio.sleep(240)
+        assert set(cluster.view.topics) == {"asked", "read"}
+        await asyncio.sleep(240)
+        assert set(cluster.view.topics) == {"read"}
+        assert await consumer.partitions_for("asked") == [0], "it can be asked about again"

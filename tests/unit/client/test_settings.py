@@ -1,5 +1,6 @@
 import logging
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -209,9 +210,9 @@ def test_a_dict_of_another_client_is_answered_with_what_to_write(
         ("bootstrap.servers", "host:port", "must be like host:port"),
         ("bootstrap.servers", "", "at least one broker"),
         ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
-        ("acks", "1", "idempotence needs acks=all"),
-        ("max.in.flight.requests.per.connection", "6", "idempotence allows at most 5"),
-        ("retries", "0", "idempotence needs retries"),
+        ("acks", "1", "with idempotence it must be all"),
+        ("max.in.flight.requests.per.connection", "6", "with idempotence at most 5"),
+        ("retries", "0", "with idempotence there must be retries; set enable.idem"),
         ("delivery.timeout.ms", "1000", "must be at least linger.ms + request.timeout.ms"),
         ("key.serializer", "com.example.Mine", "must be a function, or one of bytes"),
         ("partitioner.class", "Random", "must be default, round_robin, a function"),
@@ -303,3 +304,12 @@ def test_every_setting_is_documented() -> None:
 def test_a_field_has_the_name_of_its_setting(settings: type[ClientSettings]) -> None:
     dotted = [item.name.replace("_", ".") for item in fields(settings) if item.metadata]
     assert [name for name, _, _ in settings.describe()] == dotted
+
+
+@pytest.mark.parametrize("option", [{"acks": 1}, {"retries": 0}])
+def test_a_transactional_producer_is_not_told_to_switch_idempotence_off(
+    option: dict[str, Any],
+) -> None:
+    properties = {"bootstrap.servers": "localhost:9092", "transactional.id": "t", **option}
+    with pytest.raises(SettingsError, match=r"with transactions .*; leave it out"):
+        ProducerSettings.from_properties({name: str(to) for name, to in properties.items()})

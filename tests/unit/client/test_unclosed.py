@@ -83,6 +83,7 @@ raise SystemExit("the program failed")
 
 def test_a_program_that_fails_leaves_one_line_and_the_next_need_not_wait() -> None:
     with Cluster() as cluster:
+        cluster.create_topic("t")
         command = [sys.executable, "-c", _FAILING, cluster.bootstrap]
         for _ in range(2):
             start_s = time.monotonic()

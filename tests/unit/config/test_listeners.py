@@ -68,3 +68,17 @@ def test_advertised_listeners_default_to_listeners() -> None:
 def test_limits_by_address() -> None:
     chosen = settings(max_connections_per_ip_overrides="127.0.0.1:5,[::1]:6")
     assert chosen.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
+
+
+def test_the_management_listener() -> None:
+    read = BrokerSettings.from_properties
+    assert read({}).management_listener is None
+    assert read({"management.listener": " "}).management_listener is None
+    found = read({"management.listener": "http://127.0.0.1:9192/"}).management_listener
+    assert str(found) == "http://127.0.0.1:9192"
+    for text, reason in (
+        ("https://127.0.0.1:9192", "the management port speaks http"),
+        ("127.0.0.1", "write it as http://127.0.0.1:9192"),
+    ):
+        with pytest.raises(InvalidSetting, match=reason):
+            read({"management.listener": text})

@@ -13,6 +13,7 @@ from odradek.local.cluster_directory import (
     brokers_in,
     chosen_ports,
     laptop_settings,
+    make_cluster_directory,
     read_pid,
     remove_pid,
     require_cluster_directory,
@@ -75,6 +76,7 @@ class TestDirectories:
         with pytest.raises(CommandFailed, match="single broker"):
             require_cluster_directory(DISK, str(lone), 3)
         require_cluster_directory(DISK, str(cluster), 3)
+        make_cluster_directory(DISK, str(cluster), 3)
         require_lone_directory(DISK, str(cluster))  # nothing was started there yet
         for number in (1, 2, 3):
             (cluster / f"broker-{number}" / "server.properties").touch()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.spark.option_names import BadOption, check_names
+from odradek.spark.option_names import BadOption, check_names, check_path
 
 
 def refusal(name: str, *, is_reading: bool) -> str:
@@ -70,3 +70,9 @@ def test_options_are_known_in_any_case_and_so_are_settings_of_java_clients() -> 
     check_names(reading | {"kafka.sasl.login.class": "x"}, is_reading=True)
     writing = {"Topic": "t", "checkpointLocation": "c", "kafka.key.serializer": "x"}
     check_names(writing, is_reading=False)
+
+
+def test_a_topic_is_not_a_path() -> None:
+    check_path({"path": "x", "topic": "clicks"})
+    with pytest.raises(BadOption, match=r"write option\('topic', 'clicks'\) and save\(\)"):
+        check_path({"path": "/data/clicks"})

@@ -44,7 +44,10 @@ def test_topics_are_named_in_one_of_three_ways() -> None:
 
 
 def test_names_of_options_have_no_case() -> None:
-    assert read(STARTINGOFFSETS="earliest", MaxOffsetsPerTrigger="9").max_offsets_per_trigger == 9
+    assert (
+        read_stream(STARTINGOFFSETS="earliest", MaxOffsetsPerTrigger="9").max_offsets_per_trigger
+        == 9
+    )
 
 
 def test_places_by_offset_and_by_time() -> None:
@@ -71,20 +74,46 @@ def test_places_by_offset_and_by_time() -> None:
             {"startingOffsets": "soon"},
             r'startingOffsets=soon: must be earliest, latest or \{"topic"',
         ),
-        ({"startingOffsets": "{a: 5}"}, "startingOffsets is not JSON"),
+        ({"startingOffsets": "{a: 5}"}, "startingOffsets is not JSON like"),
         ({"endingOffsets": "lastest"}, r"endingOffsets=lastest: .*; did you mean latest\?"),
         ({"startingOffsets": '{"a": 5}'}, "must look like"),
-        ({"startingTimestamp": "noon"}, "not a whole number"),
+        ({"startingTimestamp": "noon"}, "not a whole number of milliseconds since 1970"),
         ({"minPartitions": "0"}, "must be above 0"),
         ({"failOnDataLoss": "perhaps"}, "must be true or false"),
         ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
-        ({"maxTriggerDelay": "soon"}, "must be like"),
         ({"startingOffsetsByTimestampStrategy": "eror"}, r"or latest; did you mean error\?"),
     ],
 )
 def test_mistakes_are_told(given: dict[str, str], said: str) -> None:
     with pytest.raises(BadOption, match=said):
         read(**given)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("maxOffsetsPerTrigger", "100"),
+        ("minOffsetsPerTrigger", "100"),
+        ("maxTriggerDelay", "1m"),
+        ("commitOffsetsToGroup", "g"),
+    ],
+)
+def test_an_option_of_streams_is_refused_in_a_batch(option: str, value: str) -> None:
+    read_stream(**{option: value})
+    with pytest.raises(BadOption, match=f"{option} is for streams: .*; leave it out, or write rea"):
+        read(**{option: value})
+
+
+def test_an_option_of_batches_is_refused_in_a_stream() -> None:
+    assert read(pushFilters="true").push_filters
+    with pytest.raises(BadOption, match="pushFilters is for batch queries"):
+        read_stream(pushFilters="true")
+
+
+def test_how_long_a_stream_waits() -> None:
+    assert read_stream(maxTriggerDelay="2m").max_trigger_delay_ms == 120_000
+    with pytest.raises(BadOption, match="must be like"):
+        read_stream(maxTriggerDelay="soon")
 
 
 def test_a_stream_has_no_end() -> None:
@@ -94,12 +123,11 @@ def test_a_stream_has_no_end() -> None:
 
 def test_kafka_options_reach_the_client() -> None:
     given = {"kafka.isolation.level": "read_committed", "kafka.group.id": "g"}
-    options = read(**given, maxTriggerDelay="2m")
+    options = read(**given)
     settings = options.consumer_settings()
     assert settings.isolation_level == "read_committed"
     assert settings.bootstrap_addresses == [("localhost", 9092)]
     assert options.read_committed
-    assert options.max_trigger_delay_ms == 120_000
     assert options.admin_settings().bootstrap_addresses == [("localhost", 9092)]
 
 

@@ -42,7 +42,13 @@ def test_an_old_java_is_refused_by_name(
 
 def test_a_java_home_without_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match="has no bin/java"):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(JavaMissing, match="has no bin/java: Spark needs Java 17 or newer"):
+        find_java()
+    other = tmp_path / "other"
+    java_that_says(other, 'openjdk version "17.0.1"')
+    monkeypatch.setenv("PATH", str(other / "bin"))
+    with pytest.raises(JavaMissing, match=f"has no bin/java: unset it to use {other}/bin/java"):
         find_java()
 
 

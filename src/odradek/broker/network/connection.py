@@ -133,10 +133,8 @@ class Connection(asyncio.Protocol):
         # Only where there is a real socket, whose other side sleeps and is woken.
         self._busy_poll: BusyPoll | None = None
         self._reply_batching: ReplyBatching | None = None
-        self._is_turn_scheduled = False
-        self._awaits_reading = False
-        self._is_finishing = False
-        self._is_serving = False
+        self._is_turn_scheduled = self._awaits_reading = False
+        self._is_finishing = self._is_serving = False
         self._is_admitted = True
         self._small_replies: list[bytes] = []
 
@@ -144,6 +142,12 @@ class Connection(asyncio.Protocol):
     def is_waiting(self) -> bool:
         """Whether a request is under way, or a reply has not been sent completely."""
         return bool(self._waiting or self._writer.parts)
+
+    @property
+    def delayed_operations(self) -> tuple[str, int]:
+        """What the requests under way are, by the names of Kafka's purgatories, and how many."""
+        kind = "Produce" if self._waits_pipelined else "Fetch"
+        return "Rebalance" if self._waits_for_group else kind, len(self._waiting)
 
     @property
     def queued(self) -> int:
@@ -468,12 +472,8 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def _fail(self, error: BaseException | None = None) -> None:
-        logger.error(
-            "a request from %s:%s failed unexpectedly",
-            self.address,
-            self.port,
-            exc_info=error or True,
-        )
+        told = "a request from %s:%s failed unexpectedly"
+        logger.error(told, self.address, self.port, exc_info=error or True)
         self.close()
 
     # Replies out

@@ -59,6 +59,8 @@ class Connections:
         self._of_loop: tuple[BusyPoll, ReplyBatching] | None = None
         self._all_closed = asyncio.Event()
         self._all_closed.set()
+        # Since the start: connections that were admitted, refused, and closed because they idled.
+        self.admitted = self.refused = self.expired = 0
 
     def of_loop(self) -> tuple[BusyPoll, ReplyBatching]:
         """Returns what all connections share because they share an event loop. It is made on first
@@ -74,7 +76,9 @@ class Connections:
         limit = self.overrides.get(address, self.max_per_address)
         if len(self.open) >= self.max_total or from_address >= limit:
             logger.warning("too many connections, closing the newest one from %s", address)
+            self.refused += 1
             return False
+        self.admitted += 1
         self.open[connection] = None
         self._all_closed.clear()
         self._by_address[address] = from_address + 1
@@ -126,6 +130,7 @@ class Connections:
                 connection.interrupt_wait()
         for connection in idle:
             connection.close()
+        self.expired += len(idle)
         return len(idle)
 
 

@@ -11,11 +11,16 @@ answer until the last byte has been sent: it waits behind earlier replies, is en
 client has to read it. `error` names the errors in the response, each once. DISCONNECTED means that
 the client closed the connection before it was answered.
 
+Of many requests a sample is enough: `odradek.logs.request.sample.every` and `.slow.ms` say which
+requests are written. All are timed while the log is on, because nobody knows before its end whether
+a request is slow or fails.
+
 Invariant: while the log is off, no request passes through this module.
 """
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -24,9 +29,9 @@ from odradek.broker.dispatch import Dispatcher, Handle, Reply
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.reply_writer import Parts, Transferable
-from odradek.broker.network.request_serving import Pending, Splitter
+from odradek.broker.network.request_serving import Pending, Serve, Splitter, WrappedSplitter
 from odradek.broker.services import Pipelined, RequestContext, Services
-from odradek.protocol.apis import find_api
+from odradek.protocol.apis import AnyApi, find_api
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import RequestHeader, decode_request_header
 from odradek.protocol.schema import Request, Struct
@@ -37,6 +42,9 @@ from odradek.world import Clock
 logger = logging.getLogger(logs.REQUESTS)
 
 _MAX_ERRORS: Final = 5
+# The golden ratio as a fraction of 2^32 (Knuth's multiplicative hash).
+_SPREAD: Final = 2_654_435_769
+_MASK: Final = 2**32 - 1
 
 
 class RequestLog:
@@ -45,11 +53,22 @@ class RequestLog:
     The server tells it of each new connection (`follow`). It hears of changes of the level, and
     then attaches to all open connections or leaves them."""
 
-    def __init__(self, dispatcher: Dispatcher, connections: Connections, clock: Clock) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        connections: Connections,
+        clock: Clock,
+        serve: Serve | None = None,
+    ) -> None:
+        """`serve` is what connections call while the log is off: the dispatcher, or what stands
+        between it and the connections (`broker.network.request_meter`)."""
         self._dispatcher = dispatcher
+        self._serve_unlogged = serve or dispatcher.serve
         self._connections = connections
         self._clock = clock
         self._is_on = False
+        # How many requests were served while the log was on.
+        self._count = 0
         # What the handler returned that serves the current frame.
         self._returned: object = None
         self._unsubscribe = logs.subscribe(self._level_changed)
@@ -69,18 +88,18 @@ class RequestLog:
         if is_on == self._is_on:
             return
         self._is_on = is_on
-        self._dispatcher.listen_in(self._note_response if is_on else None)
+        self._dispatcher.listen_in(self, self._note_response if is_on else None)
         for connection in self._connections.open:
             if is_on:
                 self._attach(connection)
             elif isinstance(connection.splitter, _TimedSplitter):
-                connection.serve_by(self._dispatcher.serve, connection.splitter.inner)
+                connection.serve_by(self._serve_unlogged, connection.splitter.inner)
 
     def _attach(self, connection: Connection) -> None:
         splitter = _TimedSplitter(connection.splitter, self._clock, connection.queued)
         connection.serve_by(self._serve, splitter)
 
-    def _note_response(self, handle: Handle) -> Handle:
+    def _note_response(self, _: AnyApi, handle: Handle) -> Handle:
         def noted(
             services: Services, context: RequestContext, request: Request
         ) -> Reply | Awaitable[Reply] | Pipelined:
@@ -95,10 +114,12 @@ class RequestLog:
         arrived_s = (
             splitter.take_arrival_s(begun_s) if isinstance(splitter, _TimedSplitter) else begun_s
         )
-        times = _RequestTimes(self._clock, connection, frame, arrived_s, begun_s)
+        times = _RequestTimes(
+            self._clock, connection, frame, arrived_s, begun_s, least_own_ms=self._least_own_ms()
+        )
         self._returned = None
         try:
-            reply = self._dispatcher.serve(connection, frame)
+            reply = self._serve_unlogged(connection, frame)
         except Exception as error:
             times.handled_s = times.answered_s = self._clock.monotonic_s()
             times.log(type(error).__name__)
@@ -118,33 +139,30 @@ class RequestLog:
 
         return Pending(times.awaited(reply.reply), encoded, reply.is_pipelined)
 
+    def _least_own_ms(self) -> float:
+        """Returns from which duration on the next request is written: 0 if it is one of the
+        sample."""
+        settings = self._dispatcher.settings.broker
+        every = settings.odradek_logs_request_sample_every
+        self._count += 1
+        # Spread by a multiplication instead of taking each n-th: a client that produces and fetches
+        # by turns would else be seen with one of both only.
+        if every == 1 or (self._count * _SPREAD & _MASK) * every <= _MASK:
+            return 0.0
+        slow_ms = settings.odradek_logs_request_slow_ms
+        return float(slow_ms) if slow_ms >= 0 else math.inf
 
-class _TimedSplitter:
+
+class _TimedSplitter(WrappedSplitter):
     """A splitter that notes when each frame was complete."""
 
-    __slots__ = ("_clock", "_times_s", "inner")
+    __slots__ = ("_clock", "_times_s")
 
     def __init__(self, inner: Splitter, clock: Clock, queued: int) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._clock = clock
         # Frames are served in the order of their arrival.
         self._times_s = deque([clock.monotonic_s()] * queued)
-
-    @property
-    def max_size_bytes(self) -> int:
-        return self.inner.max_size_bytes
-
-    @max_size_bytes.setter
-    def max_size_bytes(self, size: int) -> None:
-        self.inner.max_size_bytes = size
-
-    @property
-    def unfinished_bytes(self) -> int:
-        return self.inner.unfinished_bytes
-
-    @property
-    def missing_bytes(self) -> int:
-        return self.inner.missing_bytes
 
     def clear(self) -> None:
         self.inner.clear()
@@ -169,6 +187,7 @@ class _RequestTimes:
         "_clock",
         "_connection",
         "_header",
+        "_least_own_ms",
         "_size",
         "answered_s",
         "handled_s",
@@ -181,6 +200,8 @@ class _RequestTimes:
         frame: Buffer,
         arrived_s: float,
         begun_s: float,
+        *,
+        least_own_ms: float,
     ) -> None:
         self._clock = clock
         self._connection = connection
@@ -188,6 +209,7 @@ class _RequestTimes:
         self._size = len(frame)
         self._arrived_s = arrived_s
         self._begun_s = begun_s
+        self._least_own_ms = least_own_ms
         self.handled_s = self.answered_s = begun_s
 
     async def awaited(self, reply: Awaitable[object]) -> object:
@@ -208,7 +230,7 @@ class _RequestTimes:
             assert parts is not None
             part = parts[number]
             if not isinstance(part, bytes):
-                parts[number] = _NotifyingRecords(part, lambda: self.log(error))
+                parts[number] = NotifyingRecords(part, lambda: self.log(error))
                 return parts
         self.log(error)
         return parts
@@ -218,6 +240,10 @@ class _RequestTimes:
 
     def log(self, error: str) -> None:
         connection, now_s = self._connection, self._clock.monotonic_s()
+        remote_s = self.answered_s - self.handled_s
+        own_ms = 1000 * (now_s - self._arrived_s - remote_s)
+        if error == "NONE" and own_ms < self._least_own_ms:
+            return
         header = self._header
         found = find_api(header.api_key)
         api = str(header.api_key) if found is None else found.name
@@ -236,14 +262,14 @@ class _RequestTimes:
             self._size,
             1000 * (self._begun_s - self._arrived_s),
             1000 * (self.handled_s - self._begun_s),
-            1000 * (self.answered_s - self.handled_s),
+            1000 * remote_s,
             1000 * (now_s - self.answered_s),
             1000 * (now_s - self._arrived_s),
             error,
         )
 
 
-class _NotifyingRecords:
+class NotifyingRecords:
     """Records of a reply that call back when they have been sent or are released."""
 
     __slots__ = ("_records", "_released")
@@ -281,7 +307,7 @@ def _word(text: str | None) -> str:
 
 
 def _errors(response: object) -> str:
-    found = dict.fromkeys(_error_codes(response))
+    found = dict.fromkeys(error_codes(response))
     if not found:
         return "NONE"
     names = [ErrorCode(code).name if code in _KNOWN else str(code) for code in found]
@@ -292,13 +318,14 @@ def _errors(response: object) -> str:
 _KNOWN: Final = frozenset(map(int, ErrorCode))
 
 
-def _error_codes(value: object) -> Iterator[int]:
+def error_codes(value: object) -> Iterator[int]:
+    """Returns the error codes in a response other than NONE, one after the other."""
     if isinstance(value, list):
         for element in value:
             # All elements of a list have one type: numbers, strings and bytes contain no errors.
             if not isinstance(element, Struct):
                 return
-            yield from _error_codes(element)
+            yield from error_codes(element)
     elif isinstance(value, Struct):
         for field in type(value).fields:
             inner = getattr(value, field.name)
@@ -306,4 +333,4 @@ def _error_codes(value: object) -> Iterator[int]:
                 if inner:
                     yield inner
             elif isinstance(inner, list | Struct):
-                yield from _error_codes(inner)
+                yield from error_codes(inner)

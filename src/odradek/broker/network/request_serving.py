@@ -58,6 +58,37 @@ class Splitter(Protocol):
     def clear(self) -> None: ...
 
 
+class WrappedSplitter:
+    """A splitter around another one, for subclasses that note when frames arrive."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Splitter) -> None:
+        self.inner = inner
+
+    @property
+    def max_size_bytes(self) -> int:
+        return self.inner.max_size_bytes
+
+    @max_size_bytes.setter
+    def max_size_bytes(self, size: int) -> None:
+        self.inner.max_size_bytes = size
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self.inner.unfinished_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        return self.inner.missing_bytes
+
+    def feed(self, chunk: bytes) -> list[Buffer]:
+        return self.inner.feed(chunk)
+
+    def clear(self) -> None:
+        self.inner.clear()
+
+
 Serve = Callable[["Connection", Buffer], Parts | Pending | None]
 """Serves a request frame. Returns the reply, or a pending one, or None if the client wants no reply
 (acks=0)."""

@@ -23,8 +23,8 @@ from odradek.world import World
 _MAX_REAP_INTERVAL_S: Final = 10.0
 
 
-class ConnectionLog(Protocol):
-    """What the server tells the request log (`broker.network.request_log`)."""
+class ConnectionFollower(Protocol):
+    """Who is told of connections: the request log, and the request meter if there is one."""
 
     def follow(self, connection: Connection) -> None:
         """Called for each new connection, before anything is read from it."""
@@ -60,7 +60,7 @@ class Server:
         )
         # Both are there from `accept` on.
         self._serve: Serve | None = None
-        self._request_log: ConnectionLog | None = None
+        self._followers: tuple[ConnectionFollower, ...] = ()
 
     # Start
 
@@ -74,18 +74,19 @@ class Server:
         """Returns the addresses that clients are told, one for each listener."""
         return self._listeners.advertised()
 
-    async def accept(self, serve: Serve, request_log: ConnectionLog) -> None:
-        """Lets clients in, whose frames are served by `serve` and logged by `request_log`."""
+    async def accept(self, serve: Serve, *followers: ConnectionFollower) -> None:
+        """Lets clients in, whose frames are served by `serve`. The followers are told of each
+        connection, in their order."""
         self._serve = serve
-        self._request_log = request_log
+        self._followers = followers
         await self._listeners.accept()
 
     def _connect(self, listener_name: str) -> Connection:
         """Makes the connection of a client that was accepted."""
         assert self._serve is not None
-        assert self._request_log is not None
         connection = Connection(listener_name, self.connections, self._serve)
-        self._request_log.follow(connection)
+        for follower in self._followers:
+            follower.follow(connection)
         return connection
 
     # Serving
@@ -114,8 +115,8 @@ class Server:
         await self.connections.drain(timeout_s)
 
     async def close(self) -> None:
-        if self._request_log is not None:
-            self._request_log.close()
+        for follower in self._followers:
+            follower.close()
         await self._listeners.close()
 
 

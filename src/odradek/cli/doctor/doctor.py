@@ -12,8 +12,10 @@ _EXAMPLES = """\
 examples:
   odradek doctor                          # this machine, and the brokers if there are any
   odradek doctor --data /var/lib/odradek --bootstrap-server broker-1:9092
+  odradek doctor --config /etc/odradek/server.properties      # before a broker starts with it
 
-Ends with 1 if something is wrong; warnings and information are no
+A line after -> is what to type. If the brokers keep their metadata in ZooKeeper, its servers are
+asked too. Ends with 1 if something is wrong; warnings and information are no
 failure. Brokers are looked for only where one is named, or answers at 127.0.0.1:9092.
 """
 
@@ -27,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="./odradek-data",
         help="where a broker keeps or shall keep its data (default: ./odradek-data)",
     )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="a broker's settings file: says which of its lines have no effect here",
+    )
     add_json_argument(parser)
     add_watch_argument(parser)
     add_connection_arguments(parser)
@@ -38,8 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
     from odradek.cli.doctor.brokers import check_brokers
     from odradek.cli.doctor.findings import Findings
     from odradek.cli.doctor.machine import check_machine
+    from odradek.cli.doctor.processes import check_processes
+    from odradek.cli.doctor.settings import check_file
 
     findings = Findings()
+    connect = None
+    if arguments.config is not None:
+        settings = check_file(findings, arguments)
+        connect = None if settings is None else settings.zookeeper_connect
     check_machine(findings, arguments.data)
-    asyncio.run(check_brokers(findings, arguments))
+    check_processes(findings, arguments.data)
+    asyncio.run(check_brokers(findings, arguments, connect))
     return findings.report(as_json=arguments.json)

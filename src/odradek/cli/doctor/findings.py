@@ -11,17 +11,21 @@ _WIDTH = max(map(len, _COLOURS))
 
 
 class Finding(NamedTuple):
+    """`type` is a command or a line of a settings file that mends it or shows more of it."""
+
     check: str
     grade: Grade
     text: str
+    type: str | None = None
 
 
 class Findings:
     def __init__(self) -> None:
         self.all: list[Finding] = []
 
-    def add(self, check: str, grade: Grade, text: str) -> None:
-        self.all.append(Finding(check, grade, text))
+    def add(self, check: str, grade: Grade, text: str, line: str | None = None) -> None:
+        """Adds a finding; `line` is the line to type."""
+        self.all.append(Finding(check, grade, text, line))
 
     def report(self, *, as_json: bool) -> int:
         """Prints all findings. Returns the exit code: 1 if something is wrong."""
@@ -32,11 +36,13 @@ class Findings:
             return 1 if wrong else 0
         colours = shows_colours()
         width = max(len(finding.check) for finding in self.all)
-        for check, grade, text in self.all:
+        for check, grade, text, line in self.all:
             shown = grade.ljust(_WIDTH)
             if colours:
                 shown = f"\x1b[{_COLOURS[grade]}m{shown}\x1b[0m"
             print(f"{shown}  {check.ljust(width)}  {text}")
+            if line is not None:
+                print(f"{' ' * (_WIDTH + width + 4)}-> {line}")
         if wrong:
             print(f"\n{wrong} wrong, {warnings} could be better.")
         elif warnings:

@@ -5,6 +5,7 @@ import platform
 import sys
 from importlib.util import find_spec
 
+from odradek.cli.doctor.disk_growth import check_growth
 from odradek.cli.doctor.findings import Findings, Grade
 from odradek.spark.prerequisites import SparkMissing, find_java, require_packages
 from odradek.world import SystemClock
@@ -34,7 +35,10 @@ def check_machine(findings: Findings, data: str) -> None:
 def _check_python(findings: Findings) -> None:
     version = platform.python_version()
     if find_spec("uvloop") is None:
-        findings.add("python", "warning", f"{version}; without uvloop a broker is slower")
+        findings.add(
+            "python", "warning", f"{version}; without uvloop a broker is slower",
+            f"{sys.executable} -m pip install uvloop",
+        )  # fmt: skip
     else:
         findings.add("python", "ok", f"{version} with uvloop")
 
@@ -52,7 +56,9 @@ def _check_descriptors(findings: Findings) -> None:
         findings.add(
             "descriptors",
             grade,
-            f"a process may open {hard} files; allow {_ENOUGH_DESCRIPTORS} (ulimit -Hn)",
+            f"a process may open {hard} files; a broker needs one for each segment, index and"
+            f" connection: allow {_ENOUGH_DESCRIPTORS}",
+            f"ulimit -n {_ENOUGH_DESCRIPTORS}   # as root; in a systemd unit: LimitNOFILE=1048576",
         )
 
 
@@ -69,8 +75,9 @@ def _check_swap(findings: Findings) -> None:
         findings.add(
             "swap",
             "warning",
-            f"{used_mb} MB in use: a broker that is swapped out stalls; free memory, or set"
-            " vm.swappiness=1",
+            f"{used_mb} MB in use: a broker that is swapped out stalls; free memory, and let the"
+            " kernel swap as little as it can",
+            "sysctl -w vm.swappiness=1",
         )
     else:
         findings.add("swap", "ok", f"{total // 1024} MB, {used_mb} MB in use")
@@ -100,11 +107,14 @@ def _check_disk(findings: Findings, data: str) -> None:
     place = f"for {data}" if directory == data else f"in {directory}; there is no {data} yet"
     text = f"{free / 1e9:.1f} GB of {total / 1e9:.1f} GB free {place}"
     if used > _FULL_SHARE or free < _MIN_FREE_BYTES:
-        findings.add("disk", "wrong", f"{text}; a broker stops when its disk is full")
+        findings.add(
+            "disk", "wrong", f"{text}; a full disk refuses records", f"du -sh {data}/* | sort -h"
+        )
     elif used > _NEARLY_FULL_SHARE:
-        findings.add("disk", "warning", text)
+        findings.add("disk", "warning", text, f"du -sh {data}/* | sort -h")
     else:
         findings.add("disk", "ok", text)
+    check_growth(findings, data, free, SystemClock().now_ms() / 1000)
     _check_file_system(findings, os.path.realpath(directory))
 
 
@@ -156,8 +166,9 @@ def _check_clock(findings: Findings) -> None:
         findings.add("clock", "info", "whether it is synchronised is unknown on this system")
     elif state == _CLOCK_IS_UNSYNCHRONISED:
         findings.add(
-            "clock", "info", "the kernel does not know it to be synchronised; run chrony or ntpd"
-        )
+            "clock", "info", "the kernel does not know it to be synchronised; run chrony or ntpd",
+            "timedatectl set-ntp true",
+        )  # fmt: skip
     else:
         findings.add("clock", "ok", "synchronised")
 

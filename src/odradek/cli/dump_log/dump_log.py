@@ -132,10 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     dump = SegmentDump(OsDisk(), options, os.path.abspath)
     for path in filter(None, arguments.files.split(",")):
         if os.path.isdir(path):
-            raise CommandFailed(
-                f"{path} is a directory; name files in it, as in"
-                f" --files {os.path.join(path, '00000000000000000000.log')}"
-            )
+            raise CommandFailed(f"{path} is a directory; {_files_of(path)}")
         if not os.path.exists(path):
             raise CommandFailed(_no_file(OsDisk(), path))
         try:
@@ -149,6 +146,24 @@ def run(arguments: argparse.Namespace) -> int:
     for line in dump.faults.lines():
         print(line, file=sys.stderr)
     return 1 if dump.faults.is_serious() else 0
+
+
+def _files_of(directory: str) -> str:
+    """Returns how to name the files of a partition, or those of one of the partitions if it is the
+    data directory of a broker."""
+    import glob
+    import os
+
+    inside = glob.escape(directory)
+    for pattern in ("*.log", "*-*/*.log", "broker-*/*-*/*.log"):
+        files = sorted(
+            path
+            for path in glob.glob(os.path.join(inside, pattern))
+            if os.path.basename(path)[:1].isdecimal()
+        )
+        if files:
+            return f"name files in it, as in --files {files[0]}"
+    return "and has no segments of a log in it"
 
 
 def _no_file(disk: "OsDisk", path: str) -> str:

@@ -36,6 +36,7 @@ examples:
   odradek consumer-groups --list --state
   odradek consumer-groups --describe --group billing            # positions and lag
   odradek consumer-groups --describe --all-groups --members --verbose
+  odradek consumer-groups --describe --all-groups --topic orders   # who reads it
   odradek consumer-groups --reset-offsets --group billing --topic orders:0,1 \\
       --to-datetime 2026-03-01T00:00:00Z --dry-run              # then with --execute
   odradek consumer-groups --reset-offsets --group billing --all-topics --to-current \\
@@ -83,7 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:N,...]",
         action="append",
         default=[],
-        help="a topic, or only some of its partitions: orders:0,1; may be repeated",
+        help="a topic, or only some of its partitions: orders:0,1; may be repeated; with"
+        " --describe, --reset-offsets and --delete-offsets",
     )
     parser.add_argument(
         "--timeout",
@@ -145,7 +147,7 @@ def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep positions; partitions without one start at the end",
     )
-    resets.add_argument("--to-offset", metavar="OFFSET", type=whole_number, help="to this offset")
+    resets.add_argument("--to-offset", metavar="OFFSET", type=offset, help="to this offset")
     resets.add_argument(
         "--to-datetime",
         metavar="TIME",
@@ -170,6 +172,13 @@ def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def offset(text: str) -> int:
+    """Reads an offset; for its ends there are flags of their own."""
+    if text in {"earliest", "latest"}:
+        raise argparse.ArgumentTypeError(f"a number; write --to-{text}")
+    return whole_number(text)
+
+
 def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
     action = exactly_one_of(arguments, _ACTIONS)
@@ -183,15 +192,25 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     elif not (arguments.group or (arguments.all_groups and action != "delete_offsets")):
         also = "" if action == "delete_offsets" else " or --all-groups"
         raise MissingFlag(f"{flag_of(action)} needs --group ID{also}")
-    if action in {"list", "describe", "delete"} and arguments.topic:
-        raise UsageError(
-            f"--topic does not go with {flag_of(action)}; --delete-offsets forgets one topic"
-        )
+    _check_topic(action, arguments)
     _check_views(action, arguments)
     if action == "delete_offsets" and not (arguments.topic and len(arguments.group) == 1):
         raise MissingFlag("--delete-offsets needs one --group ID and --topic NAME")
     _check_reset(action, arguments)
     return action
+
+
+def _check_topic(action: str, arguments: argparse.Namespace) -> None:
+    if not arguments.topic:
+        return
+    if action == "list":
+        raise UsageError(
+            "--list lists all groups; --describe --all-groups --topic NAME shows those that read it"
+        )
+    if action == "delete":
+        raise UsageError("--delete removes whole groups; --delete-offsets forgets one topic")
+    if action == "describe" and used_flags(arguments, ("members", "state")):
+        raise UsageError("--topic selects positions; leave --members and --state out")
 
 
 def _check_views(action: str, arguments: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from odradek.cli.groups.group_names import GROUP_TYPES, parse_states, parse_types
+from odradek.cli.groups.named_topics import NamedTopics, no_group_in
 from odradek.cli.groups.tables import (
     OffsetRow,
     deleted_offsets_table,
@@ -133,13 +134,18 @@ async def group_ids(admin: GroupAdmin, arguments: argparse.Namespace) -> list[st
 async def _describe(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     ids = await group_ids(admin, arguments)
     answers = await admin.describe_groups(ids)
+    named = NamedTopics(arguments.topic)
+    shown = 0
     documents: list[dict[str, object]] = []
     for group_id, group in answers.items():
         if isinstance(group, KafkaError):
             raise await no_such_group(admin, group_id, group)
         rows: list[OffsetRow] = []
         if not (arguments.members or arguments.state is not None):
-            rows = await offset_rows(admin, group)
+            rows = await offset_rows(admin, group, named, is_every=not arguments.all_groups)
+            if named.topics and not rows and arguments.all_groups:
+                continue
+        shown += 1
         if arguments.json:
             documents.append(_group_json(group, arguments, rows))
             continue
@@ -150,6 +156,8 @@ async def _describe(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
             print(state_table(group, verbose=arguments.verbose))
         elif rows:
             print(offsets_table(rows, verbose=arguments.verbose))
+    if named.topics and not shown:
+        raise no_group_in(named.topics)
     if arguments.json:
         print_json(documents)
     return 0
@@ -175,15 +183,25 @@ def _remark_on_state(group: GroupDescription) -> None:
     sys.stderr.flush()
 
 
-async def offset_rows(admin: GroupAdmin, group: GroupDescription) -> list[OffsetRow]:
+async def offset_rows(
+    admin: GroupAdmin, group: GroupDescription, named: NamedTopics, *, is_every: bool
+) -> list[OffsetRow]:
     """Returns the assigned partitions, those of members with the most partitions first, then
-    partitions that have offsets but no member."""
+    partitions that have offsets but no member; only of `named` topics, if there are any.
+
+    `is_every` says that the group must have partitions of every named topic.
+    """
     committed = await admin.list_group_offsets(group.group_id)
     owners: list[tuple[TopicPartition, GroupMember | None]] = []
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
         owners += [(partition, member) for partition in sorted(member.assignment)]
     assigned = {partition for partition, _ in owners}
     owners += [(partition, None) for partition in sorted(committed) if partition not in assigned]
+    every = [partition for partition, _ in owners]
+    if is_every:
+        named.require(group.group_id, every)
+    selected = set(named.select(every))
+    owners = [(partition, member) for partition, member in owners if partition in selected]
     if not owners:
         return []
     ends = await admin.list_offsets(dict.fromkeys((partition for partition, _ in owners), LATEST))
@@ -302,9 +320,27 @@ async def _why_it_stays(admin: GroupAdmin, group_id: str, error: KafkaError) -> 
     return f"group {group_id!r} is not deleted: {error.message}"
 
 
+async def _partitions_to_forget(
+    admin: GroupAdmin, group_id: str, texts: list[str]
+) -> list[TopicPartition]:
+    """Returns the partitions that `--topic` names. The group may have offsets of a topic that was
+    deleted; of any other topic that does not exist there is nothing to forget."""
+    answer = (await admin.describe_groups([group_id]))[group_id]
+    if isinstance(answer, KafkaError):
+        raise await no_such_group(admin, group_id, answer)
+    existing = await admin.list_topics(include_internal=True)
+    there = [text for text in texts if text.partition(":")[0] in existing]
+    partitions = await named_partitions(admin, there) if there else []
+    if gone := NamedTopics(text for text in texts if text not in there):
+        committed = await admin.list_group_offsets(group_id)
+        gone.require(group_id, committed)
+        partitions += gone.select(committed)
+    return sorted(partitions)
+
+
 async def _delete_offsets(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     (group_id,) = arguments.group
-    partitions = sorted(await named_partitions(admin, arguments.topic))
+    partitions = await _partitions_to_forget(admin, group_id, arguments.topic)
     try:
         answers = await admin.delete_group_offsets(group_id, partitions)
     except KafkaError as error:

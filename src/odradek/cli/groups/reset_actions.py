@@ -1,6 +1,7 @@
 """The action of `consumer-groups --reset-offsets`: plans new offsets and commits them."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ from odradek.cli.groups.offset_plans import Plan, duration_ms, moment_ms, read_p
 from odradek.cli.groups.tables import reset_table
 from odradek.client.admin.group_types import GroupDescription
 from odradek.client.leader_requests import EARLIEST, LATEST, ListedOffset
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import named_partitions
@@ -29,6 +31,7 @@ async def reset(arguments: argparse.Namespace) -> int:
     target = _Target(arguments)
     rows: list[tuple[str, TopicPartition, int]] = []
     refusals: list[str] = []
+    new: list[str] = []
     async with open_group_admin(arguments) as admin:
         ids = await group_ids(admin, arguments)
         groups = await admin.describe_groups(ids)
@@ -37,6 +40,7 @@ async def reset(arguments: argparse.Namespace) -> int:
                 # The group need not exist: committing its first offsets creates it.
                 if group.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     raise await no_such_group(admin, group_id, group)
+                new.append(group_id)
             elif group.is_active:
                 refusals.append(_active(group))
                 continue
@@ -44,11 +48,24 @@ async def reset(arguments: argparse.Namespace) -> int:
             if arguments.execute and plan:
                 await _move(admin, group_id, plan)
             rows += [(group_id, partition, plan[partition]) for partition in sorted(plan)]
+        if new:
+            await _hint_at_new(admin, new, is_done=arguments.execute)
     _report(arguments, rows, is_refused=bool(refusals))
     if refusals:
         sys.stdout.flush()
         raise CommandFailed("; ".join(refusals))
     return 0
+
+
+async def _hint_at_new(admin: GroupAdmin, new: list[str], *, is_done: bool) -> None:
+    """Says that groups did not exist before: a name may be misspelt, and its offsets are stored."""
+    known = [
+        listing.group_id for listing in await admin.list_groups() if listing.group_id not in new
+    ]
+    for group_id in new:
+        state = "did not exist and is new" if is_done else "does not exist; --execute makes it"
+        undo = f" (odradek consumer-groups --delete --group {shlex.quote(group_id)} removes it)"
+        hint(f"group {group_id} {state}{undo if is_done else ''}{did_you_mean(group_id, known)}")
 
 
 def _active(group: GroupDescription) -> str:

@@ -4,6 +4,7 @@ Without `--group` it reads all partitions and commits no offsets.
 """
 
 import argparse
+import re
 
 from odradek.cli.connection_options import add_connection_arguments
 from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
@@ -117,6 +118,9 @@ def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
     properties = client_properties(arguments, client_id="console-consumer")
     if arguments.isolation_level is not None:
         properties["isolation.level"] = arguments.isolation_level
+    if arguments.from_beginning and properties.get("auto.offset.reset", "earliest") != "earliest":
+        reset = properties["auto.offset.reset"]
+        raise UsageError(f"--from-beginning and auto.offset.reset={reset} contradict")
     group = arguments.group or properties.get("group.id")
     if properties.get("group.id", group) != group:
         raise UsageError(f"--group {group} and group.id={properties['group.id']} contradict")
@@ -130,10 +134,7 @@ def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> Non
     """Sets where a group without committed offsets begins."""
     if arguments.partition is not None:
         raise UsageError("--partition cannot be used with --group: the group assigns partitions")
-    reset = properties.get("auto.offset.reset")
     if arguments.from_beginning:
-        if reset not in (None, "earliest"):
-            raise UsageError(f"--from-beginning and auto.offset.reset={reset} contradict")
         properties["auto.offset.reset"] = "earliest"
 
 
@@ -143,6 +144,10 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("give --topic NAME, or --include PATTERN for several")
     if "," in (arguments.topic or ""):
         raise UsageError(f"--topic takes one topic; for several: --include {arguments.topic!r}")
+    if re.search(r"[][*+?()|^$\\{}]", arguments.topic or ""):
+        raise UsageError(
+            f"--topic takes the name of one topic; for a pattern: --include {arguments.topic!r}"
+        )
     if arguments.group is not None and not arguments.group.strip():
         raise UsageError("--group needs the name of a group; without --group none is joined")
     if arguments.partition is not None and arguments.topic is None:

@@ -1,6 +1,8 @@
 """The action of the console consumer, after its flags are parsed."""
 
 import argparse
+import asyncio
+import shlex
 import sys
 from collections.abc import Iterable
 
@@ -8,18 +10,26 @@ from odradek.cli.records.record_formatter import Formatter, PrintedRecord
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
+from odradek.client.errors import ClientError
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin_beside
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 from odradek.tools.interruption import until_interrupted
 from odradek.tools.reading import partitions_to_read, start_reading
 from odradek.tools.terminal import flush_out, write_out
 from odradek.tools.topic_names import topic_pattern
+from odradek.wording import counted
 
 _POLL_MS = 500
+_CLOSE_MS = 30_000
+_CLOSE_AFTER_INTERRUPT_MS = 2_000
+# When a consumer that has found nothing says why.
+_SILENT_S = 3.0
+_MAX_QUESTION_S = 2.0
 
 
 class _ConsoleAdmin(TopicCalls, RecordCalls):
@@ -38,7 +48,9 @@ async def print_records(
         if offset >= 0 and "auto.offset.reset" not in properties:
             await _require_offset(admin, partitions[0], offset)
     printer = RecordPrinter(formatter, skip_errors=arguments.skip_message_on_error)
-    async with Consumer(settings) as consumer:
+    consumer = await Consumer(settings).start()
+    is_interrupted = False
+    try:
         if settings.group_id is None:
             start_reading(consumer, partitions, offset)
         elif arguments.topic is not None:
@@ -46,9 +58,15 @@ async def print_records(
         else:
             consumer.subscribe(pattern=topic_pattern(arguments.include))
         try:
-            return await until_interrupted(_print_all(consumer, printer, arguments))
+            code = await until_interrupted(_print_all(consumer, printer, arguments))
         finally:
             print(f"Processed a total of {printer.printed} messages", file=sys.stderr)
+        is_interrupted = code != 0
+        return code
+    finally:
+        # A person who pressed Ctrl-C does not wait for a broker that does not answer.
+        timeout_ms = _CLOSE_AFTER_INTERRUPT_MS if is_interrupted else _CLOSE_MS
+        await consumer.close(timeout_ms=timeout_ms)
 
 
 async def _partitions(admin: TopicCalls, arguments: argparse.Namespace) -> list[TopicPartition]:
@@ -111,10 +129,55 @@ async def _print_all(
     limit = arguments.max_messages
     if limit is not None and limit < 0:
         limit = None
+    silence = _Silence(consumer, arguments)
     while limit is None or printer.printed < limit:
         left = None if limit is None else limit - printer.printed
         max_records = min(consumer.settings.max_poll_records, left) if left else None
         records_by_partition = await consumer.poll(arguments.timeout_ms or _POLL_MS, max_records)
-        if not records_by_partition and arguments.timeout_ms is not None:
-            return
+        if not records_by_partition:
+            if not printer.printed:
+                await silence.explain(is_over=arguments.timeout_ms is not None)
+            if arguments.timeout_ms is not None:
+                return
         printer.print(record for records in records_by_partition.values() for record in records)
+
+
+class _Silence:
+    """Says why no record comes, once: a consumer begins at the end, unless it is told otherwise."""
+
+    def __init__(self, consumer: Consumer, arguments: argparse.Namespace) -> None:
+        self._consumer = consumer
+        self._arguments = arguments
+        self._loop = asyncio.get_running_loop()
+        self._since_s = self._loop.time()
+        self._is_explained = False
+
+    async def explain(self, *, is_over: bool) -> None:
+        """Prints the hint when it is due. `is_over` says that the command ends now."""
+        if self._is_explained or (not is_over and self._loop.time() < self._since_s + _SILENT_S):
+            return
+        assigned = self._consumer.assignment()
+        if not assigned:
+            return
+        self._is_explained = True
+        try:
+            async with asyncio.timeout(_MAX_QUESTION_S):
+                first = await self._consumer.beginning_offsets(assigned)
+                position = {one: await self._consumer.position(one) for one in assigned}
+        except (ClientError, KafkaError, TimeoutError):
+            return  # The consumer says itself that brokers cannot be reached.
+        older = sum(max(0, position[one] - first[one]) for one in assigned)
+        if older:
+            hint(self._about_older(older, assigned[0].topic))
+
+    def _about_older(self, older: int, topic: str) -> str:
+        what = self._arguments.topic or "what is read"
+        there = f"{what} has {counted(older, 'older record')}"
+        group = self._consumer.settings.group_id
+        if group is None:
+            return f"no new records; {there}: --from-beginning shows them"
+        return (
+            f"no new records for group {group}; {there}. To read them again, stop this, then:"
+            f" odradek consumer-groups --reset-offsets --group {shlex.quote(group)} --topic {topic}"
+            " --to-earliest --execute"
+        )

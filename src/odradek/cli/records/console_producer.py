@@ -102,9 +102,11 @@ def run(arguments: argparse.Namespace) -> int:
     properties = read_properties(arguments.reader_config) if arguments.reader_config else {}
     properties |= dict(arguments.reader_property)
 
-    from odradek.cli.records.line_reader import LineReader
+    from odradek.cli.records.line_reader import NEEDS, LineReader
+    from odradek.cli.records.separators import hint_without_effect
 
     reader = LineReader(properties)
+    hint_without_effect("--reader-property", properties, NEEDS)
     import asyncio
 
     from odradek.cli.records.console_producer_actions import produce_lines

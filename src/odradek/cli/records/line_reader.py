@@ -7,6 +7,7 @@ r"""Turns a line of text into a record, as the console producer's properties say
 import re
 from typing import NamedTuple
 
+from odradek.cli.records.separators import in_shell, likely_separator, shown
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.known_names import is_true, require_known
 
@@ -30,6 +31,14 @@ _KNOWN = {
 }
 _NULL = "null.marker"
 PROPERTIES = (*_KNOWN, _NULL)
+# Which other property each of these belongs to.
+NEEDS = {
+    "key.separator": ("parse.key",),
+    "headers.delimiter": ("parse.headers",),
+    "headers.separator": ("parse.headers",),
+    "headers.key.separator": ("parse.headers",),
+    "ignore.error": ("parse.key", "parse.headers"),
+}
 # Pairs of separators that would make a line ambiguous if they were equal.
 _DISTINCT = (
     ("headers.delimiter", "headers.separator"),
@@ -87,10 +96,23 @@ class LineReader:
             return before, after
         if self._ignore_error:
             return None, text
-        raise CommandFailed(
-            f"line {self._line_number} has no {name} {mark.decode()!r}: {_quoted(line)};"
-            " set --reader-property ignore.error=true to take such lines as values"
+        raise CommandFailed(self._no_separator(text, mark.decode(), name, line))
+
+    def _no_separator(self, text: bytes, mark: str, name: str, line: bytes) -> str:
+        """Returns what to do about a line that ends before its key, or its headers, do."""
+        parts = [
+            *(["headers"] if self._parse_headers else []),
+            *(["key"] if self._parse_key else []),
+            "value",
+        ]
+        said = (
+            f"line {self._line_number} is {_quoted(line)}, without the {name}, which is"
+            f" {shown(mark)}, between {' and '.join(parts)}"
         )
+        likely = likely_separator(text.decode(errors="replace"))
+        if likely is not None and self._line_number == 1:
+            return f"{said}; for {shown(likely)} add --reader-property {in_shell(name, likely)}"
+        return f"{said}; --reader-property ignore.error=true takes such lines as values"
 
     def _header(self, pair: bytes) -> tuple[str, bytes | None]:
         name, separator, value = pair.partition(self._headers_key_separator)
@@ -99,7 +121,9 @@ class LineReader:
                 return pair.decode(errors="replace"), None
             mark = self._headers_key_separator.decode()
             raise CommandFailed(
-                f"line {self._line_number} has a header without {mark!r}: {_quoted(pair)}"
+                f"line {self._line_number} has the header {_quoted(pair)}, without {mark!r} between"
+                " name and value; --reader-property headers.key.separator=... sets another"
+                " separator"
             )
         if name == self._null:
             raise CommandFailed(f"line {self._line_number}: a header's name cannot be null")

@@ -59,7 +59,8 @@ def make_formatter(arguments: argparse.Namespace) -> "JsonFormatter | RecordForm
     A property of --formatter-property wins over the flag of a deserializer, and that over a
     property of the file that --formatter-config names.
     """
-    from odradek.cli.records.record_formatter import JsonFormatter, RecordFormatter
+    from odradek.cli.records.record_formatter import NEEDS, JsonFormatter, RecordFormatter
+    from odradek.cli.records.separators import hint_without_effect
 
     if arguments.json:
         return JsonFormatter()
@@ -69,4 +70,7 @@ def make_formatter(arguments: argparse.Namespace) -> "JsonFormatter | RecordForm
         name = getattr(arguments, f"{kind}_deserializer")
         if name is not None:
             properties[f"{kind}.deserializer"] = name
-    return RecordFormatter(properties | dict(arguments.formatter_property))
+    properties |= dict(arguments.formatter_property)
+    formatter = RecordFormatter(properties)
+    hint_without_effect("--formatter-property", properties, NEEDS)
+    return formatter

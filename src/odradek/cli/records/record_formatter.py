@@ -63,6 +63,17 @@ PROPERTIES = (
 )
 
 
+# Which other property each of these belongs to; without `print.key`, columns are separated too.
+NEEDS = {
+    "key.separator": (
+        "print.key",
+        *(name for name in PROPERTIES if name.startswith("print.") and name != "print.value"),
+    ),
+    "headers.separator": ("print.headers",),
+    "key.deserializer": ("print.key",),
+}
+
+
 class Formatter(Protocol):
     """Makes the bytes to print of a record."""
 

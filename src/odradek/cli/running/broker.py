@@ -23,9 +23,8 @@ examples:
 
 # Variables of Kafka's start script, and where to find what they were for.
 _JVM_VARIABLES: Final = {
-    "JMX_PORT": "a broker has no JMX; odradek doctor and its log files say how it is",
     "KAFKA_HEAP_OPTS": "a broker takes the memory that it needs; odradek sizing says how much",
-    "KAFKA_JMX_OPTS": "a broker has no JMX; odradek doctor and its log files say how it is",
+    "KAFKA_JMX_OPTS": "a broker has no JMX; JMX_PORT opens its management port, with the MBeans",
     "KAFKA_LOG4J_OPTS": "see odradek.logs.level and --log-directory",
     "KAFKA_OPTS": "a broker has no JVM; its settings file says everything",
 }
@@ -87,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     properties = read_properties(arguments.config)
     _require_settings(properties, arguments.config)
     from odradek.local.cluster_directory import require_lone_directory
+    from odradek.local.management_ports import with_jmx_port
     from odradek.local.serving import serve, settings_from
     from odradek.world.disk import OsDisk
 
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         hint(f"{name} has no effect: {_JVM_VARIABLES[name]}")
     if arguments.log_directory is not None:
         properties["odradek.logs.directory"] = arguments.log_directory
-    settings = settings_from(properties, arguments.override)
+    settings = settings_from(with_jmx_port(properties), arguments.override)
     for directory in settings.data_directories:
         require_lone_directory(OsDisk(), directory)
     return serve(

@@ -16,6 +16,9 @@ examples:
   odradek up --brokers 3                            # ports 9092 to 9094, odradek-data/broker-1 ...
   odradek broker odradek-data/broker-2/server.properties       # restart a broker that died
 
+Metrics and health are served on 127.0.0.1, a hundred above the port of each broker, or where
+JMX_PORT says; --override management.listener= turns that off (docs/monitoring.md).
+
 With several brokers, topics have a copy on each (at most three), and acks=all means on two of
 them (min.insync.replicas=2 from three brokers on): one may die and nothing is lost or refused.
 Three brokers on one machine still share one power supply.
@@ -87,7 +90,10 @@ def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
     host = arguments.host
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
+    from odradek.local.management_ports import SETTING, management_listeners
+
     return DEFAULTS | {
+        SETTING: management_listeners([arguments.port])[0],
         "listeners": f"PLAINTEXT://{host}:{arguments.port}",
         "log.dirs": arguments.data,
     }
@@ -120,13 +126,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_cluster(arguments: argparse.Namespace) -> int:
+    from odradek.local.cluster_directory import PortInUse, temporary_directory
     from odradek.local.cluster_serving import LocalCluster
 
-    if not arguments.memory:
-        cluster = LocalCluster(arguments, DEFAULTS)
-        return cluster.run(until_input_closes=arguments.until_input_closes)
-    from odradek.local.cluster_directory import temporary_directory
+    try:
+        if not arguments.memory:
+            cluster = LocalCluster(arguments, DEFAULTS)
+            return cluster.run(until_input_closes=arguments.until_input_closes)
+        with temporary_directory() as arguments.data:
+            cluster = LocalCluster(arguments, DEFAULTS)
+            return cluster.run(until_input_closes=arguments.until_input_closes)
+    except PortInUse as failure:
+        from odradek.local.busy_ports import port_in_use
 
-    with temporary_directory() as arguments.data:
-        cluster = LocalCluster(arguments, DEFAULTS)
-        return cluster.run(until_input_closes=arguments.until_input_closes)
+        raise CommandFailed(port_in_use(arguments.host, failure.port, arguments.brokers)) from None

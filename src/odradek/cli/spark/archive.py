@@ -1,6 +1,7 @@
 """`odradek archive`: archives topics as Parquet files, each record exactly once."""
 
 import argparse
+import re
 
 from odradek.cli.connection_options import (
     add_connection_arguments,
@@ -109,6 +110,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--{actions[0]} is about the whole archive: leave out --{topics[0]}")
     if actions and arguments.follow:
         raise UsageError(f"--{actions[0]} ends, so --follow cannot be used with it")
+    if re.search(r"[][*+?()|^$\\{}]", arguments.topic or ""):
+        raise UsageError(
+            f"--topic takes names of topics; for a pattern: --include {arguments.topic!r}"
+        )
     if not actions and len(topics) != 1:
         raise UsageError("give --topic NAME, or --include PATTERN for several")
 

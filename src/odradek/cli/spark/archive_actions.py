@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.cli.spark.archive import source_options
 from odradek.cli.spark.restore import sink_options
+from odradek.client.errors import NoBrokerAvailable
 from odradek.spark.options import SinkOptions
-from odradek.spark.preflight import check_directory, check_source, closing_clients
+from odradek.spark.preflight import (
+    check_archive,
+    check_directory,
+    check_source,
+    closing_clients,
+)
 from odradek.spark.prerequisites import require_spark
-from odradek.spark.reachability import require_reachable
+from odradek.spark.reachability import ADVICE, require_reachable
+from odradek.spark.spark_settings import check_master
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 from odradek.tools.terminal import Progress, print_json, table
@@ -49,6 +56,15 @@ def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSe
         raise
     finally:
         stop(spark)
+
+
+@contextmanager
+def _advice_of_commands() -> Iterator[None]:
+    """Leaves the advice for queries out: the command knows the flag of the address."""
+    try:
+        yield
+    except NoBrokerAvailable as error:
+        raise NoBrokerAvailable(str(error).removesuffix(ADVICE)) from None
 
 
 def _refusals() -> tuple[type[Exception], ...]:
@@ -90,8 +106,12 @@ class _Bar:
 def work_on_archive(arguments: argparse.Namespace) -> int:
     is_reading_only = arguments.list or arguments.check
     require_spark()
-    with closing_clients():
-        check_directory("--to", arguments.to, must_exist=is_reading_only or arguments.merge)
+    check_master(arguments.master)
+    with closing_clients(), _advice_of_commands():
+        must_exist = is_reading_only or arguments.merge
+        check_directory("--to", arguments.to, must_exist=must_exist)
+        if must_exist:
+            check_archive("--to", arguments.to)
         if arguments.topic or arguments.include:
             check_source(source_options(arguments), is_streaming=False)
     with spark_session(arguments, "odradek archive") as spark:
@@ -219,8 +239,10 @@ def _cell(value: object) -> str:
 
 def restore_topic(arguments: argparse.Namespace) -> int:
     require_spark()
-    with closing_clients():
+    check_master(arguments.master)
+    with closing_clients(), _advice_of_commands():
         check_directory("--from", arguments.directory, must_exist=True)
+        check_archive("--from", arguments.directory)
         require_reachable(
             SinkOptions.read(sink_options(arguments), is_streaming=False).admin_settings()
         )

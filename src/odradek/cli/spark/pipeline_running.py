@@ -2,6 +2,7 @@
 signal comes."""
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from odradek.spark.pipelines.state import (
 )
 from odradek.spark.preflight import check_directory
 from odradek.spark.prerequisites import require_spark
+from odradek.spark.spark_settings import check_master
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 from odradek.world import SystemClock
@@ -39,6 +41,7 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
 
     clock = SystemClock()
     check_directory("--data", arguments.data, must_exist=False)
+    check_master(arguments.master)
     try:
         pipeline = load(arguments.subject, arguments.name)
         directory = PipelineDirectory(OsDisk(), arguments.data, pipeline.name)
@@ -117,13 +120,30 @@ def _run(
     def interrupt(_: int, __: FrameType | None) -> None:
         runner.stop.set()
 
+    early: list[int] = []
+
+    def interrupt_early(number: int, _: FrameType | None) -> None:
+        early.append(number)
+        # py4j logs the call that is interrupted, with a traceback.
+        logging.disable()
+        raise KeyboardInterrupt
+
     # Until queries run, there is nothing to finish.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    spark = session(
-        pipeline.name,
-        master=arguments.master,
-        config={**pipeline.spark, **dict(arguments.spark_property)},
-    )
+    signal.signal(signal.SIGTERM, interrupt_early)
+    try:
+        spark = session(
+            pipeline.name,
+            master=arguments.master,
+            config={**pipeline.spark, **dict(arguments.spark_property)},
+        )
+    except Exception:
+        if early:
+            # py4j makes an error of its own of the interruption.
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if early:
+            logging.disable(logging.NOTSET)
     spark.sparkContext.setLogLevel("OFF")
     # Replaces Spark's own handler for Ctrl-C, which would cancel the batch.
     for number in (signal.SIGINT, signal.SIGTERM):

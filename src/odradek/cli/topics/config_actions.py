@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable
 
 from odradek.cli.topics.configs import Entity
+from odradek.cli.topics.next_steps import meant_value
 from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.config_types import (
     ConfigChange,
@@ -18,7 +19,7 @@ from odradek.client.admin.topics import TopicCalls
 from odradek.config.operation import ConfigOperation
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import KafkaError
-from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
+from odradek.tools.admin_session import open_admin, require_brokers, topics_named
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
@@ -195,7 +196,9 @@ async def alter(
         await _require(admin, entity.type, [name])
         await _require_settings(admin, entity, added, deleted)
         resource = ConfigResource(_TYPES[entity.type], name)
-        checked(await admin.incremental_alter_configs({resource: changes}))
+        for answer in (await admin.incremental_alter_configs({resource: changes})).values():
+            if isinstance(answer, KafkaError):
+                raise CommandFailed(answer.message + meant_value(answer, added))
     if arguments.json:
         print_json({"type": entity.type, "name": name, "set": added, "deleted": deleted})
     elif name:

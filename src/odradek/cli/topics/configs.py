@@ -96,7 +96,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add-config",
         metavar="KEY=VALUE,...",
-        help="settings to set; [a,b] holds a value with commas",
+        action="append",
+        help="settings to set; [a,b] holds a value with commas; may be repeated",
     )
     parser.add_argument("--add-config-file", metavar="FILE", help="a properties file to set")
     parser.add_argument(
@@ -183,8 +184,8 @@ def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[
                 f"{arguments.add_config_file}: {name!r} is not the name of a setting; write lines"
                 " like retention.ms=3600000"
             )
-    if arguments.add_config:
-        added |= parse_added(arguments.add_config)
+    for text in arguments.add_config or []:
+        added |= parse_added(text)
     deleted = [
         name.strip() for text in arguments.delete_config or [] for name in text.split(",") if name
     ]

@@ -10,6 +10,7 @@ from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.cluster_view import Topic
+from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import (
@@ -91,6 +92,7 @@ async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str,
         if not arguments.json:
             print("Executing records delete operation")
         answers = await admin.delete_records(before)
+        ends = await _ends_of_refused(admin, answers)
     if arguments.json:
         print_json(
             [
@@ -110,12 +112,33 @@ async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str,
         print("Records delete operation completed:")
         for partition, answer in answers.items():
             outcome = (
-                f"error: {answer.message}"
+                f"error: {answer.message}{ends.get(partition, '')}"
                 if isinstance(answer, KafkaError)
                 else f"low_watermark: {answer}"
             )
             print(f"partition: {partition}\t{outcome}")
     return 1 if any(isinstance(answer, KafkaError) for answer in answers.values()) else 0
+
+
+async def _ends_of_refused(
+    admin: _OffsetAdmin, answers: Mapping[TopicPartition, object]
+) -> dict[TopicPartition, str]:
+    """Returns what to say of partitions that do not have the offset: up to where they go."""
+    beyond = [
+        partition
+        for partition, answer in answers.items()
+        if isinstance(answer, KafkaError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    ]
+    if not beyond:
+        return {}
+    first = await admin.list_offsets(dict.fromkeys(beyond, EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(beyond, LATEST))
+    said = {}
+    for partition in beyond:
+        begin, end = first[partition], ends[partition]
+        if not isinstance(begin, KafkaError) and not isinstance(end, KafkaError):
+            said[partition] = f" Offsets are {begin.offset} to {end.offset}; -1 deletes all."
+    return said
 
 
 class _DirectoryAdmin(BrokerCalls, TopicCalls):

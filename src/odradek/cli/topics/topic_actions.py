@@ -6,19 +6,19 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from odradek.cli.topics.next_steps import after_refused_partitions, after_refused_topic
 from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.config_types import ConfigEntry, ConfigResource, ConfigType
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.topic_types import NewPartitions, NewTopic
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.errors import UnsupportedVersion
-from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tools.admin_session import checked, open_admin
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
-from odradek.tools.topic_names import is_internal, no_such_topic, topic_pattern
+from odradek.tools.topic_names import is_internal, no_match, select_topics
 from odradek.wording import counted
 
 _PAGE_PARTITIONS = 2000
@@ -55,7 +55,9 @@ async def _create(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
     (answer,) = (await admin.create_topics([topic])).values()
     if isinstance(answer, KafkaError):
         if answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise CommandFailed(answer.message + _meant_setting(answer, topic.configs))
+            raise CommandFailed(
+                await after_refused_topic(admin, answer, name, dict(arguments.config))
+            )
         if not arguments.if_not_exists:
             raise CommandFailed(f"topic {name!r} exists already; --if-not-exists accepts that")
     created = not isinstance(answer, KafkaError)
@@ -63,21 +65,6 @@ async def _create(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
         print_json({"topic": name, "created": created})
     elif created:
         print(f"Created topic {name}.")
-
-
-def _meant_setting(error: KafkaError, configs: "Iterable[str]") -> str:
-    """Returns `; did you mean X?` if brokers refuse a setting that does not exist. They look for a
-    letter that is wrong, and no further."""
-    from odradek.config.topic_settings import TopicSettings
-
-    for name in configs:
-        if error.code == ErrorCode.INVALID_CONFIG and name not in TopicSettings.declared:
-            return (
-                ""
-                if "did you mean" in error.message
-                else did_you_mean(name, TopicSettings.declared)
-            )
-    return ""
 
 
 async def _list(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
@@ -98,11 +85,23 @@ async def _matching(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[s
     ]
     if arguments.topic is None:
         return names
-    pattern = topic_pattern(arguments.topic)
-    matches = [name for name in names if pattern.fullmatch(name)]
+    matches = select_topics(arguments.topic, names)
     if not matches and not (arguments.if_exists or arguments.list):
-        raise no_such_topic(arguments.topic, names, may_create=not arguments.delete)
+        raise no_match(arguments.topic, names)
+    if arguments.delete or arguments.alter:
+        return _without_internal(arguments.topic, matches)
     return matches
+
+
+def _without_internal(text: str, names: list[str]) -> list[str]:
+    """Returns the topics to change. A pattern changes no internal topic: with `.*` all offsets of
+    all groups would be deleted."""
+    if text in names:
+        return names
+    internal = [name for name in names if is_internal(name)]
+    if internal:
+        hint(f"internal topics are left out: {', '.join(internal)}; name one to change it")
+    return [name for name in names if name not in internal]
 
 
 async def _alter(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
@@ -118,7 +117,9 @@ async def _alter(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
         count[name] = NewPartitions(total, assignment and assignment[len(topic.partitions) :])
     if not count:
         return
-    checked(await admin.create_partitions(count))
+    for answer in (await admin.create_partitions(count)).values():
+        if isinstance(answer, KafkaError):
+            raise CommandFailed(after_refused_partitions(answer))
     print(
         "warning: records with a key go to other partitions from now on than before, so the order"
         " of a key's records, and consumers that rely on its partition, are affected",

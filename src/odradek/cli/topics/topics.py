@@ -152,7 +152,10 @@ def chosen_action(arguments: argparse.Namespace) -> str:
     if arguments.replica_assignment and (
         arguments.replication_factor or (action == "create" and arguments.partitions)
     ):
-        raise UsageError("--replica-assignment already says how many partitions and replicas")
+        raise UsageError(
+            "--replica-assignment already says how many partitions and replicas: leave --partitions"
+            " and --replication-factor out"
+        )
     if action == "alter" and arguments.replication_factor:
         raise UsageError(
             "the replication factor is changed by moving replicas: odradek reassign-partitions"

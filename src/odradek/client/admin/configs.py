@@ -1,11 +1,18 @@
 """Admin calls about the settings of topics, brokers and other resources."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
-from odradek.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource, ConfigType
+from odradek.client.admin.config_types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ConfigType,
+)
 from odradek.client.admin.topic_types import SettingValue
 from odradek.protocol.errors import KafkaError, error_for, raise_for
 from odradek.protocol.messages.alter_configs import (
@@ -36,6 +43,7 @@ from odradek.protocol.messages.list_config_resources import (
 from odradek.protocol.schema import Request, Response
 
 R = TypeVar("R", bound=Response)
+_log = logging.getLogger("odradek.client")
 
 
 class ConfigCalls(AdminChannel):
@@ -124,9 +132,14 @@ class ConfigCalls(AdminChannel):
         *,
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Replaces all settings of a resource: a setting that is not named gets its default."""
+        """Replaces all settings of a resource: a setting that is not named gets its default.
+
+        A warning names these. `incremental_alter_configs` changes single settings.
+        """
         call, line = "alter_configs()", '{resource: {"retention.ms": 3_600_000}}'
         arguments.mapping(configs, call, line)
+        if not validate_only:
+            await self._warn_of_reset(configs)
         answers: dict[ConfigResource, KafkaError | None] = {}
         for broker_id, group in _by_broker(configs, call).items():
             response = await self._config_request(
@@ -154,6 +167,25 @@ class ConfigCalls(AdminChannel):
             )
             answers |= _errors_by_resource(response)
         return answers
+
+    async def _warn_of_reset(
+        self, configs: Mapping[ConfigResource, Mapping[str, SettingValue]]
+    ) -> None:
+        for resource, entries in (await self.describe_configs(list(configs))).items():
+            if isinstance(entries, KafkaError) or resource not in configs:
+                continue
+            reset = [
+                entry.name
+                for entry in entries.values()
+                if entry.source == _own_source(resource) and entry.name not in configs[resource]
+            ]
+            if reset:
+                _log.warning(
+                    "alter_configs() replaces all settings of %s: back to the default goes %s;"
+                    " incremental_alter_configs() changes single settings",
+                    resource.name or "all brokers",
+                    ", ".join(sorted(reset)),
+                )
 
     async def _config_request(
         self, message: Request, response_class: type[R], broker_id: int | None
@@ -215,3 +247,14 @@ def _by_broker(
             broker_id = int(resource.name)
         groups.setdefault(broker_id, []).append(resource)
     return groups
+
+
+def _own_source(resource: ConfigResource) -> ConfigSource | None:
+    """Returns the source of settings that were made for this resource alone."""
+    if resource.type == ConfigType.BROKER:
+        own = ConfigSource.DYNAMIC_BROKER_CONFIG
+        return own if resource.name else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    return {
+        ConfigType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+        ConfigType.GROUP: ConfigSource.GROUP_CONFIG,
+    }.get(resource.type)

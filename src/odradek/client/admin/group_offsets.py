@@ -87,7 +87,10 @@ class GroupOffsetCalls(CoordinatorChannel):
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset | int]
     ) -> Answers[bool]:
-        """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID."""
+        """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID.
+
+        A group that does not exist is made by that, also if its name is misspelt.
+        """
         call = "alter_group_offsets()"
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for partition, offset in arguments.by_partition(offsets, call, "offset").items():

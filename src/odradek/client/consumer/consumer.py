@@ -185,6 +185,7 @@ class Consumer(ConsumerSeeking):
             )
         assigned = arguments.partitions(partitions, "assign()", or_else=_OR_SUBSCRIBE)
         self._give_back_undelivered()
+        self._is_assigned_by_hand = True
         self._positions.assign(assigned)
 
     @in_subscribe

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from odradek.client import arguments
 from odradek.client.arguments import GivenPartition, GivenPartitions
 from odradek.client.consumer.fetcher import Fetcher
+from odradek.client.consumer.not_assigned import explain_missing, explain_nothing
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.consumer.queries import ConsumerQueries
 from odradek.client.consumer.undelivered import Undelivered
@@ -24,6 +25,8 @@ class ConsumerSeeking(ConsumerQueries):
     def __init__(self, settings: ConsumerSettings) -> None:
         super().__init__(settings)
         self._undelivered = Undelivered()
+        # Whether the program has called `assign`, perhaps with an empty list.
+        self._is_assigned_by_hand = False
 
     @property
     def _positions(self) -> Positions:
@@ -76,6 +79,10 @@ class ConsumerSeeking(ConsumerQueries):
     ) -> None:
         if partitions is None:
             states = list(self._positions.assigned.values())
+            if not states and not self._is_assigned_by_hand:
+                advice = explain_nothing(call, self._parts().group)
+                if advice is not None:
+                    raise ValueError(advice)
         else:
             states = self._states((partitions, *more), call)
         self._give_back_undelivered()
@@ -139,7 +146,12 @@ class ConsumerSeeking(ConsumerQueries):
         partition = arguments.partition(given, call)
         state = self._positions.assigned.get(partition)
         if state is None:
-            raise ValueError(f"{partition} is not assigned: assign() it first")
+            parts = self._parts()
+            raise ValueError(
+                explain_missing(
+                    partition, self._positions.assigned, parts.group, parts.cluster.view
+                )
+            )
         return state
 
     def _states(self, given: Iterable[GivenPartitions], call: str) -> list[PartitionState]:

@@ -56,6 +56,8 @@ class Ownership:
     ) -> None:
         self.owned: list[TopicPartition] = []
         self.listener: object | None = None
+        # Whether the group has assigned partitions, perhaps none, since the subscription.
+        self.is_decided = False
         self._positions = positions
         self._before_revoked = before_revoked
 
@@ -89,8 +91,14 @@ class Ownership:
         Partitions that stay keep their positions.
         """
         self.owned = list(assigned)
+        self.is_decided = True
         self._positions.assign(assigned)
         await self._tell("on_partitions_assigned", added)
+
+    def forget(self) -> None:
+        """Called when the consumer has left its group, with all partitions given up."""
+        self.listener = None
+        self.is_decided = False
 
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)

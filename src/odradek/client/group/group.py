@@ -145,6 +145,11 @@ class Group:
         return self._membership is not None or self._after_leaving is not None
 
     @property
+    def has_assignment(self) -> bool:
+        """Whether the group has assigned partitions, perhaps none, since the subscription."""
+        return self._ownership.is_decided
+
+    @property
     def subscribed_topics(self) -> list[str]:
         if self._leaving is None:
             if self._subscription.broker_pattern is not None:
@@ -263,7 +268,7 @@ class Group:
             self._subscription.clear()
             self._topic_fault = None
             self._positions.subscribed = frozenset()
-            self._ownership.listener = None
+            self._ownership.forget()
             try:
                 async with asyncio.timeout(_LEAVE_TIMEOUT_S):
                     await membership.leave("the consumer unsubscribed")
@@ -418,6 +423,12 @@ class Group:
         return who
 
     def _commit_failed(self) -> CommitFailed:
+        if not self.has_assignment:
+            return CommitFailed(
+                f"the consumer is not in group {self.group_id} yet: poll() joins it, and then"
+                " commit() works. To set offsets without reading, use"
+                " Admin.alter_group_offsets(group_id, offsets), or commit() without subscribe()"
+            )
         return CommitFailed(
             f"the consumer is no longer in group {self.group_id}, which gives its partitions to"
             " others; poll() to join again. If processing takes long, raise max.poll.interval.ms"
@@ -444,7 +455,12 @@ class Group:
                 else:
                     await self._commit_before_revoked()
         except TimeoutError:
-            _log.warning("group %s: closed before all was said and done", self.group_id)
+            _log.warning(
+                "group %s: closed after %d ms without an answer of the group's broker, so offsets"
+                " may not be committed: records since the last commit may be read again",
+                self.group_id,
+                timeout_ms,
+            )
         finally:
             await self._stop_running()
             if self._look_again is not None:

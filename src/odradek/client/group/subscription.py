@@ -115,6 +115,7 @@ class Subscription:
 
     async def _watch(self, pattern: re.Pattern[str]) -> None:
         failures = self._cluster.retry.failures()
+        has_warned = False
         while True:
             try:
                 names = await self._all_topics()
@@ -125,6 +126,9 @@ class Subscription:
                 continue
             failures.reset()
             matching = tuple(sorted(name for name in names if pattern.fullmatch(name)))
+            if not matching and not has_warned:
+                has_warned = True
+                _log.warning("%s", _nothing_matches(pattern.pattern, names))
             if matching != self.topics or not self.is_known:
                 self._set(matching)
             await asyncio.sleep(self._settings.metadata_max_age_ms / 1000)
@@ -152,3 +156,14 @@ class Subscription:
         self._stop_watching()
         if watching is not None:
             await asyncio.gather(watching, return_exceptions=True)
+
+
+def _nothing_matches(pattern: str, names: list[str]) -> str:
+    """Returns the warning about a pattern that matches no topic."""
+    # `orders*` is how shells write it.
+    meant = re.sub(r"(?<![.\])])\*", ".*", pattern)
+    if not any(re.fullmatch(meant, name) for name in names):
+        meant = f".*{pattern}.*"
+    has_match = any(re.fullmatch(meant, name) for name in names)
+    near = f"; did you mean {meant!r}?" if has_match else "; waiting for one"
+    return f"no topic matches the pattern {pattern!r} with its whole name{near}"

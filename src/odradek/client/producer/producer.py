@@ -15,11 +15,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from odradek.client import arguments
+from odradek.client.arguments import FIRST_MILLISECONDS
 from odradek.client.cluster import Cluster, check_topic
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
-from odradek.client.habits import PRODUCER, answers, awaits, in_flush, unknown_argument
+from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush, unknown_argument
 from odradek.client.producer.accumulator import (
     Accumulator,
     OnDelivery,
@@ -123,7 +124,8 @@ class Producer:
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _: object, error: object, *others: object) -> None:
+        explain(error)
         await self.close()
 
     # Sending
@@ -150,10 +152,7 @@ class Producer:
         if (
             others
             or topic.__class__ is not str
-            or (
-                timestamp_ms is not None
-                and (timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= MAX_TIMESTAMP)
-            )
+            or (timestamp_ms is not None and not _is_in_milliseconds(timestamp_ms))
             or (on_delivery is not None and not callable(on_delivery))
         ):
             timestamp_ms = _check_arguments(topic, timestamp_ms, on_delivery, others)
@@ -403,7 +402,8 @@ class Producer:
             if settings.buffer_memory < settings.max_request_size:
                 name = "buffer.memory"
             raise RecordTooLarge(
-                f"a record of {size_bytes} bytes is larger than {name}={self._max_bytes}"
+                f"a record of {size_bytes} bytes is larger than {name}={self._max_bytes}: set"
+                f" {name}={size_bytes} or more, and max.message.bytes of the topic"
             )
         deadline_s = asyncio.get_running_loop().time() + settings.max_block_ms / 1000
         described = await cluster.topic(topic, settings.max_block_ms)
@@ -457,6 +457,11 @@ class Producer:
                 remade = self._make_target(topic, sender)
                 remade.is_used = False
                 remade.last_used_s = target.last_used_s
+
+
+def _is_in_milliseconds(timestamp: int) -> bool:
+    """Whether it is a time for certain. A smaller one may be in seconds."""
+    return timestamp.__class__ is int and FIRST_MILLISECONDS <= timestamp <= MAX_TIMESTAMP
 
 
 def _check_arguments(

@@ -441,6 +441,13 @@ class Transactions:
         self._must_drop = True
         self.outbox.wake()
 
+    def _warn_of_abandoned(self) -> None:
+        _log.warning(
+            "transaction %s: the producer was closed before commit_transaction(), so the"
+            " transaction is aborted",
+            self.transactional_id,
+        )
+
     async def abandon(self) -> None:
         """Aborts an open transaction when the producer closes, so that it does not time out.
 
@@ -453,6 +460,7 @@ class Transactions:
                     "close()", self._wait_for_end(is_commit=self._is_commit)
                 )
             if self.may_abort and self._ending is None:
+                self._warn_of_abandoned()
                 await self.abort()
         except (ClientError, KafkaError) as error:
             _log.warning("transaction %s is left open: %s", self.transactional_id, error)

@@ -49,5 +49,8 @@ _INSTEAD: Final = {
 
 def instead_of(name: str) -> str:
     """Returns the end of a sentence about an option of another client, or an empty string."""
-    answer = _INSTEAD.get(name.replace("_", "."))
+    dotted = name.replace("_", ".")
+    if dotted.startswith(("ssl.", "sasl.")):
+        return "; this client speaks PLAINTEXT only so far, without TLS and SASL: leave it out"
+    answer = _INSTEAD.get(dotted)
     return "" if answer is None else f"; {answer}"

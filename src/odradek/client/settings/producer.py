@@ -232,22 +232,24 @@ class ProducerSettings(ClientSettings):
                 f"delivery.timeout.ms={self.delivery_timeout_ms}: must be at least linger.ms +"
                 f" request.timeout.ms, here {self.linger_ms + self.request_timeout_ms}"
             )
-        if not self.enable_idempotence:
-            return
+        if self.enable_idempotence:
+            self._check_idempotence()
+
+    def _check_idempotence(self) -> None:
+        needs, instead = "idempotence", "set enable.idempotence=false"
+        if self.transactional_id is not None:
+            # Without idempotence there are no transactions.
+            needs, instead = "transactions", "leave it out"
         if self.required_acks != -1:
-            raise SettingsError(
-                f"acks={self.acks}: idempotence needs acks=all; set enable.idempotence=false"
-            )
+            raise SettingsError(f"acks={self.acks}: with {needs} it must be all; {instead}")
         if self.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_WITH_IDEMPOTENCE:
             raise SettingsError(
                 "max.in.flight.requests.per.connection="
-                f"{self.max_in_flight_requests_per_connection}: idempotence allows at most"
-                f" {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}; set enable.idempotence=false"
+                f"{self.max_in_flight_requests_per_connection}: with {needs} at most"
+                f" {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}; {instead}"
             )
         if self.retries == 0:
-            raise SettingsError(
-                "retries=0: idempotence needs retries; set enable.idempotence=false"
-            )
+            raise SettingsError(f"retries=0: with {needs} there must be retries; {instead}")
 
     @property
     def required_acks(self) -> int:

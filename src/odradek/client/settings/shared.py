@@ -39,6 +39,8 @@ def parse_address(address: object) -> tuple[str, int]:
     if not colon or (":" in host and not host.endswith("]")):
         host, port = plain, str(_KAFKA_PORT)
     host = host.removeprefix("[").removesuffix("]")
+    if any(separator in host for separator in ";, |"):
+        raise SettingsError(f"{address!r} is not one address; separate several with commas")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise SettingsError(f"{address!r} must be like host:port, with a port of 1 to 65535")
     return host, int(port)

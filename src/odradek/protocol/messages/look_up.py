@@ -1,4 +1,5 @@
-"""LookUp: the newest record of a key. This API is Odradek's own; Kafka has none like it.
+"""LookUp: the newest record of a key, or the time of the record at an offset. This API is
+Odradek's own; Kafka has none like it.
 
 Its key is far from Kafka's keys. Clients that do not know it ignore it in the response to
 ApiVersions, as they ignore every API that is newer than they are. Leaders answer for their
@@ -29,10 +30,16 @@ class LookUpKey(Struct):
     key: bytes = bytes_()
 
 
+class LookUpOffset(Struct):
+    offset: Offset = offset_field()
+
+
 class LookUpPartition(Struct):
     partition_index: int = int32()
     current_leader_epoch: LeaderEpoch = leader_epoch_field(default=-1)
     keys: list[LookUpKey] = array(LookUpKey)
+    # Offsets that groups have committed, of which the coordinator asks the time.
+    offsets: list[LookUpOffset] = array(LookUpOffset, "1+")
 
 
 class LookUpTopic(Struct):
@@ -63,6 +70,12 @@ class LookUpResult(Struct):
     headers: list[LookUpHeader] = array(LookUpHeader)
 
 
+class LookUpTime(Struct):
+    """The timestamp of the first record at or above an offset; -1 if there is none."""
+
+    timestamp: int = int64(default=-1)
+
+
 class LookUpPartitionResult(Struct):
     partition_index: int = int32()
     error_code: int = int16()
@@ -74,6 +87,9 @@ class LookUpPartitionResult(Struct):
     # In the order of the keys. A broker may answer the first ones alone, where all would be too
     # much for one response: ask again for the rest.
     results: list[LookUpResult] = array(LookUpResult)
+    high_watermark: Offset = offset_field("1+", default=-1)
+    # In the order of the offsets.
+    times: list[LookUpTime] = array(LookUpTime, "1+")
 
 
 class LookUpTopicResult(Struct):

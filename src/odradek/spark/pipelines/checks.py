@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import sys
 from importlib.util import find_spec
 from typing import Final
@@ -21,6 +22,7 @@ from odradek.spark.preflight import (
 )
 
 _OWN_FORMAT: Final = "odradek"
+_SERVERS: Final = "kafka.bootstrap.servers"
 
 
 def check_files(spec: PipelineSpec, directory: str) -> None:
@@ -91,8 +93,32 @@ def _names_in(tree: ast.Module) -> list[str]:
     return names
 
 
+def _check_loop(spec: PipelineSpec) -> None:
+    """Refuses a pipeline that reads what it writes: it would go on without end, and fill disks."""
+    sink = {name.lower(): value for name, value in spec.sink.options.items()}
+    target, servers = sink.get("topic"), sink.get(_SERVERS)
+    if spec.sink.format != _OWN_FORMAT or not target:
+        return
+    for source in spec.sources:
+        options = {name.lower(): value for name, value in source.options.items()}
+        if source.format != _OWN_FORMAT or options.get(_SERVERS) != servers:
+            continue
+        names = [name.strip() for name in options.get("subscribe", "").split(",")]
+        pattern = options.get("subscribepattern", "")
+        try:
+            is_read = target in names or bool(pattern and re.fullmatch(pattern, target))
+        except re.error:
+            return  # The check of the source says so.
+        if is_read:
+            raise BadPipeline(
+                f"[sink]: topic {target} is also a source, so this would never end; write to"
+                " another"
+            )
+
+
 def check_topics(spec: PipelineSpec, *, has_checkpoint: bool) -> None:
     """Checks the options of sources and sink, that brokers can be reached, and their topics."""
+    _check_loop(spec)
     with closing_clients():
         for source in spec.sources:
             if source.format == _OWN_FORMAT:

@@ -57,7 +57,9 @@ def _declared(file: str, name: str | None) -> Pipeline:
     try:
         with open(file, encoding="utf-8") as opened:
             spec = read_spec(opened.read(), name or _default_name(file))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise BadPipeline(f"it cannot be read: {error.strerror} ({file})") from None
+    except UnicodeDecodeError as error:
         raise BadPipeline(f"it cannot be read: {error}") from None
     pipeline_name = check_name(name or spec.name)
     check_files(spec, os.path.dirname(file))
@@ -81,8 +83,16 @@ def _programmed(file: str, name: str | None) -> Pipeline:
     pipeline_name = check_name(name or getattr(module, "NAME", None) or _default_name(file))
 
     def build_writers(session: "SparkSession") -> Writers:
-        with user_errors(file):
-            returned = function(session)
+        try:
+            with user_errors(file):
+                returned = function(session)
+        except Exception as error:
+            if "checkpointLocation must be specified" not in str(error):
+                raise
+            raise BadPipeline(
+                "pipeline(spark) must return DataFrame.writeStream... without start(): the pipeline"
+                " starts it, with a checkpoint of its own"
+            ) from None
         writers = returned if isinstance(returned, dict) else {pipeline_name: returned}
         for query, writer in writers.items():
             if not hasattr(writer, "queryName"):

@@ -178,7 +178,9 @@ class _Table:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            raise BadPipeline(f"{key} in {self.where} must be a table of settings")
+            raise BadPipeline(
+                f'{key} in {self.where} must be a table, like {{ name = "..." }}, not {value!r}'
+            )
         return dict(_flattened(f"{key} in {self.where}", value))
 
     def end(self) -> None:
@@ -265,6 +267,7 @@ def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
         table = _Table(f"[[transform]] {number}", entry)
         sql, python = table.text("sql"), table.text("python")
         if (sql is None) == (python is None):
+            table.end()
             raise BadPipeline(f"{table.where} needs either sql = ... or python = ...")
         if python is not None and python.count(":") != 1:
             raise BadPipeline(f'{table.where}: python is "module:function" or "file.py:function"')

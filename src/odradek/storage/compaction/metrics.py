@@ -1,13 +1,11 @@
 """The metrics of the log cleaner, with Kafka's names."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.storage.compaction.cleanable import Cleanable
     from odradek.storage.compaction.job import Message, Outcome
-    from odradek.telemetry.metrics import Registry
 
 
 class CleanerMetrics:
@@ -66,19 +64,3 @@ class CleanerMetrics:
     def end(self) -> None:
         self.subject = None
         self.progress = 0.0
-
-    def register(self, registry: "Registry") -> None:
-        for name, doc in (
-            ("max_dirty_percent", "The dirtiest compacted log, in percent of its bytes."),
-            ("recopy_percent", "How much of what the last pass read it wrote again."),
-            ("max_clean_time_s", "The longest compaction pass since the start, in seconds."),
-            ("max_compaction_delay_s", "The longest wait beyond max.compaction.lag.ms."),
-            ("uncleanable", "Compacted logs that are damaged and set aside."),
-            ("uncleanable_bytes", "The size of those logs."),
-            ("passes", "Compaction passes that came to their end."),
-            ("progress", "How much of the pass under way is done, 0 to 1."),
-        ):
-            registry.gauge(f"odradek_log_cleaner_{name}", doc, partial(self._current, name))
-
-    def _current(self, name: str) -> float:
-        return float(getattr(self, name))

@@ -49,7 +49,22 @@ def test_only_what_is_wrong_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert findings.report(as_json=True) == 1
     said = json.loads(capsys.readouterr().out)
     assert said["ok"] is False
-    assert said["findings"][2] == {"check": "clock", "grade": "wrong", "text": "past"}
+    assert said["findings"][2] == {
+        "check": "clock",
+        "grade": "wrong",
+        "text": "past",
+        "type": None,
+    }
+
+
+def test_the_line_to_type_stands_below_its_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    findings = Findings()
+    findings.add("swap", "warning", "used", "sysctl -w vm.swappiness=1")
+    findings.report(as_json=False)
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "warning  swap  used",
+        "               -> sysctl -w vm.swappiness=1",
+    ]
 
 
 class _SteppedClock:

@@ -354,13 +354,14 @@ def test_files_of_another_kind_are_a_fault(
 
 
 def test_a_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = f"odradek dump-log: {tmp_path} is a directory; "
     code, _, errors = dump(capsys, "--files", str(tmp_path))
-    assert code == 1
-    (error,) = errors
-    assert error == (
-        f"odradek dump-log: {tmp_path} is a directory; name files in it, as in"
-        f" --files {tmp_path}/00000000000000000000.log"
-    )
+    assert (code, errors) == (1, [f"{said}and has no segments of a log in it"])
+    segment = tmp_path / "orders-0" / "00000000000000000000.log"
+    segment.parent.mkdir()
+    segment.touch()
+    _, _, errors = dump(capsys, "--files", str(tmp_path))
+    assert errors == [f"{said}name files in it, as in --files {segment}"]
 
 
 def test_a_name_without_an_offset_and_a_misspelt_one(

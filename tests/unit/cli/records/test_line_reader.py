@@ -38,8 +38,30 @@ def test_without_a_null_marker_an_empty_value_is_empty() -> None:
 def test_a_line_without_separator_is_named_with_its_number() -> None:
     reader = LineReader({"parse.key": "true"})
     reader.read(b"k\tv")
-    with pytest.raises(CommandFailed, match=r"line 2 has no key.separator '\\t': 'oops'"):
+    with pytest.raises(CommandFailed, match=r"line 2 is 'oops', without .* a tab") as refused:
         reader.read(b"oops")
+    assert "ignore.error=true takes such lines as values" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        (b"ada:7", "key.separator=:"),
+        (b"ada|7", "'key.separator=|'"),
+        (b'ada,{"n": 7}', "key.separator=,"),
+        (b"ada 7", "'key.separator= '"),
+    ],
+)
+def test_the_first_line_shows_which_separator_was_forgotten(line: bytes, typed: str) -> None:
+    with pytest.raises(CommandFailed) as refused:
+        LineReader({"parse.key": "true"}).read(line)
+    assert str(refused.value).endswith(f"add --reader-property {typed}")
+
+
+def test_a_tab_is_typed_as_a_shell_takes_it() -> None:
+    with pytest.raises(CommandFailed) as refused:
+        LineReader({"parse.key": "true", "key.separator": "->"}).read(b"ada\t7")
+    assert str(refused.value).endswith("for a tab add --reader-property key.separator=$'\\t'")
 
 
 def test_ignore_error_takes_the_line_as_value() -> None:

@@ -1,6 +1,8 @@
 """`odradek pipeline list|status|stop` on the files that a pipeline leaves; no Spark."""
 
 import json
+import logging
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +117,29 @@ def test_a_run_that_ends_by_itself_does_not_start_failed_queries_again(
 ) -> None:
     parser = parser_of("pipeline", pipeline)
     assert max_restarts(parser.parse_args(["run", "x.toml", *flags])) == restarts
+
+
+def test_a_signal_while_spark_starts_leaves_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """py4j logs a traceback, and makes an error of its own of the interruption."""
+
+    def start(*_: object, **__: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            logging.getLogger().exception("Exception while sending command.")
+            raise RuntimeError("py4j.reflection does not exist in the JVM") from None
+
+    monkeypatch.setattr("odradek.spark.spark_session.session", start)
+    monkeypatch.setattr("odradek.cli.spark.pipeline_running.require_spark", lambda: None)
+    file = tmp_path / "p.py"
+    file.write_text("def pipeline(spark):\n    return spark\n")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["pipeline", "run", str(file), "--data", str(tmp_path / "data")]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    shown = capsys.readouterr()
+    assert shown.out.endswith("p  stopped before it had begun\n")
+    assert shown.err == ""

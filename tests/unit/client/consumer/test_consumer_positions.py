@@ -245,3 +245,26 @@ async def test_a_topic_made_anew_is_read_from_its_beginning(
         cluster.ids["t"] = b"another id 16 by"  # type: ignore[assignment]
         fill(log, range(5))
         assert numbers(await read(one, 5)) == list(range(5))
+
+
+@in_simulation()
+async def test_a_partition_that_nobody_assigned_is_answered_with_the_line_to_write(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t", 3)
+    async with consumer(cluster, simulation) as one:
+        for move in (one.seek_to_beginning, one.seek_to_end):
+            with pytest.raises(ValueError, match=r"no partition is assigned; assign\(\[\("):
+                move()
+        with pytest.raises(
+            ValueError, match=r"t-1 is not assigned: assign\(\[\('t', 1\)\]\) first"
+        ):
+            one.seek(T1, 0)
+        one.assign([])
+        one.seek_to_beginning()  # A program whose list is empty means it.
+        one.assign([T0])
+        await one.position(T0)
+        with pytest.raises(ValueError, match=r"assign\(\[\('t', 0\), \('t', 1\)\]\) besides t-0"):
+            one.pause(T1)
+        with pytest.raises(ValueError, match="t-7 is not assigned: the partitions of t are 0 to 2"):
+            await one.position(("t", 7))

@@ -211,14 +211,19 @@ async def test_whoever_was_dropped_from_its_group_commits_no_offsets(
         await producer.send_offsets_to_transaction({PARTITION: 9}, successor.group_metadata())
 
 
-@on_groups()
-async def test_closing_aborts_what_is_open(cluster: GroupCluster) -> None:
-    producer = await ready(cluster)
-    await producer.begin_transaction()
-    await (await producer.send("t", b"open"))
-    await producer.close()
-    # A reader of committed records does not wait for a transaction that nobody ends.
-    assert await visible(cluster) == []
+def test_closing_aborts_what_is_open_and_says_so(said: list[str]) -> None:
+    @on_groups()
+    async def test(cluster: GroupCluster) -> None:
+        producer = await ready(cluster)
+        await producer.begin_transaction()
+        await (await producer.send("t", b"open"))
+        await producer.close()
+        # A reader of committed records does not wait for a transaction that nobody ends.
+        assert await visible(cluster) == []
+
+    test()
+    (warning,) = said
+    assert "the producer was closed before commit_transaction(), so the transaction is" in warning
 
 
 async def ended(

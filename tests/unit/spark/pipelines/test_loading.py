@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,3 +73,16 @@ def test_functions_beside_the_file(tmp_path: Path) -> None:
         function_of("steps.py:whisper", str(tmp_path))
     with pytest.raises(BadPipeline, match="No module named"):
         function_of("no_such_module_here:f", str(tmp_path))
+
+
+def test_a_query_that_the_program_starts_itself_is_answered(tmp_path: Path) -> None:
+    text = (
+        "def pipeline(spark):\n"
+        "    raise RuntimeError('checkpointLocation must be specified either through x')\n"
+    )
+    pipeline = load(written(tmp_path, "started.py", text))
+    session: Any = None
+    with pytest.raises(
+        BadPipeline, match=r"must return DataFrame\.writeStream\.\.\. without start"
+    ):
+        pipeline.build(session)

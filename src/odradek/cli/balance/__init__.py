@@ -1,0 +1,1 @@
+"""`odradek balance`: an even load of all brokers."""

@@ -1,0 +1,61 @@
+"""Settings of the management port: metrics, health and MBeans over HTTP (docs/monitoring.md)."""
+
+from odradek.config.kinds import integer, names
+from odradek.config.listeners import Listener, parse_listener
+from odradek.config.setting import Importance, Kind, Setting, Settings
+from odradek.config.values import InvalidValue, in_a_line
+
+_EXAMPLE = "http://127.0.0.1:9192"
+
+
+def parse_management_listener(text: str) -> Listener | None:
+    """Reads `http://host:port`; nothing means that there is no management port."""
+    if not text.strip():
+        return None
+    try:
+        listener = parse_listener(text.strip().rstrip("/"))
+    except InvalidValue:
+        raise InvalidValue(f"{in_a_line(text)} is not an address; write it as {_EXAMPLE}") from None
+    if listener.name != "HTTP":
+        raise InvalidValue(
+            f"{in_a_line(text)} is not served: the management port speaks http, as in {_EXAMPLE}"
+        )
+    return listener._replace(name="http")
+
+
+class ManagementSettings(Settings):
+    management_listener = Setting(
+        "management.listener",
+        Kind.STRING,
+        None,
+        f"Where the broker serves metrics, health and MBeans over HTTP, as in {_EXAMPLE}. Port 0 "
+        "means any free port. If unset, nothing is served and nothing is measured. There is no "
+        "log-in: keep it on loopback or in a private network.",
+        read=parse_management_listener,
+        expected=f"an address, as in {_EXAMPLE}",
+        importance=Importance.HIGH,
+    )
+    odradek_management_allowed_hosts = names(
+        "odradek.management.allowed.hosts",
+        (),
+        "Host names by which the management port may be asked, besides IP addresses, localhost, "
+        "the host in management.listener and those in advertised.listeners. Requests that name "
+        "another host are refused, so that a web page cannot read the port through a name of its "
+        "own.",
+        importance=Importance.LOW,
+    )
+    odradek_metrics_max_partitions = integer(
+        "odradek.metrics.max.partitions",
+        10_000,
+        "How many partitions of a broker have series of their own at /metrics, and how many "
+        "partitions of groups. 0: none, only sums are served.",
+        at_least=0,
+    )
+    odradek_metrics_lag_interval_ms = integer(
+        "odradek.metrics.lag.interval.ms",
+        5_000,
+        "How often a coordinator of groups asks the leaders how far the groups lag behind. Only "
+        "with a management port.",
+        at_least=100,
+        importance=Importance.LOW,
+    )
