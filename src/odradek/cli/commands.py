@@ -75,6 +75,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "replica-verification": Command(
             "replicas", "compare the replicas of partitions, record by record"
         ),
+        "top": Command("top", "a live page of the cluster: brokers, topics, partitions, groups"),
         "doctor": Command("doctor", "check this machine and the connection to the brokers"),
         "sizing": Command("sizing", "how much disk, memory and network a load needs, and why"),
     },
@@ -125,6 +126,7 @@ KAFKAS = tuple(
         "restore",
         "shims",
         "sizing",
+        "top",
         "up",
         "zookeeper",
     }

@@ -32,6 +32,8 @@ class ManagementSettings(Settings):
         "means any free port. If unset, nothing is served and nothing is measured. There is no "
         "log-in: keep it on loopback or in a private network.",
         read=parse_management_listener,
+        # A listener is a tuple, and those are written as lists.
+        write=str,
         expected=f"an address, as in {_EXAMPLE}",
         importance=Importance.HIGH,
     )

@@ -8,9 +8,12 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.protocol.types import TopicPartition
+
+GROUP: Final = "group"
+QUERY: Final = "query"
 
 
 class Status(IntEnum):
@@ -88,6 +91,8 @@ class GroupStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     max_lag: PartitionStatus | None = None
     """The partition that is furthest behind."""
+    kind: str = GROUP
+    """`GROUP`, or `QUERY` for a Spark query."""
 
     @property
     def worst(self) -> PartitionStatus | None:
