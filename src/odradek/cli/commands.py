@@ -41,7 +41,9 @@ GROUPS: dict[str, dict[str, Command]] = {
             "groups", "list, describe, reset and delete consumer groups and their offsets"
         ),
         "groups": Command("groups", "list groups of every type"),
-        "lag": Command("lag", "whether consumer groups keep up, without thresholds, as Burrow"),
+        "lag": Command(
+            "lag", "whether groups and Spark queries keep up, without thresholds, as Burrow"
+        ),
         "transactions": Command(
             "transactions", "list, describe and abort transactions, including hanging ones"
         ),

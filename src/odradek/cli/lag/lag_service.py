@@ -7,6 +7,7 @@ import sys
 
 from odradek import __version__
 from odradek.cli.lag.lag_actions import rules_of
+from odradek.cli.lag.query_options import queries_of
 from odradek.ops.lag.history import LagHistory
 from odradek.ops.lag.notifications import (
     BadTemplate,
@@ -48,13 +49,13 @@ async def serve_lag(arguments: argparse.Namespace) -> int:
         raise CommandFailed(str(error)) from None
     hosts = frozenset({host, *(arguments.allowed_host or ())})
     policy = Policy(listener.is_loopback, hosts, login, open_paths=frozenset({"/burrow/admin"}))
-    senders = senders_of(arguments)
+    senders, queries = senders_of(arguments), queries_of(arguments)
     # Elections and restarts of brokers are waited for.
     async with open_admin(LagAdmin, arguments, retries="5") as admin:
         name = arguments.name or (await admin.describe_metadata([])).cluster_id or "kafka"
         service = LagService(
             admin, SystemClock(), LagHistory(rules_of(arguments)), name,
-            say=_say, senders=senders, confirm=arguments.confirm or 3,
+            say=_say, senders=senders, confirm=arguments.confirm or 3, queries=queries,
         )  # fmt: skip
         await service.sample()
         sampling = asyncio.create_task(service.run(arguments.interval or INTERVAL_S))

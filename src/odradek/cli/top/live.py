@@ -6,6 +6,7 @@ import os
 import signal
 from typing import Final
 
+from odradek.cli.lag.query_options import queries_of
 from odradek.cli.top.page import Page
 from odradek.cli.top.screen import Screen, keys_in
 from odradek.client.errors import ClientError
@@ -23,7 +24,7 @@ async def show_live(arguments: argparse.Namespace, page: Page, screen: Screen) -
     broker may be back soon."""
     live = _Live(page, screen)
     async with open_admin(MonitorAdmin, arguments) as admin:
-        monitor = Monitor(admin, SystemClock(), arguments.ports)
+        monitor = Monitor(admin, SystemClock(), arguments.ports, queries_of(arguments))
         page.update(await monitor.refresh())
         with live:
             sampling = asyncio.create_task(live.sample(monitor, arguments))

@@ -5,6 +5,7 @@ import asyncio
 import sys
 from typing import Final
 
+from odradek.cli.lag.query_options import queries_of
 from odradek.cli.parser import terminal_columns
 from odradek.cli.top.page import OVERVIEW, Page
 from odradek.cli.top.panels import PANELS
@@ -26,7 +27,7 @@ _WIDE: Final = 250
 async def print_once(arguments: argparse.Namespace, page: Page) -> int:
     """Takes two samples, `--interval` apart, so that there are rates; with an interval of 0 one."""
     async with open_admin(MonitorAdmin, arguments) as admin:
-        monitor = Monitor(admin, SystemClock(), arguments.ports)
+        monitor = Monitor(admin, SystemClock(), arguments.ports, queries_of(arguments))
         figures = await monitor.refresh()
         if arguments.interval:
             await asyncio.sleep(arguments.interval)

@@ -8,6 +8,7 @@ from odradek.cli.connection_options import (
     add_connection_arguments,
     add_json_argument,
 )
+from odradek.cli.lag.query_options import add_query_arguments
 from odradek.tools.failures import UsageError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a management port, as http://host:port, if brokers tell another address than can be"
         " reached from here; may be repeated",
     )
+    add_query_arguments(parser)
     parser.add_argument("--once", action="store_true", help="print the figures once, and end")
     add_json_argument(parser)
     add_connection_arguments(parser)

@@ -14,6 +14,8 @@ from odradek.protocol.types import TopicPartition
 
 GROUP: Final = "group"
 QUERY: Final = "query"
+QUERY_PREFIX: Final = "spark:"
+"""What the names of queries begin with, so that they are not taken for groups."""
 
 
 class Status(IntEnum):
@@ -124,7 +126,8 @@ def _progress(commits: Sequence[Commit], allowed_lag: int) -> Status:
         return Status.OK
     if all(commit.offset == commits[0].offset for commit in commits):
         return Status.STALL
-    if all(later >= earlier for earlier, later in itertools.pairwise(lags)):
+    # One lag alone does not move.
+    if len(lags) > 1 and all(later >= earlier for earlier, later in itertools.pairwise(lags)):
         return Status.WARN
     return Status.OK
 

@@ -9,10 +9,11 @@ is STOP and not STALL.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from odradek.ops.lag.evaluation import (
+    QUERY,
     Commit,
     GroupStatus,
     PartitionWindow,
@@ -26,6 +27,13 @@ REPEAT_MS: Final = 6_000
 """A little more than a consumer's default `auto.commit.interval.ms`."""
 
 
+class Past(NamedTuple):
+    """An offset that was committed earlier, and when."""
+
+    offset: int
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where a group is in a partition, and the member that owns it, if one does."""
@@ -33,6 +41,12 @@ class Position:
     offset: int
     owner: str = ""
     client_id: str = ""
+    repeat_ms: int = 0
+    """After how long an owner counts as one that commits the same offset again, if that is longer
+    than usual."""
+    past: tuple[Past, ...] = ()
+    """Commits whose times are known, the oldest first and this one last. Spark keeps those of its
+    queries, so that their window is full at the first sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,8 @@ class Sample:
     ends: Mapping[TopicPartition, int]
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Groups whose offsets could not be read now, and why. They keep their windows."""
+    queries: frozenset[str] = frozenset()
+    """Which of the groups are Spark queries."""
 
 
 @dataclass(slots=True)
@@ -61,6 +77,7 @@ class LagHistory:
         self._repeat_ms = repeat_ms
         self._groups: dict[str, dict[TopicPartition, _Ring]] = {}
         self._ends: dict[TopicPartition, deque[int]] = {}
+        self._queries: frozenset[str] = frozenset()
         self.samples = 0
 
     @property
@@ -94,6 +111,7 @@ class LagHistory:
     def add(self, sample: Sample) -> None:
         """Takes a sample in. What the brokers do not know any more is dropped."""
         self.samples += 1
+        self._queries = sample.queries | (self._queries & sample.unreadable.keys())
         for partition, end in sample.ends.items():
             ring = self._ends.setdefault(partition, deque(maxlen=self.rules.intervals))
             ring.append(end)
@@ -123,12 +141,18 @@ class LagHistory:
         if ring.commits:
             last = ring.commits[-1]
             waited_ms = sample.at_ms - last.timestamp_ms
-            is_repeated = bool(position.owner) and waited_ms >= self._repeat_ms
+            repeat_ms = max(self._repeat_ms, position.repeat_ms)
+            is_repeated = bool(position.owner) and waited_ms >= repeat_ms
             if position.offset == last.offset and not is_repeated:
                 return
         end = sample.ends.get(partition)
         lag = None if end is None else max(0, end - position.offset)
-        ring.commits.append(Commit(position.offset, sample.at_ms, lag))
+        at_ms = sample.at_ms
+        if not ring.commits and position.past:
+            # Where the log ended then is not known.
+            ring.commits.extend(Commit(*past, None) for past in position.past[:-1])
+            at_ms = position.past[-1].at_ms
+        ring.commits.append(Commit(position.offset, at_ms, lag))
 
     def windows(self, group: str) -> dict[TopicPartition, PartitionWindow]:
         """Returns the windows of a group, by topic and partition."""
@@ -146,7 +170,8 @@ class LagHistory:
     def evaluate(self, group: str, now_ms: int) -> GroupStatus:
         if group not in self._groups:
             return not_found(group)
-        return evaluate_group(group, self.windows(group).items(), now_ms, self.rules)
+        status = evaluate_group(group, self.windows(group).items(), now_ms, self.rules)
+        return replace(status, kind=QUERY) if group in self._queries else status
 
     def evaluate_all(self, now_ms: int) -> list[GroupStatus]:
         """Returns all groups, the worst first."""

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.client.admin.configs import ConfigCalls
 from odradek.ops.lag.evaluation import GroupStatus
@@ -21,6 +21,9 @@ from odradek.ops.top.rates import (
 from odradek.ops.top.sampling import TopAdmin, take_cluster_sample
 from odradek.world.clock import Clock
 
+if TYPE_CHECKING:
+    from odradek.ops.lag.queries import Queries
+
 _KEPT_EVENTS: Final = 200
 
 
@@ -32,11 +35,16 @@ class Monitor:
     """One cluster. `refresh` is called every few seconds by whoever shows the figures."""
 
     def __init__(
-        self, admin: MonitorAdmin, clock: Clock, ports: Iterable[tuple[str, int]] = ()
+        self,
+        admin: MonitorAdmin,
+        clock: Clock,
+        ports: Iterable[tuple[str, int]] = (),
+        queries: "Queries | None" = None,
     ) -> None:
         self._admin = admin
         self._clock = clock
         self._ports = ManagementPorts(ports)
+        self._queries = queries
         self._lag = LagHistory()
         self._ends = EndOffsets()
         self._last: Moment | None = None
@@ -46,7 +54,7 @@ class Monitor:
     async def refresh(self) -> ClusterFigures:
         """Takes a sample, and returns the figures since the last one. Raises if no broker
         answers."""
-        sample = await take_cluster_sample(self._admin, self._clock)
+        sample = await take_cluster_sample(self._admin, self._clock, self._queries)
         readings = await self._ports.read(
             self._admin, sample.cluster_id, sample.brokers, self._clock.monotonic_s()
         )

@@ -8,6 +8,7 @@ permission, a leader that is being elected) is left out of the sample and noted 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from odradek.client.admin.broker_types import LogDirectory
 from odradek.client.admin.brokers import BrokerCalls
@@ -21,6 +22,9 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.world.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.ops.lag.queries import Queries
 
 
 class TopAdmin(LagAdmin, BrokerCalls, TopicCalls):
@@ -56,7 +60,9 @@ class ClusterSample:
         return sizes
 
 
-async def take_cluster_sample(admin: TopAdmin, clock: Clock) -> ClusterSample:
+async def take_cluster_sample(
+    admin: TopAdmin, clock: Clock, queries: "Queries | None" = None
+) -> ClusterSample:
     """Asks the brokers; raises if the metadata cannot be had."""
     metadata = await admin.describe_metadata(None)
     brokers = _brokers(metadata)
@@ -66,7 +72,7 @@ async def take_cluster_sample(admin: TopAdmin, clock: Clock) -> ClusterSample:
     ends, directories, groups = await asyncio.gather(
         _ends(admin, topics, notes),
         _directories(admin, brokers, notes),
-        _groups(admin, clock, notes),
+        _groups(admin, clock, notes, queries),
     )
     return ClusterSample(
         at_ms,
@@ -140,9 +146,13 @@ async def _directories(
     }
 
 
-async def _groups(admin: TopAdmin, clock: Clock, notes: list[str]) -> Sample | None:
+async def _groups(
+    admin: TopAdmin, clock: Clock, notes: list[str], queries: "Queries | None"
+) -> Sample | None:
     try:
-        return await take_sample(admin, clock)
+        sample = await take_sample(admin, clock, queries=queries)
     except (KafkaError, ClientError, OSError) as error:
         notes.append(f"groups: {error}")
         return None
+    notes.extend(f"{name}: {reason}" for name, reason in sample.unreadable.items())
+    return sample
