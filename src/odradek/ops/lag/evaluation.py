@@ -60,6 +60,8 @@ class PartitionWindow:
     ends: tuple[int, ...]
     owner: str = ""
     client_id: str = ""
+    is_read: bool = False
+    """Whether every commit was read with its time, and not sampled."""
 
     @property
     def current_lag(self) -> int:
@@ -156,14 +158,15 @@ def _is_rewound(commits: Sequence[Commit]) -> bool:
 def evaluate_partition(
     partition: TopicPartition, window: PartitionWindow, now_ms: int, rules: Rules
 ) -> PartitionStatus:
-    """Returns the status of a partition. A partition with an owner has not stopped, whatever the
-    times of its commits are; and from one commit alone, seen just now or of an owner, nothing
-    follows yet."""
+    """Returns the status of a partition. If its commits were sampled, their times are guesses: with
+    an owner it has not stopped, whatever they are, and from one commit alone, seen just now or of
+    an owner, nothing follows yet."""
     complete = min(1.0, len(window.commits) / rules.intervals)
     status = Status.OK
     if window.commits and complete >= rules.minimum_complete:
         last_ms = window.commits[-1].timestamp_ms
-        until_ms = min(now_ms, last_ms) if window.owner else now_ms
+        is_guessed = bool(window.owner) and not window.is_read
+        until_ms = min(now_ms, last_ms) if is_guessed else now_ms
         if len(window.commits) > 1 or until_ms > last_ms:
             status = status_of(
                 window.commits, window.ends, window.current_lag, until_ms, rules.allowed_lag

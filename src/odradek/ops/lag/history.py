@@ -1,10 +1,12 @@
-"""The windows of all groups, filled by samples of what groups have committed.
+"""The windows of all groups, filled by samples of what groups have committed, or by every commit.
 
-Burrow reads every commit from the topic of offsets, with its time. A sample shows only the newest
-one, and not when it was made. So a commit is counted when the offset has changed since the last
-sample, and when it has not, but a member owns the partition, every `repeat_ms`: a consumer that is
-alive commits its position again and again. A partition without an owner gets no such commit, so it
-is STOP and not STALL.
+Burrow reads every commit from the topic of offsets, with its time, and so does `odradek lag serve`
+(`commit_reading`). A sample shows only the newest one, and not when it was made. So from samples a
+commit is counted when the offset has changed since the last sample, and when it has not, but a
+member owns the partition, every `repeat_ms`: a consumer that is alive commits its position again
+and again. A partition without an owner gets no such commit, so it is STOP and not STALL.
+
+As soon as a commit of a partition was read, its window has commits alone that were read.
 """
 
 from collections import deque
@@ -67,10 +69,12 @@ class _Ring:
     commits: deque[Commit]
     owner: str = ""
     client_id: str = ""
+    is_read: bool = False
+    """Whether the commits were read, with their times, and not sampled."""
 
 
 class LagHistory:
-    """What samples have shown so far. Samples must come in the order of time."""
+    """What samples and commits have shown so far. Both must come in the order of time."""
 
     def __init__(self, rules: Rules | None = None, *, repeat_ms: int = REPEAT_MS) -> None:
         self.rules = rules or Rules()
@@ -79,6 +83,36 @@ class LagHistory:
         self._ends: dict[TopicPartition, deque[int]] = {}
         self._queries: frozenset[str] = frozenset()
         self.samples = 0
+        self._reads_commits = False
+
+    # Commits that are read
+
+    def begin_reading(self) -> None:
+        """From now on every commit is told by `commit`. May be called again."""
+        self._reads_commits = True
+
+    def stop_reading(self) -> None:
+        """Commits cannot be read any more: windows go on with samples."""
+        self._reads_commits = False
+        for rings in self._groups.values():
+            for ring in rings.values():
+                ring.is_read = False
+
+    def commit(self, group: str, partition: TopicPartition, offset: int, timestamp_ms: int) -> None:
+        """Takes in a commit that was read. What samples made of earlier ones is dropped."""
+        ring = self._ring(self._groups.setdefault(group, {}), partition)
+        if not ring.is_read:
+            ring.commits.clear()
+            ring.is_read = True
+        ends = self._ends.get(partition)
+        lag = max(0, ends[-1] - offset) if ends else None
+        ring.commits.append(Commit(offset, timestamp_ms, lag))
+
+    def _ring(self, rings: dict[TopicPartition, _Ring], partition: TopicPartition) -> _Ring:
+        ring = rings.get(partition)
+        if ring is None:
+            ring = rings[partition] = _Ring(deque(maxlen=self.rules.intervals))
+        return ring
 
     @property
     def groups(self) -> list[str]:
@@ -134,10 +168,10 @@ class LagHistory:
         position: Position,
         sample: Sample,
     ) -> None:
-        ring = rings.get(partition)
-        if ring is None:
-            ring = rings[partition] = _Ring(deque(maxlen=self.rules.intervals))
+        ring = self._ring(rings, partition)
         ring.owner, ring.client_id = position.owner, position.client_id
+        if ring.is_read and self._reads_commits:
+            return
         if ring.commits:
             last = ring.commits[-1]
             waited_ms = sample.at_ms - last.timestamp_ms
@@ -163,6 +197,7 @@ class LagHistory:
                 tuple(self._ends.get(partition, ())),
                 rings[partition].owner,
                 rings[partition].client_id,
+                is_read=rings[partition].is_read,
             )
             for partition in sorted(rings)
         }
