@@ -3,7 +3,7 @@
 Every class of admin calls builds on `AdminChannel`; `admin` puts the classes together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from odradek.client.cluster import Cluster
@@ -20,7 +20,7 @@ from odradek.protocol.messages.metadata import (
     MetadataResponse,
 )
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.world.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -157,6 +157,14 @@ class AdminChannel:
         )
         self.cluster.view.update(response, names)
         return response
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Groups partitions as requests do: the indexes of each topic."""
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return topics
 
 
 def error_or_none(code: int, message: str | None) -> KafkaError | None:

@@ -10,6 +10,7 @@ This module is the public face; `parts` is what does the work, in the background
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -128,6 +129,7 @@ class Consumer(ConsumerSeeking):
 
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
         """Commits if auto-commit is on, leaves the group and stops, within `timeout_ms`."""
+        explain(sys.exception())
         if self._closed:
             return
         self._is_closing = True

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
+from odradek.client.habits import explain
 from odradek.client.producer.backlog import Backlog
 from odradek.client.producer.sequence_state import SequenceState
 from odradek.client.settings import ProducerSettings
@@ -185,6 +186,7 @@ def _call_back(
     try:
         on_delivery(metadata, error)
     except Exception as fault:  # noqa: BLE001 - a fault of the user's must not stop other records
+        explain(fault)
         future.get_loop().call_exception_handler(
             {"message": "a delivery callback raised", "exception": fault, "future": future}
         )

@@ -10,6 +10,7 @@ public face of both. Its `send` is called for every record, so it must be fast.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
@@ -35,6 +36,7 @@ from odradek.client.producer.record_bytes import (
     as_headers,
     check_callback,
     checked_timestamp,
+    is_callback,
     size_of,
 )
 from odradek.client.producer.sender import Sender
@@ -153,7 +155,7 @@ class Producer:
             others
             or topic.__class__ is not str
             or (timestamp_ms is not None and not _is_in_milliseconds(timestamp_ms))
-            or (on_delivery is not None and not callable(on_delivery))
+            or (on_delivery is not None and not is_callback(on_delivery))
         ):
             timestamp_ms = _check_arguments(topic, timestamp_ms, on_delivery, others)
         if self._is_transactional:
@@ -253,6 +255,7 @@ class Producer:
     async def close(self, timeout_ms: int | None = None) -> None:
         """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
         timeout_s = _seconds("close()", timeout_ms)
+        explain(sys.exception())
         if self._closed:
             return
         self._closed = True

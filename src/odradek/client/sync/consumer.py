@@ -103,7 +103,9 @@ class Consumer(WaitingClient[AsyncConsumer]):
         is taken: the next poll returns them.
         """
         client = self._client
-        return self._thread.call(client.poll(timeout_ms, max_records), client.return_unseen)
+        return self._thread.call(
+            client.poll(timeout_ms=timeout_ms, max_records=max_records), client.return_unseen
+        )
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Returns one record after the other, however long that takes; `wakeup` ends it."""

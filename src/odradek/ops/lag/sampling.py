@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.group_types import GroupDescription
-from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import LATEST
@@ -24,7 +23,7 @@ _AT_ONCE: Final = 16
 _Positions = dict[TopicPartition, Position]
 
 
-class LagAdmin(GroupCalls, GroupOffsetCalls, RecordCalls):
+class LagAdmin(GroupOffsetCalls, RecordCalls):
     """The admin calls that lag needs."""
 
 
