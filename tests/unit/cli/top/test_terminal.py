@@ -132,6 +132,15 @@ def open_terminal(cluster: Cluster) -> Iterator[Callable[..., Terminal]]:
         terminal.close()
 
 
+def has_keys_in(terminal: Terminal, line: int) -> Callable[[str], bool]:
+    """Returns a condition for `wait_for`: the line has the keys that can be pressed."""
+
+    def is_there(_: str) -> bool:
+        return "q quit" in terminal.screen.display[line]
+
+    return is_there
+
+
 def has(*texts: str) -> Callable[[str], object]:
     return lambda shown: all(text in shown for text in texts)
 
@@ -143,7 +152,7 @@ OpenTerminal = Callable[..., Terminal]
 def test_the_page_fills_the_terminal(open_terminal: OpenTerminal, columns: int, lines: int) -> None:
     terminal = open_terminal(columns, lines)
     terminal.wait_for(has("orders", "billing", "0 under-replicated"))
-    terminal.wait_for(lambda _: "q quit" in terminal.screen.display[lines - 1])
+    terminal.wait_for(has_keys_in(terminal, lines - 1))
     assert terminal.screen.display[0].startswith("odradek top  cluster ")
     # The line is as wide as the terminal, and nothing of it is lost.
     terminal.wait_for(lambda _: terminal.screen.display[0].endswith(" s"))
@@ -156,7 +165,7 @@ def test_it_follows_the_size_of_the_terminal(open_terminal: OpenTerminal) -> Non
     terminal.wait_for(has("billing"))
     for columns, lines in ((200, 50), (60, 12), (20, 5), (120, 30)):
         terminal.resize(columns, lines)
-        terminal.wait_for(lambda _, lines=lines: "q quit" in terminal.screen.display[lines - 1])
+        terminal.wait_for(has_keys_in(terminal, lines - 1))
     terminal.wait_for(has("orders", "billing"))
 
 
