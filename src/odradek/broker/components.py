@@ -15,6 +15,7 @@ from odradek.broker.coordinators import Coordinators
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
+from odradek.broker.late_requests import LateRequests
 from odradek.broker.lease import SessionLease
 from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
@@ -137,6 +138,7 @@ def assemble(
         transactions=coordinators.transactions,
         markers=coordinators.markers,
         verifier=coordinators.verifier,
+        late_requests=LateRequests(),
         logs=logs,
         key_indexes=KeyIndexes(world),
         producer_ids=ProducerIds(cache, broker_id, lambda: highest_id(logs.logs.values())),

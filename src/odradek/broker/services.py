@@ -14,6 +14,7 @@ from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinators
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.late_requests import LateRequests
 from odradek.broker.network.connection import Connection
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
@@ -61,6 +62,7 @@ class Services:
     transactions: TransactionCoordinators
     markers: LocalMarkers
     verifier: TransactionVerifier
+    late_requests: LateRequests
     logs: LogManager
     key_indexes: KeyIndexes
     producer_ids: ProducerIds
