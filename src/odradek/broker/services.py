@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from odradek.broker.all_topics_cache import AllTopicsCache
 from odradek.broker.authorized_operations import CLUSTER_OPERATIONS
@@ -37,6 +37,9 @@ from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.verification import TransactionVerifier
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.broker.client_telemetry.receiver import ClientTelemetry
 
 logger: Final = logging.getLogger("odradek.authorizer")
 
@@ -73,6 +76,8 @@ class Services:
     acls: AclStore
     # None if every client may do everything.
     authorizer: Authorizer | None
+    # None if metrics of clients have nowhere to go.
+    client_telemetry: "ClientTelemetry | None" = None
 
     def require_authorizer(self) -> None:
         """Raises `ApiError` if there is no authorizer. ACLs that the broker would not obey are

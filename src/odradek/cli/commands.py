@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     "Topics and settings": {
         "topics": Command("topics", "create, list, describe, grow and delete topics"),
         "configs": Command("topics", "show and change settings of topics and brokers"),
+        "client-metrics": Command("topics", "which metrics clients push to the brokers"),
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
         "acls": Command("access", "list, add and remove ACLs"),

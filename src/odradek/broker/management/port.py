@@ -82,7 +82,7 @@ class ManagementPort:
         sources = Sources(
             components,
             server,
-            RequestMeter(dispatcher, traffic, clock),
+            RequestMeter(dispatcher, traffic, clock, self._settings.odradek_metrics_max_client_ids),
             traffic,
             StallMonitor(clock, warn_s=_TOLD_STALL_S),
             leadership,
