@@ -258,4 +258,5 @@ def _own_source(resource: ConfigResource) -> ConfigSource | None:
     return {
         ConfigType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
         ConfigType.GROUP: ConfigSource.GROUP_CONFIG,
+        ConfigType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS_CONFIG,
     }.get(resource.type)

@@ -22,6 +22,7 @@ from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
 from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush, unknown_argument
+from odradek.client.metrics.client_metrics import ClientMetrics
 from odradek.client.producer.accumulator import (
     Accumulator,
     OnDelivery,
@@ -51,6 +52,8 @@ from odradek.wording import counted
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.figures import Reading
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ProducerOptions
 
 
@@ -102,6 +105,7 @@ class Producer:
         self._accumulator: Accumulator | None = None
         self._is_transactional = settings.transactional_id is not None
         self._running: asyncio.Task[None] | None = None
+        self._metrics: ClientMetrics | None = None
         self._closed = False
 
     async def start(self) -> Self:
@@ -117,6 +121,13 @@ class Producer:
             self._sender = Sender(self._cluster, self.settings)
             self._accumulator = self._sender.accumulator
             self._cluster.on_change(self._metadata_changed)
+            self._metrics = ClientMetrics(
+                "producer",
+                self._cluster,
+                self._read_figures,
+                self._sender.counts.queue,
+                pushes=self.settings.enable_metrics_push,
+            )
             loop = asyncio.get_running_loop()
             self._running = loop.create_task(self._sender.run(), name="odradek-producer")
         if self._sender.failure is not None:
@@ -280,8 +291,29 @@ class Producer:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await sender.stop()
+            if self._metrics is not None:
+                await self._metrics.close()
             await self._cluster.close()
             self._own.close()
+
+    # Metrics
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return {} if self._metrics is None else self._metrics.metrics()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Returns the id under which brokers know this client's metrics."""
+        self._parts()
+        assert self._metrics is not None  # It is made with the other parts.
+        return await self._metrics.client_instance_id(timeout_ms)
+
+    def _read_figures(self, now_s: float) -> "Reading":
+        from odradek.client.metrics.figures import read_producer  # noqa: PLC0415 - when asked for
+
+        assert self._cluster is not None
+        assert self._sender is not None
+        return read_producer(self._cluster, self._sender, now_s)
 
     # Transactions
 

@@ -40,6 +40,7 @@ from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import AdminOptions
     from odradek.world import World
 
@@ -306,6 +307,10 @@ class Admin(WaitingClient[AsyncAdmin]):
     ) -> Results[TopicPartition, bool | KafkaError]:
         """Deletes offsets; partitions of topics that members subscribe to are refused."""
         return self._wait(self._client.delete_group_offsets(group_id, partitions))
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return self._run(self._client.metrics)
 
     def list_transactions(
         self,

@@ -24,6 +24,7 @@ from odradek.protocol.types import Offset, TopicPartition
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ConsumerOptions
 
 _CLOSE_TIMEOUT_MS = 30_000
@@ -146,6 +147,14 @@ class Consumer(WaitingClient[AsyncConsumer]):
         offsets (`Producer.send_offsets_to_transaction`).
         """
         return self._run(self._client.group_metadata)
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return self._run(self._client.metrics)
+
+    def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Returns the id under which brokers know this client's metrics."""
+        return self._wait(self._client.client_instance_id(timeout_ms))
 
     def unassign(self) -> None:
         """Gives up the partitions that were assigned by hand."""
