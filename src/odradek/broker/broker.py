@@ -198,17 +198,27 @@ class Broker:
     def _serving(self, components: Components) -> "_Serving":
         dispatcher = Dispatcher(components.services)
         connections, clock = self._server.connections, self._world.clock
-        beside = []
+        serve: Serve = dispatcher.serve
+        followers: list[ConnectionFollower] = []
+        beside: list[Coroutine[Any, Any, None]] = []
         telemetry = components.services.client_telemetry
         if telemetry is not None and telemetry.forwarder is not None:
             beside.append(telemetry.forwarder.run())
-        if self._port is None:
-            request_log = RequestLog(dispatcher, connections, clock)
-            return _Serving(dispatcher.serve, (request_log,), tuple(beside))
-        meter, measuring = self._port.attach(components, self._server, dispatcher)
-        beside += measuring
-        request_log = RequestLog(dispatcher, connections, clock, meter.serve)
-        return _Serving(meter.serve, (meter, request_log), tuple(beside))
+        if self._port is not None:
+            meter, measuring = self._port.attach(components, self._server, dispatcher)
+            serve = meter.serve
+            followers.append(meter)
+            beside += measuring
+        endpoint = self._settings.broker.odradek_tracing_otlp_endpoint
+        if endpoint is not None:
+            from odradek.broker.tracing.slow_requests import SlowRequests  # noqa: PLC0415 - if asked for
+
+            tracer = SlowRequests(dispatcher, components.services, serve, endpoint)
+            serve = tracer.serve
+            followers.append(tracer)
+            beside.append(tracer.run())
+        followers.append(RequestLog(dispatcher, connections, clock, serve))
+        return _Serving(serve, tuple(followers), tuple(beside))
 
     @asynccontextmanager
     async def _components(self, store: MetadataStore) -> AsyncIterator[Components]:

@@ -24,6 +24,7 @@ from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
 from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+from odradek.config.tracing_settings import TracingSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -54,6 +55,7 @@ class BrokerSettings(
     QuotaSettings,
     ApplicationLogSettings,
     ManagementSettings,
+    TracingSettings,
 ):
     layers: Layers
     topic_defaults: TopicSettings
