@@ -23,12 +23,8 @@ from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, Transa
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
 from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush, unknown_argument
 from odradek.client.metrics.client_metrics import ClientMetrics
-from odradek.client.producer.accumulator import (
-    Accumulator,
-    OnDelivery,
-    PartitionQueue,
-    RecordMetadata,
-)
+from odradek.client.producer.accumulator import Accumulator, PartitionQueue
+from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
 from odradek.client.producer.own_classes import OwnClasses
 from odradek.client.producer.record_bytes import (
