@@ -119,7 +119,7 @@ __all__ = [
 def _raise_for_import(name: str) -> None:
     from odradek.client.habits import raise_for_import  # noqa: PLC0415 - only for mistakes
 
-    raise_for_import(__name__, name)
+    raise_for_import(__name__, name, __all__)
 
 
 if not TYPE_CHECKING:

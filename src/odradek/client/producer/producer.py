@@ -245,10 +245,11 @@ class Producer:
 
         After `timeout_ms`, if that is given, it raises `TimedOut`; the records are sent on.
         """
+        timeout_s = _seconds("flush()", timeout_ms)
         if self._sender is None:
             return
         try:
-            async with asyncio.timeout(_seconds("flush()", timeout_ms)):
+            async with asyncio.timeout(timeout_s):
                 await self._sender.flush()
         except TimeoutError:
             raise TimedOut(
@@ -507,4 +508,4 @@ def _check_arguments(
 
 
 def _seconds(call: str, timeout_ms: int | None) -> float | None:
-    return None if timeout_ms is None else arguments.milliseconds(timeout_ms, call) / 1000
+    return None if timeout_ms is None else arguments.timeout(timeout_ms, call) / 1000
