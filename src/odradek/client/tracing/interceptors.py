@@ -18,7 +18,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from odradek.client.consumer.fetched_batches import ConsumerRecord
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.interceptors import ProducerRecord
 from odradek.client.tracing.contexts import SYSTEM, context_of, trace_headers, tracer
 from odradek.protocol.types import TopicPartition
