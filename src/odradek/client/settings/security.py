@@ -116,9 +116,11 @@ class SecuritySettings(ProgramSettings):
             kind=Kind.CLASS,
         )
     )
-    ssl_truststore_type: str = option(
+    ssl_truststore_type: Literal["JKS", "PKCS12", "PEM"] | None = option(
         string(
-            "ssl.truststore.type", "JKS", "The format of the trust store: JKS, PKCS12 or PEM."
+            "ssl.truststore.type",
+            None,
+            "The format of the trust store: JKS, PKCS12 or PEM; unset: the file says itself.",
         )
     )
     ssl_truststore_location: str | None = option(
@@ -135,11 +137,15 @@ class SecuritySettings(ProgramSettings):
     ssl_truststore_certificates: str | None = option(
         _secret(
             "ssl.truststore.certificates",
-            "Trusted certificates as PEM text, instead of a file; ssl.truststore.type is PEM then.",
+            "Trusted certificates as PEM text, instead of a file.",
         )
     )
-    ssl_keystore_type: str = option(
-        string("ssl.keystore.type", "JKS", "The format of the key store: JKS, PKCS12 or PEM.")
+    ssl_keystore_type: Literal["JKS", "PKCS12", "PEM"] | None = option(
+        string(
+            "ssl.keystore.type",
+            None,
+            "The format of the key store: JKS, PKCS12 or PEM; unset: the file says itself.",
+        )
     )
     ssl_keystore_location: str | None = option(
         string(
@@ -250,7 +256,7 @@ class SecuritySettings(ProgramSettings):
         boolean(
             "sasl.oauthbearer.header.urlencode",
             False,
-            "Encode client id and secret as in URLs, as RFC 6749 says; most servers do not want it.",
+            "Encode client id and secret as in URLs, as RFC 6749 says; few servers want it.",
         )
     )
     sasl_login_connect_timeout_ms: int = option(
@@ -317,6 +323,10 @@ class SecuritySettings(ProgramSettings):
             from odradek.client.login import check_login  # noqa: PLC0415 - only with SASL
 
             check_login(self)
+        if self.uses_tls:
+            from odradek.client.security import tls_settings  # noqa: PLC0415 - only with TLS
+
+            tls_settings(self)
 
     @classmethod
     def check_protocol_is_named(cls, options: Mapping[str, object]) -> None:
@@ -328,7 +338,9 @@ class SecuritySettings(ProgramSettings):
         given = sorted(
             name.replace("_", ".")
             for name, value in options.items()
-            if name.startswith(_PREFIXES) and value not in (None, "") and not _is_default(cls, name, value)
+            if name.startswith(_PREFIXES)
+            and value not in (None, "")
+            and not _is_default(cls, name, value)
         )
         if not given:
             return

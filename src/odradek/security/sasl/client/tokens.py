@@ -239,7 +239,7 @@ def file_in_url(url: str) -> str | None:
 
 
 def token_in_file(read: Callable[[str], bytes], path: str, extensions: Mapping[str, str]) -> Token:
-    """Returns the token in a file, which others may replace: it is read for each log-in."""
+    """Returns the token in a file, which others replace before it expires."""
     try:
         text = read(path).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
