@@ -75,7 +75,7 @@ def login_of(settings: "SecuritySettings", randomness: Randomness) -> Login:
             return TokenLogin(settings, module)
         if mechanism == "GSSAPI":
             return _KerberosLogin(settings, module)
-        username, password = _username_and_password(settings, mechanism, module)
+        username, password = _credentials(settings, mechanism, module)
         if mechanism == "PLAIN":
             return _PlainLogin(username, password)
         has_token = module is not None and module.options.get("tokenauth", "").lower() == "true"
@@ -118,7 +118,19 @@ def _module(settings: "SecuritySettings", mechanism: str) -> LoginModule | None:
     return module
 
 
-def _username_and_password(
+def jaas_options(settings: "SecuritySettings") -> Mapping[str, str]:
+    """Returns the options of the JAAS line, for a client that is not ours."""
+    module = _module(settings, settings.sasl_mechanism.upper())
+    return {} if module is None else module.options
+
+
+def username_and_password(settings: "SecuritySettings") -> tuple[str, str]:
+    """Returns the credentials of PLAIN and SCRAM, for a client that is not ours."""
+    mechanism = settings.sasl_mechanism.upper()
+    return _credentials(settings, mechanism, _module(settings, mechanism))
+
+
+def _credentials(
     settings: "SecuritySettings", mechanism: str, module: LoginModule | None
 ) -> tuple[str, str]:
     options: Mapping[str, str | None] = (

@@ -56,12 +56,16 @@ class TokenLogin(Login):
         self._clock = SystemClock()
 
     async def exchange(self, host: str) -> ClientExchange:
-        async with self._lock:
-            token = await self._current()
+        token = await self.token()
         try:
             return OAuthBearerExchange(token.text, token.extensions)
         except SaslFailed as error:
             raise AuthenticationFailed(str(error)) from None
+
+    async def token(self) -> Token:
+        """Returns the token to show now; raises `AuthenticationFailed` or `ConnectionFailed`."""
+        async with self._lock:
+            return await self._current()
 
     async def _current(self) -> Token:
         now_s = self._clock.now_ms() / 1000
