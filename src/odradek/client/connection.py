@@ -355,8 +355,7 @@ class Connection:
             if isinstance(self._failure, NotABroker | AuthenticationFailed):
                 raise self._failure from None
             raise ConnectionFailed(
-                f"{self.address} closed the connection at once: is it a Kafka listener of the kind"
-                " that security.protocol says?"
+                f"{self.address} closed the connection at once: {self._wire.why_at_once}"
             ) from error
         self._versions.clear()
         self.features = {

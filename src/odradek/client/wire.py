@@ -69,6 +69,16 @@ class Wire(asyncio.Protocol):
         if fault is not None:
             connection.fail(fault)
 
+    @property
+    def why_at_once(self) -> str:
+        """Returns the question to ask if the broker closes before its first answer."""
+        if self.transport.get_extra_info("ssl_object") is None:
+            return "is it a Kafka listener of the kind that security.protocol says?"
+        return (
+            "does it want a certificate of the client that it trusts? ssl.keystore.location names"
+            " the client's"
+        )
+
     def pause_writing(self) -> None:
         self.is_writable = False
 
