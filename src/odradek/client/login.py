@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.client.settings.security import SecuritySettings
 
 _SCRAM: Final = {one.kafka_name: one for one in ScramMechanism}
-_MODULES: Final = {
+MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     **dict.fromkeys(_SCRAM, "ScramLoginModule"),
     "OAUTHBEARER": "OAuthBearerLoginModule",
@@ -63,9 +63,9 @@ def check_login(settings: "SecuritySettings") -> None:
 def login_of(settings: "SecuritySettings", randomness: Randomness) -> Login:
     """Returns the log-in that the settings describe."""
     mechanism = settings.sasl_mechanism.upper()
-    if mechanism not in _MODULES:
+    if mechanism not in MODULES:
         raise SettingsError(
-            f"sasl.mechanism={settings.sasl_mechanism!r}: must be one of {', '.join(_MODULES)}"
+            f"sasl.mechanism={settings.sasl_mechanism!r}: must be one of {', '.join(MODULES)}"
         )
     module = _module(settings, mechanism)
     try:
@@ -110,10 +110,10 @@ def _module(settings: "SecuritySettings", mechanism: str) -> LoginModule | None:
         raise SettingsError(f"{named} {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{named} cannot be read: {error}") from None
-    if module.short_name != _MODULES[mechanism]:
+    if module.short_name != MODULES[mechanism]:
         raise SettingsError(
             f"{named} has {module.short_name}, and sasl.mechanism={mechanism} needs"
-            f" {_MODULES[mechanism]}: change one of them"
+            f" {MODULES[mechanism]}: change one of them"
         )
     return module
 
@@ -144,7 +144,7 @@ def _credentials(
         raise SettingsError(
             f"sasl.mechanism={mechanism} needs a {missing}: set sasl.username and sasl.password, or"
             f" sasl.jaas.config=org.apache.kafka.common.security.{mechanism[:5].lower()}"
-            f'.{_MODULES[mechanism]} required username="..." password="...";'
+            f'.{MODULES[mechanism]} required username="..." password="...";'
         )
     return username, password
 
