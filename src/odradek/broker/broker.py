@@ -158,6 +158,8 @@ class Broker:
                 self._components(store) as components,
                 self._background(components) as fetching,
             ):
+                if self._server.secured is not None:
+                    self._server.secured.use(components.services.configs)
                 serving = self._serving(components)
                 await self._server.accept(serving.serve, *serving.followers)
                 if self._port is not None:

@@ -52,8 +52,9 @@ class Store:
     """A keystore or a truststore: a file, or PEM text in the properties.
 
     `prefix` is the beginning of the names of its properties, as the operator wrote them, for
-    instance `listener.name.secure.ssl.keystore.`. `store_type` is empty if none was given: the file
-    says itself what it is. `key` and `chain` are PEM text; a truststore has no key.
+    instance `listener.name.secure.ssl.keystore.`. `store_type` is empty if it was not given or is
+    JKS, Kafka's default: then the file says itself what it is. `key` and `chain` are PEM text; a
+    truststore has no key.
     """
 
     prefix: str
@@ -181,7 +182,7 @@ def _store_type(given: Mapping[str, str], part: str, prefix: str) -> str:
     text = given.get(part + "type", "").strip().upper()
     if text and text not in STORE_TYPES:
         raise InvalidSetting(prefix + part + "type", text, f"must be {_either(STORE_TYPES)}")
-    return text
+    return "" if text == "JKS" else text
 
 
 def _check_protocol(text: str, prefix: str) -> None:

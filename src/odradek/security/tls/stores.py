@@ -2,8 +2,7 @@
 
 PEM needs the standard library alone. `pkcs12_store` and `jks_store`, which need extras, are
 imported when a store of that format is opened. Java opens a PKCS12 file as JKS and the reverse,
-and so do stores here: the first bytes of a file say what it is. Only PEM must be named, or no type
-at all.
+and so do stores here: the first bytes of a file say what it is.
 """
 
 import binascii

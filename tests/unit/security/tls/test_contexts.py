@@ -45,6 +45,7 @@ def inline(**more: str) -> ssl.SSLContext:
     [
         *((suffix, kind) for suffix in (".p12", ".jks") for kind in ("", "JKS", "PKCS12")),
         (".pem", ""),
+        (".pem", "JKS"),
         (".pem", "PEM"),
     ],
 )
@@ -181,7 +182,7 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path) -> None:
 
     assert refused(b"") == "the file is empty"
     assert refused(b"hello") == "it is neither PEM nor PKCS12 nor JKS"
-    assert "set ssl.keystore.type=PEM" in refused(SERVER.key_pem.encode(), store_type="JKS")
+    assert "set ssl.keystore.type=PEM" in refused(SERVER.key_pem.encode(), store_type="PKCS12")
     assert "it is not a PEM file" in refused(b"\x30\x00", store_type="PEM")
     assert "no private key" in refused(SERVER.chain_pem.encode())
     assert "no certificate" in refused(SERVER.key_pem.encode())

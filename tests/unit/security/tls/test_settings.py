@@ -26,7 +26,7 @@ def test_defaults() -> None:
             "choose one of both",
         ),
         (
-            {"ssl.truststore.certificates": "b", "ssl.truststore.type": "JKS"},
+            {"ssl.truststore.certificates": "b", "ssl.truststore.type": "PKCS12"},
             r"ssl\.truststore\.type: must be PEM",
         ),
         (
