@@ -169,7 +169,12 @@ class Connection:
             if security is not None and security.login is not None:
                 await connection._log_in(security)
         except BaseException:
-            connection.close()
+            if not tls:
+                connection.close()
+            else:
+                # A polite end of TLS takes a while, in which the caller may end the event loop.
+                connection.fail(ConnectionClosed("it could not be used"))
+                await connection.wait_closed()
             raise
         connection._wire.trust(max_response_bytes)
         return connection
