@@ -6,13 +6,12 @@ connections of the client share. A log-in is written as Kafka's users write it, 
 `sasl.username` and `sasl.password`.
 """
 
-import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from odradek.client.errors import AuthenticationFailed, SettingsError
+from odradek.client.errors import SettingsError
 from odradek.security.jaas import (
     CLIENT_SECTION,
     InvalidJaas,
@@ -36,7 +35,6 @@ MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     **dict.fromkeys(_SCRAM, "ScramLoginModule"),
     "OAUTHBEARER": "OAuthBearerLoginModule",
-    "GSSAPI": "Krb5LoginModule",
 }
 
 
@@ -63,6 +61,11 @@ def check_login(settings: "SecuritySettings") -> None:
 def login_of(settings: "SecuritySettings", randomness: Randomness) -> Login:
     """Returns the log-in that the settings describe."""
     mechanism = settings.sasl_mechanism.upper()
+    if mechanism == "GSSAPI":
+        raise SettingsError(
+            "sasl.mechanism is GSSAPI, which is Kafka's default, and Kerberos is not supported yet:"
+            f" set sasl.mechanism to one of {', '.join(MODULES)}"
+        )
     if mechanism not in MODULES:
         raise SettingsError(
             f"sasl.mechanism={settings.sasl_mechanism!r}: must be one of {', '.join(MODULES)}"
@@ -73,8 +76,6 @@ def login_of(settings: "SecuritySettings", randomness: Randomness) -> Login:
             from odradek.client.token_login import TokenLogin  # noqa: PLC0415 - if chosen
 
             return TokenLogin(settings, module)
-        if mechanism == "GSSAPI":
-            return _KerberosLogin(settings, module)
         username, password = _credentials(settings, mechanism, module)
         if mechanism == "PLAIN":
             return _PlainLogin(username, password)
@@ -181,27 +182,3 @@ class _ScramLogin(Login):
 
     async def exchange(self, host: str) -> ClientExchange:
         return ScramExchange(self._user, self._randomness.bytes(NONCE_BYTES))
-
-
-class _KerberosLogin(Login):
-    mechanism = "GSSAPI"
-    is_costly = True
-
-    def __init__(self, settings: "SecuritySettings", module: LoginModule | None) -> None:
-        options = {} if module is None else module.options
-        service = settings.sasl_kerberos_service_name or options.get("serviceName")
-        if not service:
-            raise SettingsError(
-                "sasl.mechanism=GSSAPI needs sasl.kerberos.service.name, usually kafka; for a"
-                " log-in by password set sasl.mechanism=PLAIN or SCRAM-SHA-512"
-            )
-        self._service = service
-        self._options = dict(options)
-
-    async def exchange(self, host: str) -> ClientExchange:
-        from odradek.security.sasl.client.gssapi import new_exchange  # noqa: PLC0415 - an extra
-
-        try:
-            return await asyncio.to_thread(new_exchange, self._service, host, self._options)
-        except SaslFailed as error:
-            raise AuthenticationFailed(str(error)) from None

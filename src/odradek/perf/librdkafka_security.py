@@ -73,13 +73,7 @@ def _sasl(settings: AdminSettings) -> dict[str, object]:
     mechanism = settings.sasl_mechanism.upper()
     translated: dict[str, object] = {"sasl.mechanism": mechanism}
     options = jaas_options(settings)
-    if mechanism == "GSSAPI":
-        service = settings.sasl_kerberos_service_name or options.get("serviceName")
-        translated["sasl.kerberos.service.name"] = service
-        for ours, theirs in (("keyTab", "keytab"), ("principal", "principal")):
-            if ours in options:
-                translated[f"sasl.kerberos.{theirs}"] = options[ours]
-    elif mechanism == "OAUTHBEARER":
+    if mechanism == "OAUTHBEARER":
         login: TokenLogin = login_of(settings, Randomness())  # type: ignore[assignment]
 
         def token(_: object) -> tuple[str, float]:

@@ -11,8 +11,7 @@ _KEY_FILE: Final = (
     "write ssl.keystore.location, a PEM file with the key and the certificates (cat key.pem"
     " certificate.pem > client.pem)"
 )
-_KERBEROS: Final = "write sasl.kerberos.service.name"
-_KEYTAB: Final = 'write keyTab="..." principal="..." in sasl.jaas.config'
+_KERBEROS: Final = "Kerberos is not supported yet: set sasl.mechanism to another one"
 _TOKENS: Final = "write sasl.login.callback.handler.class, a function that returns the token"
 _INSTEAD: Final = {
     "auto.commit.enable": "write enable.auto.commit",
@@ -42,10 +41,10 @@ _INSTEAD: Final = {
         " ssl.truststore.location"
     ),
     "oauth.cb": f"{_TOKENS}; it is called without arguments",
-    "sasl.kerberos.domain.name": "leave it out: the address of the broker is used",
-    "sasl.kerberos.keytab": _KEYTAB,
+    "sasl.kerberos.domain.name": _KERBEROS,
+    "sasl.kerberos.keytab": _KERBEROS,
     "sasl.kerberos.name": _KERBEROS,
-    "sasl.kerberos.principal": _KEYTAB,
+    "sasl.kerberos.principal": _KERBEROS,
     "sasl.mechanisms": "write sasl.mechanism",
     "sasl.oauth.token.provider": _TOKENS,
     "sasl.oauthbearer.client.id": "write sasl.oauthbearer.client.credentials.client.id",

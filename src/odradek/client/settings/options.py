@@ -50,7 +50,8 @@ class ClientOptions(TypedDict, total=False):
     """https checks that the certificate is for the host that was connected to; empty does not, so
     any holder of a trusted certificate can pretend to be the broker."""
     sasl_mechanism: str
-    """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI."""
+    """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's default,
+    is not supported yet."""
     sasl_jaas_config: str | None
     """The log-in as Kafka writes it: LoginModule required username=... password=...;"""
     sasl_username: str | None
@@ -79,8 +80,6 @@ class ClientOptions(TypedDict, total=False):
     """The token endpoint is not asked again after a wait that would be longer than this."""
     sasl_login_refresh_window_factor: float
     """A new token is got when this part of the old one's lifetime is over."""
-    sasl_kerberos_service_name: str | None
-    """The first part of the brokers' Kerberos principals, usually kafka."""
     bootstrap_servers: str | tuple[str, ...] | list[str]
     """Brokers to learn the cluster from: host:port, several with commas or as a list."""
     client_id: str

@@ -196,7 +196,8 @@ class SecuritySettings(ProgramSettings):
         string(
             "sasl.mechanism",
             "GSSAPI",
-            "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.",
+            "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's"
+            " default, is not supported yet.",
             may_be_empty=False,
         )
     )
@@ -299,13 +300,6 @@ class SecuritySettings(ProgramSettings):
             accept=_check_factor,
             expected="a number from 0.5 to 1.0",
             kind=Kind.DOUBLE,
-        )
-    )
-    sasl_kerberos_service_name: str | None = option(
-        string(
-            "sasl.kerberos.service.name",
-            None,
-            "The first part of the brokers' Kerberos principals, usually kafka.",
         )
     )
 

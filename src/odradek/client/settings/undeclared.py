@@ -52,6 +52,7 @@ NO_EFFECT: dict[str, tuple[str, ...]] = {
     "metrics.sample.window.ms": ("30000",),
     "sasl.kerberos.kinit.cmd": ("/usr/bin/kinit",),
     "sasl.kerberos.min.time.before.relogin": ("60000",),
+    "sasl.kerberos.service.name": (),
     "sasl.kerberos.ticket.renew.jitter": ("0.05",),
     "sasl.kerberos.ticket.renew.window.factor": ("0.8",),
     "sasl.login.refresh.buffer.seconds": ("300",),
