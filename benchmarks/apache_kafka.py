@@ -40,6 +40,7 @@ SHORT_TOOL_JVM_FLAGS = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC
 LONG_TOOL_JVM_FLAGS = ("-Xmx512M", *SERVER_JVM_FLAGS[2:])
 
 TOOLS: Mapping[str, str] = {
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",

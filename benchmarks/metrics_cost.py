@@ -1,12 +1,15 @@
 """What the management port costs: memory, throughput, latency, and the time of a scrape.
 
     python -m benchmarks.metrics_cost [--rounds 5] [--records 1000000] [--partitions 3000] [--quick]
+    python -m benchmarks.metrics_cost --processor [--bursts 100]
 
 Brokers with and without the port take turns, because a machine is not equally fast all the time;
 the figures are medians of the rounds. Throughput is that of one librdkafka producer of records of
 100 bytes. The latency is that of one-record requests over one connection, while the broker with the
-port is scraped once a second. At the end a broker with many partitions is scraped. Its longest
-stall is the longest answer time of a small request meanwhile.
+port is scraped once a second. The processor time of a request is that of the broker's process for
+one-record requests, dozens under way; two brokers are asked by turns, so it can be compared on a
+busy machine too, alone with `--processor`. At the end a broker with many partitions is
+scraped. Its longest stall is the longest answer time of a small request meanwhile.
 """
 
 import argparse
@@ -30,6 +33,9 @@ from benchmarks.wire import WireConnection, metadata_frame, one_record_batch, pr
 SETTING: Final = "management.listener"
 SETTLING_S: Final = 2.0
 SCRAPES: Final = 5
+HALF_WINDOW: Final = 32
+BURST: Final = 1024
+WARM_UP: Final = 5
 TOPIC: Final = "measured"
 
 Figures = dict[str, list[float]]
@@ -107,6 +113,57 @@ def latency_ms(running: BrokerProcess, requests: int, url: str) -> float:
     return quantiles(times_ms, n=100)[98]
 
 
+def processor_s(running: BrokerProcess) -> float:
+    """Returns the processor time that the broker has used, to the nanosecond (Linux alone)."""
+    used_ns = Path(f"/proc/{running.process_id}/schedstat").read_text().split()[0]
+    return int(used_ns) / 1e9
+
+
+def burst_us(running: BrokerProcess, connection: WireConnection, frame: bytes) -> float:
+    """Returns the broker's processor time for a one-record request. So many are under way that it
+    never waits for the client: while it waits, it polls for a moment, which takes time too."""
+    before_s = processor_s(running)
+    connection.send(frame * 2 * HALF_WINDOW)
+    for _ in range(BURST // HALF_WINDOW - 2):
+        for _ in range(HALF_WINDOW):
+            connection.receive()
+        connection.send(frame * HALF_WINDOW)
+    for _ in range(2 * HALF_WINDOW):
+        connection.receive()
+    return 1e6 * (processor_s(running) - before_s) / BURST
+
+
+def compare_processor(directory: Path, bursts: int) -> None:
+    """Two brokers run at the same time and are asked by turns, so that whatever else the machine
+    does troubles both. What counts is the median of the pairs' differences."""
+    frame = produce_frame(TOPIC, one_record_batch(b"x" * 100, 1_700_000_000_000))
+    figures: dict[bool, list[float]] = {False: [], True: []}
+    with (
+        broker(directory / "off", "") as without,
+        broker(directory / "on", listener(is_on=True)) as with_port,
+    ):
+        brokers = {False: without, True: with_port}
+        connections = {is_on: WireConnection(one.port) for is_on, one in brokers.items()}
+        for is_on, connection in connections.items():
+            connection.send(metadata_frame(TOPIC))
+            connection.receive()
+            for _ in range(WARM_UP):
+                burst_us(brokers[is_on], connection, frame)
+        for number in range(bursts):
+            for is_on in (False, True) if number % 2 else (True, False):
+                used_us = burst_us(brokers[is_on], connections[is_on], frame)
+                figures[is_on].append(used_us)
+        for connection in connections.values():
+            connection.close()
+    more = [on - off for off, on in zip(figures[False], figures[True], strict=True)]
+    low, middle, high = quantiles(more, n=4)
+    off_us = median(figures[False])
+    print(
+        f"one-record requests, processor time: {off_us:.2f} µs off, {middle:+.2f} µs on"
+        f" (half of the pairs {low:+.2f} to {high:+.2f}), {1 + middle / off_us:.3f}x"
+    )
+
+
 def one_round(directory: Path, is_on: bool, options: argparse.Namespace, found: Figures) -> None:
     url = listener(is_on)
     with broker(directory, url) as running:
@@ -165,7 +222,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--bursts", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=3_000)
+    parser.add_argument(
+        "--processor", action="store_true", help="only the processor time of a request"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -175,6 +236,9 @@ def main(arguments: list[str]) -> int:
     off: Figures = {name: [] for name in names}
     on: Figures = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as directory:
+        compare_processor(Path(directory), options.bursts)
+        if options.processor:
+            return 0
         for number in range(options.rounds):
             # The order changes from round to round, because the second may find a warmer machine.
             for is_on in (False, True) if number % 2 else (True, False):

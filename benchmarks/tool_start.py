@@ -36,6 +36,7 @@ ASKED: Final = (
     "consumer-groups --list B",
     "consumer-groups --describe --group G B",
     "groups --list B",
+    "top --once --interval 0 B",
     "transactions B list",
     "console-consumer --topic T --from-beginning --max-messages 1 B",
     "verifiable-producer --topic T --max-messages 1 B",

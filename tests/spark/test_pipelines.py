@@ -72,6 +72,16 @@ def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_HANGS_S)
 
 
+def lag_of_pages(brokers: "Cluster", data: str) -> tuple[str, int, str]:
+    """Returns what `odradek lag` says of the query: status, lag, and who owns its partition."""
+    words = ["lag", "--bootstrap-server", brokers.bootstrap, "--pipelines", data, "--json"]
+    shown = odradek(*words, "--group", "spark:pages.pages", "--measure", "0s")
+    assert shown.returncode == 0, shown.stderr
+    status = json.loads(shown.stdout)
+    assert status["kind"] == "query"
+    return status["status"], status["totallag"], status["partitions"][0]["owner"]
+
+
 @pytest.mark.timeout(3 * _HANGS_S)
 def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     brokers: "Cluster", tmp_path: Path
@@ -94,6 +104,7 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
         assert status.returncode == 0, status.stderr
         shown = json.loads(status.stdout)
         assert (shown["status"], shown["pid"]) == ("running", running.pid)
+        assert lag_of_pages(brokers, data) == ("OK", 0, f"process {running.pid}")
         again = odradek("pipeline", "run", str(file), "--data", data)
         assert again.returncode == 1
         assert "running already" in again.stderr
@@ -114,6 +125,7 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     assert 'odradek_pipeline_records_total{pipeline="pages",query="pages"} 100\n' in metrics
 
     click(brokers, source, 60)
+    assert lag_of_pages(brokers, data)[1:] == (60, ""), "its checkpoint says where it is"
     once = odradek("pipeline", "run", str(file), "--data", data, "--once", "--master", "local[1]")
     assert once.returncode == 0, once.stdout + once.stderr
     assert counts(brokers, sink) == {"/0": 80, "/1": 80}, "its state went on where it was"

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 _SCRIPTS = Path(__file__).parents[2] / "scripts"
+# The pipe is opened once, for both directions: opened again for each step, it could still have the
+# writer of the step before, and `read` would end with that writer instead of with a line.
 _WAITING = """
 set -euo pipefail
 . "{scripts}/progress.sh"
-(for step in one two; do echo "Downloading $step" >>log; read -r <go; done; exit {code}) &
+exec 3<>go
+(for step in one two; do echo "Downloading $step" >>log; read -r <&3; done; exit {code}) &
 wait_with_progress $! log
 """
 

@@ -200,9 +200,15 @@ class Broker:
     def _serving(self, components: Components) -> "_Serving":
         dispatcher = Dispatcher(components.services)
         connections, clock = self._server.connections, self._world.clock
+        beside = []
+        telemetry = components.services.client_telemetry
+        if telemetry is not None and telemetry.forwarder is not None:
+            beside.append(telemetry.forwarder.run())
         if self._port is None:
-            return _Serving(dispatcher.serve, (RequestLog(dispatcher, connections, clock),))
-        meter, beside = self._port.attach(components, self._server, dispatcher)
+            request_log = RequestLog(dispatcher, connections, clock)
+            return _Serving(dispatcher.serve, (request_log,), tuple(beside))
+        meter, measuring = self._port.attach(components, self._server, dispatcher)
+        beside += measuring
         request_log = RequestLog(dispatcher, connections, clock, meter.serve)
         return _Serving(meter.serve, (meter, request_log), tuple(beside))
 

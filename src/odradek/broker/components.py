@@ -6,6 +6,7 @@ it; none of them knows the broker.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odradek.broker.all_topics_cache import AllTopicsCache
 from odradek.broker.client_metadata import ClientMetadata
@@ -15,6 +16,7 @@ from odradek.broker.coordinators import Coordinators
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
+from odradek.broker.late_requests import LateRequests
 from odradek.broker.lease import SessionLease
 from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
@@ -38,6 +40,9 @@ from odradek.security.authorizer import load_authorizer
 from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.broker.client_telemetry.receiver import ClientTelemetry
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
@@ -137,6 +142,7 @@ def assemble(
         transactions=coordinators.transactions,
         markers=coordinators.markers,
         verifier=coordinators.verifier,
+        late_requests=LateRequests(),
         logs=logs,
         key_indexes=KeyIndexes(world),
         producer_ids=ProducerIds(cache, broker_id, lambda: highest_id(logs.logs.values())),
@@ -146,6 +152,7 @@ def assemble(
         longest_log=longest_log,
         acls=AclStore(store, cache),
         authorizer=load_authorizer(settings.broker),
+        client_telemetry=_client_telemetry(world, settings, cache),
     )
     return Components(
         services,
@@ -167,3 +174,14 @@ def _fetch_sessions(world: World, settings: LiveSettings, cache: MetadataCache) 
         max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
         is_known=lambda entry: is_known(cache.image, entry),
     )
+
+
+def _client_telemetry(
+    world: World, settings: LiveSettings, cache: MetadataCache
+) -> "ClientTelemetry | None":
+    broker = settings.broker
+    if broker.management_listener is None and broker.odradek_telemetry_otlp_endpoint is None:
+        return None
+    from odradek.broker.client_telemetry.receiver import ClientTelemetry  # noqa: PLC0415 - if needed
+
+    return ClientTelemetry(world, settings, lambda: cache.image)

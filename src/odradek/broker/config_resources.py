@@ -126,6 +126,8 @@ async def change_overrides(
         await services.configs.change_broker(name, change, validate_only=validate_only)
     elif resource_type == ConfigResourceType.GROUP:
         await services.configs.change_group(name, change, validate_only=validate_only)
+    elif resource_type == ConfigResourceType.CLIENT_METRICS:
+        await services.configs.change_client_metrics(name, change, validate_only=validate_only)
     else:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,

@@ -38,6 +38,9 @@ Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] 
 Wrap = Callable[[AnyApi, Handle], Handle]
 """Returns a handler that calls the given one, which is of that API."""
 
+Note = Callable[[Request, object], None]
+"""Is told the response of a handler that had to wait, before it is encoded."""
+
 # Larger requests may have thousands of elements.
 _LARGE_BYTES: Final = 64 * 1024
 # How many elements are decoded at once: a millisecond's work. Requests with records have fewer.
@@ -61,6 +64,7 @@ class _Loaded(NamedTuple):
     handle: Handle
     has_small_responses: bool
     api: AnyApi
+    note: Note | None
 
 
 class _Large(NamedTuple):
@@ -81,6 +85,10 @@ class Dispatcher:
         # The handlers of the APIs of which a request has come.
         self._handlers: dict[int, _Loaded] = {}
         self._wraps: dict[object, Wrap] = {}
+        # Set by whoever wants to know them (`Note`).
+        self.note: Note | None = None
+        # How many requests were refused because their API or version is not served.
+        self.unserved = 0
 
     def listen_in(self, listener: object, wrap: Wrap | None) -> None:
         """Wraps every handler in `wrap` from the next request on; None removes the wrapper of the
@@ -117,7 +125,7 @@ class Dispatcher:
             request = decoded
         context = RequestContext(self._services, handler.api, connection, version, client_id)
         reply = handler.handle(self._services, context, request)
-        return _answer(handler, version, correlation_id, reply)
+        return _answer(handler, version, correlation_id, request, reply)
 
     async def _serve_large(
         self, connection: Connection, client_id: str | None, large: _Large
@@ -131,11 +139,14 @@ class Dispatcher:
             reply = reply.response
         if isinstance(reply, Awaitable):
             reply = await reply
+            if large.handler.note is not None:
+                large.handler.note(request, reply)
         return await _encode_in_steps(reply, version, large.correlation_id)
 
     def _load(self, key: int) -> _Loaded:
         found = find_handler(key)
         if found is None:
+            self.unserved += 1
             raise MalformedMessage(f"API {key} is not served here")
         handle: Handle = found.handle
         if self._services.authorizer is not None and isinstance(found.permission, Required):
@@ -146,16 +157,24 @@ class Dispatcher:
             handle = wrap(found.api, handle)
         api = found.api
         loaded = self._handlers[key] = _Loaded(
-            api.min_version, api.max_version, api.request, handle, found.has_small_responses, api
+            api.min_version,
+            api.max_version,
+            api.request,
+            handle,
+            found.has_small_responses,
+            api,
+            self.note,
         )
         return loaded
 
     def _refuse_version(self, api: AnyApi, version: int, correlation_id: int) -> Parts:
+        self.unserved += 1
         if api.key != API_VERSIONS_KEY:
             raise MalformedMessage(f"version {version} of {api.name} is not served here")
         from odradek.broker.handlers.api_versions import make_response  # noqa: PLC0415 - when needed
 
-        response = make_response(ErrorCode.UNSUPPORTED_VERSION, 0)
+        has_telemetry = self._services.client_telemetry is not None
+        response = make_response(ErrorCode.UNSUPPORTED_VERSION, 0, has_telemetry)
         return cast("Parts", encode_response(response, 0, correlation_id))
 
 
@@ -194,12 +213,17 @@ def _answer(
     handler: _Loaded,
     version: int,
     correlation_id: int,
+    request: Request,
     reply: Reply | Awaitable[Reply] | Pipelined,
 ) -> Parts | Pending | None:
     """Returns what the connection gets: the encoded response, or what it has to wait for."""
-    if isinstance(reply, Awaitable | Pipelined):
+    # First what comes most often: whether something can be awaited takes longer to find out.
+    if not isinstance(reply, Response) and isinstance(reply, Awaitable | Pipelined):
         awaited = reply.response if isinstance(reply, Pipelined) else reply
-        encode = partial(_encode, handler, version, correlation_id)
+        if handler.note is None:
+            encode = partial(_encode, handler, version, correlation_id)
+        else:
+            encode = partial(_note_and_encode, handler, version, correlation_id, request)
         return Pending(awaited, encode, is_pipelined=isinstance(reply, Pipelined))
     parts = _encode(handler, version, correlation_id, reply)
     if parts is None or isinstance(parts, list):
@@ -216,6 +240,14 @@ def _encode(
         return cast("Parts", encode_response(reply, version, correlation_id))
     assert isinstance(reply, Response | Encoded)
     return _encode_in_steps(reply, version, correlation_id)
+
+
+def _note_and_encode(
+    handler: _Loaded, version: int, correlation_id: int, request: Request, reply: object
+) -> Parts | Awaitable[Parts | None] | None:
+    assert handler.note is not None
+    handler.note(request, reply)
+    return _encode(handler, version, correlation_id, reply)
 
 
 async def _encode_in_steps(reply: Reply, version: int, correlation_id: int) -> Parts | None:

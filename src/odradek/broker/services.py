@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from odradek.broker.all_topics_cache import AllTopicsCache
 from odradek.broker.authorized_operations import CLUSTER_OPERATIONS
@@ -14,6 +14,7 @@ from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinators
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.late_requests import LateRequests
 from odradek.broker.network.connection import Connection
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
@@ -36,6 +37,9 @@ from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.verification import TransactionVerifier
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.broker.client_telemetry.receiver import ClientTelemetry
 
 logger: Final = logging.getLogger("odradek.authorizer")
 
@@ -61,6 +65,7 @@ class Services:
     transactions: TransactionCoordinators
     markers: LocalMarkers
     verifier: TransactionVerifier
+    late_requests: LateRequests
     logs: LogManager
     key_indexes: KeyIndexes
     producer_ids: ProducerIds
@@ -71,6 +76,8 @@ class Services:
     acls: AclStore
     # None if every client may do everything.
     authorizer: Authorizer | None
+    # None if metrics of clients have nowhere to go.
+    client_telemetry: "ClientTelemetry | None" = None
 
     def require_authorizer(self) -> None:
         """Raises `ApiError` if there is no authorizer. ACLs that the broker would not obey are

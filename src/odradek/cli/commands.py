@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     "Topics and settings": {
         "topics": Command("topics", "create, list, describe, grow and delete topics"),
         "configs": Command("topics", "show and change settings of topics and brokers"),
+        "client-metrics": Command("topics", "which metrics clients push to the brokers"),
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
         "acls": Command("access", "list, add and remove ACLs"),
@@ -41,7 +42,9 @@ GROUPS: dict[str, dict[str, Command]] = {
             "groups", "list, describe, reset and delete consumer groups and their offsets"
         ),
         "groups": Command("groups", "list groups of every type"),
-        "lag": Command("lag", "whether consumer groups keep up, without thresholds, as Burrow"),
+        "lag": Command(
+            "lag", "whether groups and Spark queries keep up, without thresholds, as Burrow"
+        ),
         "transactions": Command(
             "transactions", "list, describe and abort transactions, including hanging ones"
         ),
@@ -75,6 +78,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "replica-verification": Command(
             "replicas", "compare the replicas of partitions, record by record"
         ),
+        "top": Command("top", "a live page of the cluster: brokers, topics, partitions, groups"),
         "doctor": Command("doctor", "check this machine and the connection to the brokers"),
         "sizing": Command("sizing", "how much disk, memory and network a load needs, and why"),
     },
@@ -125,6 +129,7 @@ KAFKAS = tuple(
         "restore",
         "shims",
         "sizing",
+        "top",
         "up",
         "zookeeper",
     }

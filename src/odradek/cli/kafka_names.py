@@ -147,7 +147,6 @@ VERBS: Final = {
 NOT_YET: Final = {
     "avro-console-consumer": _AVRO,
     "avro-console-producer": _AVRO,
-    "client-metrics": "",
     "connect": _CONNECT,
     "connect-distributed": _CONNECT,
     "connect-mirror-maker": _MIRROR,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from odradek.client.group.assignment import RebalanceListener
     from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+    from odradek.client.metrics.view import MetricName
     from odradek.client.producer.accumulator import RecordMetadata
     from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
     from odradek.client.producer.partitioners import UnplacedRecord
@@ -56,6 +57,7 @@ _HOMES = {
     "ErrorCode": "odradek.protocol.errors",
     "GroupMetadata": "odradek.client.group.offsets",
     "KafkaError": "odradek.protocol.errors",
+    "MetricName": "odradek.client.metrics.view",
     "NewPartitions": "odradek.client.admin.topic_types",
     "NewTopic": "odradek.client.admin.topic_types",
     "NoBrokerAvailable": "odradek.client.errors",
@@ -92,6 +94,7 @@ __all__ = [
     "ErrorCode",
     "GroupMetadata",
     "KafkaError",
+    "MetricName",
     "NewPartitions",
     "NewTopic",
     "NoBrokerAvailable",

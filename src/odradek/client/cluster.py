@@ -5,7 +5,7 @@ Producer, consumer and admin client have one `Cluster` each. The metadata itself
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from odradek.client.errors import (
     NoBrokerAvailable,
     is_retriable,
 )
+from odradek.client.metrics.counting import ConnectionCounts
 from odradek.client.missing_topics import MissingTopics
 from odradek.client.retry import Failures, RetryPolicy, sleep_until
 from odradek.client.settings.shared import ClientSettings
@@ -54,13 +55,14 @@ FATAL_FOR_TOPIC = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZAT
 class _Link:
     """The connection to one address: open, being opened, or waiting after a failure."""
 
-    __slots__ = ("connection", "failures", "not_before_s", "opening")
+    __slots__ = ("connection", "counts", "failures", "not_before_s", "opening")
 
     def __init__(self, failures: Failures) -> None:
         self.connection: Connection | None = None
         self.opening: asyncio.Task[Connection] | None = None
         self.failures = failures
         self.not_before_s = 0.0
+        self.counts = ConnectionCounts()
 
 
 class Cluster:
@@ -97,7 +99,22 @@ class Cluster:
         # The error of the last refresh, if it failed.
         self.refresh_fault: BaseException | None = None
         self._last_update_s = _LONG_AGO_S
+        # Called with each new connection, if somebody wants to know.
+        self.on_connection: Callable[[Connection], None] | None = None
         self._closed = False
+
+    def connection_counts(
+        self,
+    ) -> Iterator[tuple[BrokerId | None, ConnectionCounts, Connection | None]]:
+        """Yields the counters of each address that was connected to, with its broker if that is
+        known, and its connection now."""
+        ids = {(broker.host, broker.port): broker.id for broker in self.view.brokers.values()}
+        for (host, port, _), link in self._links.items():
+            yield ids.get((host, port)), link.counts, link.connection
+
+    def metadata_age_s(self, now_s: float) -> float:
+        """Returns the age of the metadata, 0 if there is none."""
+        return 0.0 if self._last_update_s == _LONG_AGO_S else now_s - self._last_update_s
 
     def check_loop(self, client: str) -> None:
         """Raises `ClientClosed` if the event loop of the client's first call has ended."""
@@ -165,6 +182,7 @@ class Cluster:
                 request_timeout_ms=settings.request_timeout_ms,
                 send_buffer_bytes=settings.send_buffer_bytes,
                 receive_buffer_bytes=settings.receive_buffer_bytes,
+                counts=link.counts,
                 security=self._security,
             )
         except (ClientError, KafkaError):
@@ -172,7 +190,10 @@ class Cluster:
             raise
         else:
             link.failures.reset()
+            link.counts.opened += 1
             self._unreachable.note_success(host, port)
+            if self.on_connection is not None:
+                self.on_connection(link.connection)
             return link.connection
         finally:
             link.opening = None

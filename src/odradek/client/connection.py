@@ -32,10 +32,12 @@ from odradek.client.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from odradek.client.metrics.counting import ConnectionCounts
 from odradek.client.other_protocols import FIRST_CORRELATION_ID
+from odradek.client.pending_request import PendingRequest
 from odradek.client.wire import Wire
 from odradek.protocol.errors import ErrorCode, MalformedMessage, raise_for
-from odradek.protocol.headers import decode_correlation_id, decode_response, encode_request
+from odradek.protocol.headers import decode_correlation_id, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Response)
 
 _API_VERSIONS_KEY: Final = ApiVersionsRequest.api_key
-_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 # Fewer bytes than this are cheaper to join than to hand over one by one.
 _JOIN_BYTES: Final = 65_536
 _MAX_CORRELATION_IDS: Final = 1 << 31
@@ -75,6 +76,7 @@ class Connection:
         "_versions",
         "_waiters",
         "_wire",
+        "counts",
         "features",
         "host",
         "last_used_s",
@@ -89,6 +91,7 @@ class Connection:
         client_id: str,
         request_timeout_ms: int,
         max_in_flight: int,
+        counts: ConnectionCounts | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -97,7 +100,7 @@ class Connection:
         self._request_timeout_s = request_timeout_ms / 1000
         self._max_in_flight = max_in_flight
         self._correlation_id = FIRST_CORRELATION_ID - 1
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, PendingRequest] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._reserved = 0
         self._failure: ClientError | None = None
@@ -111,6 +114,7 @@ class Connection:
         # The cluster's features that are in force, such as `transaction.version`.
         self.features: Mapping[str, int] = {}
         self._wire = Wire(self)
+        self.counts = counts or ConnectionCounts()
         self.last_used_s = self._loop.time()
 
     @classmethod
@@ -127,6 +131,7 @@ class Connection:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         api_versions: ApiVersions | None = None,
+        counts: ConnectionCounts | None = None,
         security: "ClientSecurity | None" = None,
     ) -> Self:
         """Connects and asks for the broker's API versions, or raises `ConnectionFailed`.
@@ -137,7 +142,7 @@ class Connection:
         -1 leaves them to the operating system.
 
         With the `api_versions` of an earlier connection to the same broker it does not ask for
-        them.
+        them. It counts in `counts`, which may have counted for earlier connections.
         """
         connection = cls(
             host,
@@ -145,6 +150,7 @@ class Connection:
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
+            counts=counts,
         )
         loop = asyncio.get_running_loop()
         tls = {} if security is None else await security.connect_options(host)
@@ -213,7 +219,9 @@ class Connection:
         self._write(message, version)
         timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
         now_s = self._loop.time()
-        pending = _Pending(self._loop.create_future(), response_class, version, now_s + timeout_s)
+        pending = PendingRequest(
+            self._loop.create_future(), response_class, version, now_s, now_s + timeout_s
+        )
         self._pending[self._correlation_id] = pending
         self._watch(pending.deadline_s)
         self.last_used_s = now_s
@@ -232,13 +240,16 @@ class Connection:
         parts = cast(
             "list[Buffer]", encode_request(message, version, self._correlation_id, self._client_id)
         )
+        size = sum(map(len, parts))
+        self.counts.requests += 1
+        self.counts.bytes_out += size
         if self._held is not None and message.api_key not in _LOG_IN_KEYS:
             self._held += parts
             return
         transport = self._wire.transport
         if len(parts) == 1:
             transport.write(parts[0])
-        elif sum(map(len, parts)) < _JOIN_BYTES:
+        elif size < _JOIN_BYTES:
             transport.write(b"".join(parts))
         else:
             transport.writelines(parts)
@@ -329,6 +340,9 @@ class Connection:
         if pending is None:
             self.fail(BadResponse(f"{self.address} answered a request that was never sent"))
             return
+        now_s = self._loop.time()
+        took_s = now_s - pending.sent_s
+        self.counts.answered(pending.response_class.api_key, took_s, len(frame), now_s)
         if pending.future.cancelled():
             self.wake_waiters()
             return
@@ -459,28 +473,3 @@ def _fail_future(future: "asyncio.Future[Response]", fault: ClientError) -> None
         future.set_exception(fault)
         # A caller that does not await the future must not make asyncio log its exception.
         future.exception()
-
-
-class _Pending:
-    """A request that waits for its answer."""
-
-    __slots__ = ("deadline_s", "future", "response_class", "version")
-
-    def __init__(
-        self,
-        future: "asyncio.Future[Response]",
-        response_class: type[Response],
-        version: int,
-        deadline_s: float,
-    ) -> None:
-        self.future = future
-        self.response_class = response_class
-        self.version = version
-        self.deadline_s = deadline_s
-
-    def decode(self, frame: Buffer) -> Response:
-        api_key, version = self.response_class.api_key, self.version
-        if api_key == _API_VERSIONS_KEY and frame[4:6] == _UNSUPPORTED_VERSION:
-            # A broker that does not know the version of this very question answers in version 0.
-            version = 0
-        return decode_response(frame, api_key, version)[1]

@@ -6,11 +6,12 @@ a misspelt method fails there as usual.
 """
 
 import inspect
+import logging
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Final, NoReturn, ParamSpec, Self, TypeVar
 
 from odradek.config.spelling import did_you_mean
@@ -18,6 +19,7 @@ from odradek.config.spelling import did_you_mean
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C")
+_log = logging.getLogger("odradek.client")
 
 PRODUCER: Final = {
     "produce": "send(topic, value, key=key, on_delivery=function)",
@@ -85,7 +87,7 @@ POLLED: Final = dict.fromkeys(
 PARTITION: Final = dict.fromkeys(("key", "value", "headers", "timestamp"), _ALL_POLLED)
 # Methods of confluent-kafka's messages, which are attributes of our records.
 _CALLED_ATTRIBUTE: Final = re.compile(
-    r"\.(topic|partition|offset|key|value|headers|leader_epoch)\(\)"
+    r"\.(topic|partition|offset|key|value|headers|leader_epoch|timestamp_ms)\(\)"
 )
 # The end of Python's message, what the line of the program has, and what to write.
 _PYTHONS_WORDS: Final = (
@@ -169,8 +171,9 @@ def answers(habits: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
 
 
 def explain(error: object) -> None:
-    """Adds what to write to an error of Python's, raised in the `with` block of a client.
+    """Adds what to write to an error of Python's, raised where a program uses a client.
 
+    Called at the end of a `with` block, by a `close` in a `finally`, and for what callbacks raise.
     What was used wrongly is not ours, and cannot answer by itself: the value of a record is bytes,
     or what a deserializer returned, and `subscribe` returns None.
     """
@@ -182,7 +185,9 @@ def explain(error: object) -> None:
             frames = traceback.extract_tb(error.__traceback__)
             found = pattern.search(frames[-1].line or "") if frames else None
             if found is not None:
-                error.add_note(note.format(found[1]))
+                added = note.format(found[1])
+                if added not in getattr(error, "__notes__", ()):
+                    error.add_note(added)
             return
 
 
@@ -245,22 +250,59 @@ _ARGUMENTS: Final = {
 }
 
 
+def names_known(client: type[C]) -> type[C]:
+    """Decorates a class: an attribute that is nearly one of its names is answered with that name.
+
+    Only for classes that are not used for every record, because `__getattr__` makes every attribute
+    slower.
+    """
+
+    def answer(self: object, name: str) -> NoReturn:
+        habit = getattr(client, name, None)
+        if isinstance(habit, _Habit):
+            habit.__get__(self, client)
+        known = [
+            one
+            for one in dir(client)
+            if not one.startswith("_") and not isinstance(getattr(client, one), _Habit)
+        ]
+        hint = "" if name.startswith("_") else did_you_mean(name, known)
+        raise AttributeError(
+            f"{client.__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self
+        )
+
+    setattr(client, "__getattr__", answer)  # noqa: B010 - type checkers must not see it
+    return client
+
+
 def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorates a method: these keywords of other clients are answered with what to write."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        own = _own_parameters(function)
 
         @wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> T:
             for name in options:
-                if name in answers:
-                    raise TypeError(f"{called}() has no argument {name!r}: {answers[name]}")
+                if name in answers or (own is not None and name not in own):
+                    hint = (
+                        f": {answers[name]}" if name in answers else did_you_mean(name, own or ())
+                    )
+                    raise TypeError(f"{called}() has no argument {name!r}{hint}")
             return function(*arguments, **options)
 
         return call
 
     return decorate
+
+
+def _own_parameters(function: Callable[..., object]) -> tuple[str, ...] | None:
+    """Returns the keywords that a function has, or None if it takes any."""
+    code: CodeType = inspect.unwrap(function).__code__
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        return None
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def answering_everywhere(**answers: str) -> Callable[[type[C]], type[C]]:
@@ -271,8 +313,7 @@ def answering_everywhere(**answers: str) -> Callable[[type[C]], type[C]]:
             method = getattr(client, name)
             if name.startswith("_") or not isinstance(method, FunctionType):
                 continue
-            code = method.__code__
-            own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            own = _own_parameters(method) or ()
             others = {word: line for word, line in answers.items() if word not in own}
             setattr(client, name, answering(**others)(method))
         return client
@@ -295,11 +336,44 @@ in_subscribe: Final = answering(
     on_revoke="write subscribe(topics, listener=listener), see RebalanceListener",
     on_lost="write subscribe(topics, listener=listener), see RebalanceListener",
 )
-in_poll: Final = answering(
+_in_poll: Final = answering(
     timeout="write poll(timeout_ms=1000) for a second; it returns lists of records by partition",
     num_messages="write poll(timeout_ms=1000, max_records=500)",
     update_offsets="leave it out",
 )
+# What other clients' programs say in seconds.
+_FEW_MILLISECONDS: Final = 5
+
+
+def in_poll(poll: Callable[P, T]) -> Callable[P, T]:
+    """Decorates `poll`: answers keywords of other clients, and a time that looks like seconds.
+
+    A program that means so few milliseconds gives them by name: `poll(timeout_ms=1)`.
+    """
+    checked = _in_poll(poll)
+
+    @wraps(poll)
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        if len(arguments) > 1:
+            time_ms = arguments[1]
+            if time_ms.__class__ is int and 0 < time_ms <= _FEW_MILLISECONDS:
+                _warn_of_seconds(time_ms)
+        return checked(*arguments, **options)
+
+    return call
+
+
+def _warn_of_seconds(time_ms: object) -> None:
+    if time_ms not in _warned_times:
+        _warned_times.add(time_ms)
+        _log.warning(
+            "poll(%s) waits %s ms, because it counts milliseconds: write poll(timeout_ms=%s000)"
+            " for seconds, or poll(timeout_ms=%s) if it is meant so",
+            *[time_ms] * 4,
+        )
+
+
+_warned_times: set[object] = set()
 in_commit: Final = answering(
     message="write commit(record)",
     asynchronous="write commit() to wait, commit_async() not to wait",

@@ -1,4 +1,5 @@
-"""Changes settings of topics, groups, users, brokers or the whole cluster while brokers run.
+"""Changes settings of topics, groups, client metrics, users, brokers or the whole cluster while
+brokers run.
 
 A change is a function from the overrides that a resource has to those that it shall have. It is
 applied to what the store holds at that moment, by compare-and-set: two changes of different
@@ -18,10 +19,12 @@ from odradek.metadata.compare_and_set import Tries, change_node
 from odradek.metadata.json_fields import MalformedNode
 from odradek.metadata.node_values import ConfigOverrides
 from odradek.metadata.paths import (
+    CLIENT_METRICS_CONFIGS,
     CLUSTER_DEFAULT,
     ID_NODE,
     USER_CONFIGS,
     broker_config_path,
+    client_metrics_config_path,
     group_config_path,
     topic_config_path,
     topic_path,
@@ -56,6 +59,12 @@ class Configs:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
         return self._cache.image.group_config(group_id)
+
+    def client_metrics_overrides(self, subscription: str) -> Overrides:
+        """Returns the settings of a subscription to client metrics; none if there is none."""
+        if not subscription:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The name of a subscription is missing.")
+        return self._cache.image.client_metrics_configs.get(subscription, {})
 
     async def change_topic(
         self, topic: str, change: OverridesChange, *, validate_only: bool
@@ -120,6 +129,25 @@ class Configs:
         else:
             await self._change(group_config_path(group_id), checked, present)
 
+    async def change_client_metrics(
+        self, subscription: str, change: OverridesChange, *, validate_only: bool
+    ) -> None:
+        from odradek.config.client_metrics_settings import (  # noqa: PLC0415 - seldom needed
+            check_client_metrics_overrides,
+        )
+
+        def checked(before: Overrides) -> Overrides:
+            after = change(before)
+            check_client_metrics_overrides(after)
+            return after
+
+        present = self.client_metrics_overrides(subscription)
+        if validate_only:
+            _validated(checked, present)
+        else:
+            path = client_metrics_config_path(subscription)
+            await self._change(path, checked, present, parents=(CLIENT_METRICS_CONFIGS,))
+
     async def users(self) -> dict[str, Overrides]:
         """Returns the settings of every user. They are read from the store each time: brokers keep
         no credentials in memory."""
@@ -142,7 +170,13 @@ class Configs:
         await self._change(user_config_path(user), change, {})
 
     async def _change(
-        self, path: str, change: OverridesChange, known: Overrides, *, requires: str = ""
+        self,
+        path: str,
+        change: OverridesChange,
+        known: Overrides,
+        *,
+        requires: str = "",
+        parents: tuple[str, ...] = (),
     ) -> None:
         """`known` takes the place of a node that cannot be decoded; the change repairs the node."""
 
@@ -155,7 +189,13 @@ class Configs:
             return None if after == before else ConfigOverrides(after).encode()
 
         with as_api_errors():
-            await change_node(self._cache, path, changed, requires=(requires,) if requires else ())
+            await change_node(
+                self._cache,
+                path,
+                changed,
+                parents=parents,
+                requires=(requires,) if requires else (),
+            )
 
 
 def _validated(change: OverridesChange, before: Overrides) -> Overrides:

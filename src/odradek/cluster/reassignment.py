@@ -9,8 +9,9 @@
    The brokers that lost the partition delete their logs.
 
 Cancelling before the finish goes back to the original replicas. Assignment and states change in one
-multi. A replica that has every committed record is not removed before two of those that stay have
-them too, if there are to be two.
+multi. No replica is removed before two of those that stay are in sync, if there are to be two. That
+holds for a replica out of sync too: its log may be the only other copy of the last committed
+records, as after an I/O error that took its directory offline until a restart.
 """
 
 import logging
@@ -114,15 +115,15 @@ def cancel(partition: PartitionImage, live: Container[BrokerId], controller_epoc
 def finish(
     partition: PartitionImage, live: Container[BrokerId], controller_epoch: int
 ) -> Step | None:
-    """Returns the last step if every new replica is in sync, one that stays can lead, and those
-    that go are no longer needed; None otherwise."""
+    """Returns the last step if every new replica is in sync, one that stays can lead, and enough of
+    those that stay are in sync; None otherwise."""
     replicas = target(partition)
     in_sync = [replica for replica in replicas if replica in partition.isr]
     if (
         not is_moving(partition)
         or not all(replica in partition.isr for replica in partition.adding)
         or not any(replica in live for replica in in_sync)
-        or not _is_safe_with(partition, replicas)
+        or len(in_sync) < min(SAFE, len(replicas))
     ):
         return None
     return Step(replicas, state=_among(partition, replicas, live, controller_epoch))

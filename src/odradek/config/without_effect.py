@@ -60,7 +60,6 @@ _REASONS: Final = {
     "there is no tiered storage": "follower.fetch.last.tiered.offset.enable",
     "metrics have no sample windows": """
         metrics.num.samples=2 metrics.recording.level=INFO metrics.sample.window.ms=30000
-        telemetry.max.bytes=1048576
         """,
     # Refused with other values (`stock_files.REFUSALS`).
     "only false is accepted": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",

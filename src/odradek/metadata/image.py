@@ -93,6 +93,8 @@ class ClusterImage(NamedTuple):
     controller_epoch_version: int = -1
     store_id: str = ""
     group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    # The subscriptions to client metrics, by name.
+    client_metrics_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     acls: Mapping[ResourcePattern, tuple[AccessEntry, ...]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:

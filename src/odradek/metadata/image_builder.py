@@ -30,6 +30,7 @@ from odradek.metadata.node_values import (
 from odradek.metadata.paths import (
     BROKER_CONFIGS,
     BROKER_IDS,
+    CLIENT_METRICS_CONFIGS,
     CLUSTER_ID,
     CONTROLLER,
     CONTROLLER_EPOCH,
@@ -40,6 +41,7 @@ from odradek.metadata.paths import (
     TOPIC_CONFIGS,
     TOPICS,
     group_of_config_path,
+    subscription_of_config_path,
     topic_config_path,
     topic_id_path,
     topic_path,
@@ -57,6 +59,7 @@ _PARTITIONS_PER_STEP: Final = 200
 _SINGLES_UNDER: Final = (
     BROKER_CONFIGS + "/",
     GROUP_CONFIGS + "/",
+    CLIENT_METRICS_CONFIGS + "/",
     DELETE_TOPICS + "/",
     *acl_nodes.ROOTS,
 )
@@ -271,7 +274,10 @@ class ImageBuilder:
         elif path.startswith(BROKER_CONFIGS + "/"):
             self._set_broker_config(path, node)
         elif path.startswith(GROUP_CONFIGS + "/"):
-            self._set_group_config(path, node)
+            self._set_overrides("group_configs", group_of_config_path(path), path, node)
+        elif path.startswith(CLIENT_METRICS_CONFIGS + "/"):
+            name = subscription_of_config_path(path)
+            self._set_overrides("client_metrics_configs", name, path, node)
         elif path.startswith(DELETE_TOPICS + "/"):
             self._set_topic_to_delete(path[len(DELETE_TOPICS) + 1 :], node)
         elif path.startswith(acl_nodes.ROOTS):
@@ -286,15 +292,16 @@ class ImageBuilder:
         if settings:
             self._configs[name] = settings
 
-    def _set_group_config(self, path: str, node: Node | None) -> None:
-        current = self._fields.get("group_configs", self._before.group_configs)
+    def _set_overrides(self, field: str, name: str, path: str, node: Node | None) -> None:
+        """Sets the settings of one group or subscription, in that field of the image."""
+        current = self._fields.get(field, getattr(self._before, field))
         assert isinstance(current, Mapping)  # only this method sets it
         changed = dict(current)
-        changed.pop(group_of_config_path(path), None)
+        changed.pop(name, None)
         settings = {} if node is None else ConfigOverrides.decode(path, node.value).settings
         if settings:
-            changed[group_of_config_path(path)] = settings
-        self._fields["group_configs"] = MappingProxyType(changed)
+            changed[name] = settings
+        self._fields[field] = MappingProxyType(changed)
 
     def _set_topic_to_delete(self, name: str, node: Node | None) -> None:
         current = self._fields.get("topics_to_delete", self._before.topics_to_delete)

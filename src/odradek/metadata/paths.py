@@ -17,6 +17,7 @@ TOPICS: Final = "/brokers/topics"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 GROUP_CONFIGS: Final = "/config/groups"
+CLIENT_METRICS_CONFIGS: Final = "/config/client-metrics"
 USER_CONFIGS: Final = "/config/users"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
@@ -77,6 +78,14 @@ def group_of_config_path(path: str) -> str:
     return unquote(path[len(GROUP_CONFIGS) + 1 :])
 
 
+def client_metrics_config_path(subscription: str) -> str:
+    return f"{CLIENT_METRICS_CONFIGS}/{_node_name(subscription)}"
+
+
+def subscription_of_config_path(path: str) -> str:
+    return unquote(path[len(CLIENT_METRICS_CONFIGS) + 1 :])
+
+
 def user_config_path(user: str) -> str:
     """The node with the SCRAM credentials of a user, by mechanism."""
     return f"{USER_CONFIGS}/{_node_name(user)}"
@@ -87,6 +96,6 @@ def user_of_config_path(path: str) -> str:
 
 
 def _node_name(name: str) -> str:
-    """Quotes the name of a group or a user, which may have slashes and dots."""
+    """Quotes the name of a group, a user or a subscription, which may have slashes and dots."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted

@@ -126,7 +126,7 @@ async def _consume_all(
     last_ms = reported_ms = clock.now_ms()
     while statistics.count < arguments.num_records:
         max_records = min(_POLL_RECORDS, arguments.num_records - statistics.count)
-        taken = await consumer.poll(arguments.timeout, max_records)
+        taken = await consumer.poll(timeout_ms=arguments.timeout, max_records=max_records)
         if not taken:
             break
         for records in taken.values():

@@ -1,5 +1,6 @@
 """The questions that the driver asks the brokers: which partitions exist, and their offsets."""
 
+import json
 import logging
 import re
 import shlex
@@ -15,7 +16,7 @@ from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.spark import clients, data_loss
-from odradek.spark.offsets import Offsets
+from odradek.spark.offsets import Offsets, to_json
 from odradek.spark.option_names import BadOption
 from odradek.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions
 from odradek.spark.reachability import require_reachable
@@ -23,6 +24,7 @@ from odradek.spark.reachability import require_reachable
 _log = logging.getLogger("odradek.spark")
 
 _NO_SUCH_RECORD = -1
+_SHOWN_PARTITIONS = 8
 # Patterns that this process has warned of: a stream asks again for each micro-batch.
 _warned_patterns: set[str] = set()
 
@@ -104,10 +106,10 @@ class Brokers:
         if spec.is_by_time:
             return self._by_time(spec, partitions, is_start=is_start)
         named = dict(spec.offsets)
-        if named:
-            self._check_named(named, partitions)
-        requested = {partition: named.get(partition, spec.offset) for partition in partitions}
         option = "startingOffsets" if is_start else "endingOffsets"
+        if named:
+            _check_named(option, named, partitions, EARLIEST if is_start else LATEST)
+        requested = {partition: named.get(partition, spec.offset) for partition in partitions}
         offsets = self._within_log(
             option, {partition: offset for partition, offset in requested.items() if offset >= 0}
         )
@@ -159,7 +161,7 @@ class Brokers:
         logged."""
         admin = clients.admin(self._options.admin_settings())
         try:
-            answers = admin.alter_group_offsets(group, offsets)
+            answers = admin.alter_group_offsets(group, offsets, may_create=True)
         except KafkaError as error:
             _log.warning("offsets were not committed to group %s: %s", group, error)
             return
@@ -174,10 +176,9 @@ class Brokers:
         if spec.timestamp_ms is not None:
             times = dict.fromkeys(partitions, spec.timestamp_ms)
         else:
-            self._check_named(times, partitions)
-        answers = self._list(
-            {partition: times[partition] for partition in partitions if partition in times}
-        )
+            option = "startingOffsetsByTimestamp" if is_start else "endingOffsetsByTimestamp"
+            _check_named(option, times, partitions, max(times.values()))
+        answers = self._list({partition: times[partition] for partition in partitions})
         offsets = {partition: int(answer.offset) for partition, answer in answers.items()}
         without_record = [
             partition for partition, offset in offsets.items() if offset == _NO_SUCH_RECORD
@@ -189,18 +190,7 @@ class Brokers:
                 f" {times[first]}{_in_seconds(times[first])}: to start at the end there, set"
                 " startingOffsetsByTimestampStrategy=latest"
             )
-        unnamed = [partition for partition in partitions if partition not in times]
-        if unnamed:
-            offsets |= self.resolve(OffsetSpec(spec.offset), unnamed, is_start=is_start)
         return offsets | self.latest(without_record)
-
-    @staticmethod
-    def _check_named(named: Iterable[TopicPartition], partitions: list[TopicPartition]) -> None:
-        if unknown := sorted(set(named) - set(partitions)):
-            first = unknown[0]
-            raise BadOption(
-                f"an offset is given for {first.topic} [{first.partition}], which is not read"
-            )
 
     def _list(
         self, requested: Mapping[TopicPartition, int], *, read_committed: bool | None = None
@@ -219,6 +209,32 @@ class Brokers:
                 )
             offsets[partition] = answer
         return offsets
+
+
+def _check_named(
+    option: str, named: Offsets, partitions: list[TopicPartition], for_others: int
+) -> None:
+    """Raises unless an option names exactly the partitions that are read, as Spark's Kafka source
+    does: a partition that is left out may be one that somebody forgot. `for_others` is what to
+    write for it."""
+    if unknown := sorted(set(named) - set(partitions)):
+        first = unknown[0]
+        raise BadOption(f"{option}: {first.topic} [{first.partition}] is named, and it is not read")
+    left_out = sorted(set(partitions) - set(named))
+    if not left_out:
+        return
+    shown = ", ".join(f"{topic} [{index}]" for topic, index in left_out[:_SHOWN_PARTITIONS])
+    more = len(left_out) - _SHOWN_PARTITIONS
+    others = f" and {more} more" if more > 0 else ""
+    meaning = {EARLIEST: " (-2 is earliest)", LATEST: " (-1 is latest)"}.get(for_others, "")
+    line = f"for these, {for_others}{meaning}"
+    if len(partitions) <= _SHOWN_PARTITIONS:
+        whole = named | dict.fromkeys(left_out, for_others)
+        line = f"{json.dumps(to_json(whole))}{meaning}"
+    raise BadOption(
+        f"{option} leaves out {shown}{others}: name every partition that is read, for instance"
+        f" {line}"
+    )
 
 
 def _in_seconds(timestamp_ms: int) -> str:

@@ -60,7 +60,8 @@ class Topics:
 class OffsetSpec:
     """An offset in every partition: the same for all, one for each, or the first one after a time.
 
-    `offset` may be EARLIEST or LATEST; it also applies to partitions that `offsets` leaves out.
+    `offset` may be EARLIEST or LATEST. `offsets` and `timestamps_ms` name every partition, which
+    `Brokers.resolve` checks.
     """
 
     offset: int = EARLIEST

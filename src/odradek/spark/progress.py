@@ -19,7 +19,7 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
     if progress is None:
         return waiting
     for source in progress["sources"]:
-        end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+        end, latest = offsets_of(source["endOffset"]), offsets_of(source["latestOffset"])
         for partition, offset in latest.items():
             waiting[partition] = waiting.get(partition, 0) + max(0, offset - end.get(partition, 0))
     return waiting
@@ -30,7 +30,7 @@ def total_lag(progress: Any) -> int:
     return sum(lag(progress).values())
 
 
-def _offsets(shown: Any) -> dict[TopicPartition, int]:
+def offsets_of(shown: Any) -> dict[TopicPartition, int]:
     """Reads offsets as Spark shows them: a dict, or JSON in a string. Other sources show other
     values, which are ignored."""
     if isinstance(shown, str):
@@ -42,4 +42,7 @@ def _offsets(shown: Any) -> dict[TopicPartition, int]:
         isinstance(value, Mapping) for value in shown.values()
     ):
         return {}
-    return from_json(dict(shown))
+    try:
+        return from_json(dict(shown))
+    except (TypeError, ValueError):
+        return {}

@@ -23,7 +23,7 @@ from tests.unit.broker.test_acls import STANDARD
 
 Connect = Callable[[], Awaitable[Client]]
 
-OPEN_TO_ALL = {"ApiVersions", "DescribeCluster"}
+OPEN_TO_ALL = {"ApiVersions", "DescribeCluster", "GetTelemetrySubscriptions", "PushTelemetry"}
 
 
 @pytest.mark.parametrize("api", served_apis().values(), ids=lambda api: api.name)

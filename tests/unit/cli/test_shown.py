@@ -108,11 +108,11 @@ def test_an_unknown_topic_names_the_nearest_or_how_to_create_it() -> None:
 
 
 def test_versions_as_kafka_prints_them() -> None:
-    assert api_lines({0: (0, 13), 47: (0, 0), 71: (0, 0), 3: (20, 21), 999: (1, 2)}) == [
+    assert api_lines({0: (0, 13), 47: (0, 0), 64: (0, 0), 3: (20, 21), 999: (1, 2)}) == [
         "\tProduce(0): 0 to 13 [usable: 13]",
         "\tMetadata(3): 20 to 21 [usable: UNSUPPORTED]",
         "\tOffsetDelete(47): 0 [usable: 0]",
-        "\tGetTelemetrySubscriptions(71): 0 [usable: UNSUPPORTED]",
+        "\tUnregisterBroker(64): 0 [usable: UNSUPPORTED]",
         "\tUNKNOWN(999): 1 to 2 [usable: UNSUPPORTED]",
     ]
 

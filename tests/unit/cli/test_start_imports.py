@@ -111,7 +111,7 @@ CALLS = {
     "get-offsets --topic TOPIC": {"topics", "records", "brokers"},
     "consumer-groups --list": {"groups", "group_offsets", "records", "topics"},
     "groups --list": {"groups", "group_offsets", "records", "topics"},
-    "transactions list": {"transactions", "group_offsets", "topics", "brokers"},
+    "transactions list": {"transactions", "topics", "brokers"},
     "cluster cluster-id": {"brokers"},
     "broker-api-versions": {"brokers"},
     "log-dirs --describe": {"topics", "records", "brokers"},

@@ -17,7 +17,8 @@ from odradek.tools.failures import CommandFailed
 Captured = pytest.CaptureFixture[str]
 
 LOOKING = {
-    "acls", "archive", "balance", "broker-api-versions", "cluster", "configs", "consumer-groups",
+    "acls", "archive", "balance", "broker-api-versions", "client-metrics", "cluster", "configs",
+    "consumer-groups",
     "doctor", "get-offsets", "groups",
     "lag", "local", "log-dirs", "pipeline", "reassign-partitions",
     "topics", "transactions", "zookeeper-shell",

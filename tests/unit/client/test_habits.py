@@ -2,12 +2,15 @@
 
 import asyncio
 import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import odradek.client
-from odradek.client import sync
+from odradek.client import habits, sync
 from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
@@ -17,9 +20,23 @@ from odradek.client.sync.producer import Delivery
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.types import Offset
+from odradek.testing import Cluster
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """What the client logs meanwhile."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("odradek.client").addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger("odradek.client").removeHandler(handler)
 
 
 @in_simulation()
@@ -318,3 +335,139 @@ async def test_words_of_python_are_followed_by_what_to_write(
     with pytest.raises(TypeError) as raised:
         await forgets_async()
     assert raised.value.__notes__ == ["With asyncio, write `async with producer.transaction():`"]
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (
+            lambda admin: admin.create_topcs,
+            "no attribute 'create_topcs'; did you mean create_topic",
+        ),
+        (lambda admin: admin.list_topic(), "did you mean list_topics?"),
+        (lambda admin: admin.descibe_groups, "did you mean describe_groups?"),
+        (lambda admin: admin.create_topic("a", partition=3), "did you mean partitions?"),
+        (lambda admin: admin.create_topic("a", replication=3), "did you mean replication_factor?"),
+        (lambda admin: admin.list_topics(internal=True), "did you mean include_internal?"),
+        (lambda admin: admin.describe_groups(group_id="g"), "did you mean group_ids?"),
+        (lambda admin: admin.delete_topics(topic=["a"]), "no argument 'topic'"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_answered_by_an_admin_client(call: Any, line: str) -> None:
+    for admin in (Admin(), sync.Admin()):
+        with pytest.raises((AttributeError, TypeError)) as raised:
+            call(admin)
+        assert line in str(raised.value)
+        assert not hasattr(admin, "_nothing")
+        if isinstance(admin, sync.Admin):
+            admin.close()
+
+
+class Reporting:
+    def delivered(self, err: Any, msg: Any) -> None:
+        """As confluent-kafka calls it."""
+
+    def told(self, metadata: Any, error: Any) -> None:
+        """As we call it."""
+
+
+def delivered(err: Any, msg: Any) -> None:
+    """As confluent-kafka calls it."""
+
+
+@in_simulation()
+async def test_a_callback_of_another_client_is_answered(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    line = r"of \(metadata, error\), in this order, not of \(err, msg\): write `def delivered\(meta"
+    given: Any
+    async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        for given in (delivered, Reporting().delivered, lambda err, msg: None):
+            with pytest.raises(TypeError, match=line):
+                await producer.send("t", b"v", on_delivery=given)
+        with pytest.raises(TypeError, match=r"not of \(metadata\): write"):
+            await producer.send("t", b"v", on_delivery=lambda metadata: None)  # type: ignore[misc,arg-type]
+        heard: list[Any] = []
+        for given in (
+            Reporting().told,
+            lambda metadata, error: heard.append(metadata),
+            lambda *told: heard.append(told),
+            lambda metadata, error, more=1: heard.append(metadata),
+            print,
+        ):
+            await (await producer.send("t", b"v", on_delivery=given))
+        assert len(heard) == 3
+
+
+def test_a_callback_of_another_client_is_answered_without_asyncio() -> None:
+    with (
+        sync.Producer(bootstrap_servers="127.0.0.1:1") as producer,
+        pytest.raises(TypeError, match=r"in this order, not of \(err, msg\)"),
+    ):
+        producer.send("t", b"v", on_delivery=delivered)
+
+
+@in_simulation()
+async def test_a_poll_of_seconds_is_answered(brokers: MiniCluster, simulation: Simulation) -> None:
+    brokers.create("t")
+    habits._warned_times.clear()
+    with heard() as lines:
+        async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+            consumer.assign([("t", 0)])
+            for _ in range(3):
+                await consumer.poll(1)
+                await consumer.poll(timeout_ms=2)
+                await consumer.poll(0)
+                await consumer.poll(100)
+    (line,) = lines
+    assert line == (
+        "poll(1) waits 1 ms, because it counts milliseconds: write poll(timeout_ms=1000) for"
+        " seconds, or poll(timeout_ms=1) if it is meant so"
+    )
+
+
+@in_simulation()
+async def test_a_field_that_is_called_is_answered_by_a_close_in_finally(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    record: Any = ConsumerRecord("t", 0, Offset(0), 0, 0, None, b"v", [], NO_LEADER_EPOCH)
+    note = ["Fields of a record are attributes: write record.value"]
+
+    async def reads() -> None:
+        consumer = Consumer(bootstrap_servers=brokers.bootstrap)
+        await consumer.start()
+        try:
+            record.value()
+        finally:
+            await consumer.stop()
+
+    with pytest.raises(TypeError) as raised:
+        await reads()
+    assert raised.value.__notes__ == note
+
+    def waits() -> None:
+        waiting = sync.Consumer(bootstrap_servers="127.0.0.1:1")
+        try:
+            record.value()
+        finally:
+            waiting.close()
+
+    with pytest.raises(TypeError) as raised:
+        waits()
+    assert raised.value.__notes__ == note
+
+
+async def test_a_field_that_is_called_in_a_callback_is_answered(odradek_cluster: Cluster) -> None:
+    topic = odradek_cluster.create_topic()
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: faults.append(context["exception"])
+    )
+
+    def told(metadata: Any, error: Any) -> None:
+        print(metadata.offset())
+
+    async with Producer(bootstrap_servers=odradek_cluster.bootstrap) as producer:
+        await (await producer.send(topic, b"v", on_delivery=told))
+    assert faults[0].__notes__ == ["Fields of a record are attributes: write record.offset"]

@@ -20,6 +20,8 @@ from tests.inside import inside
 _CLIENT = Path(odradek.client.__file__).parent
 # Sleeps that are intervals, not back-off: a heartbeat, and the age of metadata.
 _INTERVALS = {
+    ("metrics/pusher.py", "run"),
+    ("metrics/pusher.py", "_push_on"),
     ("group/classic_membership.py", "_beat"),
     ("group/subscription.py", "_watch"),
 }

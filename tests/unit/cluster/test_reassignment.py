@@ -82,7 +82,7 @@ def test_the_switch_waits_for_all_new_replicas(
     done = taken(caught_up, step)
     assert done.replicas == tuple(wanted)
     assert not is_moving(done)
-    assert len(done.isr) >= min(2, len(wanted)) or done.isr == caught_up.isr
+    assert len(done.isr) >= min(2, len(wanted))
     assert done.leader == partition.leader or done.leader in {*live, NO_LEADER}
 
 
@@ -133,6 +133,9 @@ def test_nobody_goes_who_holds_what_only_one_other_has() -> None:
     assert finish(moving, {BrokerId(1), BrokerId(2), BrokerId(3)}, 9) is None
     eligible = moving._replace(isr=(BrokerId(2),), eligible=(BrokerId(1),))
     assert finish(eligible, {BrokerId(1), BrokerId(2), BrokerId(3)}, 9) is None
+    # The directory of broker 1 went offline by an I/O error: what it holds is not known.
+    offline = moving._replace(isr=(BrokerId(2),))
+    assert finish(offline, {BrokerId(1), BrokerId(2), BrokerId(3)}, 9) is None
     step = finish(
         moving._replace(isr=(BrokerId(2), BrokerId(1), BrokerId(3))),
         {BrokerId(1), BrokerId(2), BrokerId(3)},

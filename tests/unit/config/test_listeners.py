@@ -1,6 +1,7 @@
 import pytest
 
 from odradek.config import BrokerSettings, InvalidSetting, Listener, parse_listener
+from odradek.config.broker_settings import BROKER_DECLARED
 
 
 def settings(**properties: str) -> BrokerSettings:
@@ -76,6 +77,9 @@ def test_the_management_listener() -> None:
     assert read({"management.listener": " "}).management_listener is None
     found = read({"management.listener": "http://127.0.0.1:9192/"}).management_listener
     assert str(found) == "http://127.0.0.1:9192"
+    # As it is told to `odradek top`, and to those who describe the settings of a broker.
+    setting = BROKER_DECLARED["management.listener"]
+    assert setting.text(found) == "http://127.0.0.1:9192"
     for text, reason in (
         ("https://127.0.0.1:9192", "the management port speaks http"),
         ("127.0.0.1", "write it as http://127.0.0.1:9192"),

@@ -45,6 +45,9 @@ async def _add(
 ) -> ErrorCode:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
+    services.late_requests.check(
+        context.address, request.transactional_id, request.producer_id, request.producer_epoch
+    )
     try:
         await services.internal_topics.ensure_exists(GROUPS)
         partition = partition_of(request.group_id, services.images.image, GROUPS)

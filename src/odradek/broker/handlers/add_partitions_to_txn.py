@@ -55,6 +55,12 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
+        services.late_requests.check(
+            context.address,
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+        )
         results = await _add(services, context, transaction)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     if not context.authorize_cluster(Operation.CLUSTER_ACTION):

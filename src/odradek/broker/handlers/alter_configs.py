@@ -56,7 +56,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler(
-        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers"
+        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers and client metrics"
     ),
     splitting=[Splitting("resources", "responses", identity=resource_identity)],
 )

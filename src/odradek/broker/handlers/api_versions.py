@@ -29,6 +29,7 @@ from odradek.protocol.messages.api_versions import (
 from odradek.protocol.messages.produce import ProduceRequest
 
 _FIRST_VERSION_WITH_NAMES: Final = ApiVersionsRequest.first_version_with("client_software_name")
+_TELEMETRY_KEYS: Final = (71, 72)
 _FIRST_VERSION_WITH_MIN_LEVEL_0: Final = 4
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
@@ -45,13 +46,15 @@ def handle(
         context.connection.session["software"] = (
             f"{request.client_software_name} {request.client_software_version}"
         )
-    return make_response(ErrorCode.NONE, context.version)
+    has_telemetry = services.client_telemetry is not None
+    return make_response(ErrorCode.NONE, context.version, has_telemetry)
 
 
 @cache
-def make_response(error: ErrorCode, version: int) -> ApiVersionsResponse:
-    """Makes the response of a version. It is cached: all clients get the same object, so it must
-    not be changed."""
+def make_response(error: ErrorCode, version: int, has_telemetry: bool) -> ApiVersionsResponse:
+    """Makes the response of a version. Without a place for metrics of clients it does not offer the
+    APIs by which they are pushed, as in Kafka, so that clients do not ask. It is cached: all
+    clients get the same object, so it must not be changed."""
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[
@@ -61,6 +64,7 @@ def make_response(error: ErrorCode, version: int) -> ApiVersionsResponse:
                 max_version=api.max_version,
             )
             for key, api in served_apis().items()
+            if has_telemetry or key not in _TELEMETRY_KEYS
         ],
         supported_features=[
             SupportedFeatureKey(

@@ -1,8 +1,9 @@
-"""DescribeConfigs (v1-v4): settings of topics, brokers, loggers and groups, and the source
-of each setting.
+"""DescribeConfigs (v1-v4): settings of topics, brokers, loggers, groups and subscriptions to
+client metrics, and the source of each setting.
 
 Resource types: 2 topic, 4 broker (by its id, or empty for the dynamic defaults of the cluster),
-8 broker loggers, 32 consumer groups. A broker describes only its own settings and loggers.
+8 broker loggers, 16 client metrics, 32 consumer groups. A broker describes only its own settings
+and loggers.
 """
 
 from collections.abc import Hashable, Iterable
@@ -20,6 +21,7 @@ from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.config import Description, describe_broker, describe_cluster_default, describe_topic
+from odradek.config.client_metrics_settings import describe_client_metrics
 from odradek.config.consumer_group_settings import describe_group
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
@@ -103,6 +105,9 @@ def _descriptions(services: Services, resource: DescribeConfigsResource) -> Iter
         return describe_group(
             settings, services.configs.group_overrides(resource.resource_name), names
         )
+    if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+        overrides = services.configs.client_metrics_overrides(resource.resource_name)
+        return describe_client_metrics(overrides, names)
     raise ApiError(
         ErrorCode.INVALID_REQUEST,
         f"This broker does not support settings of resource type {resource.resource_type}.",
@@ -139,7 +144,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler(
-        "DESCRIBE_CONFIGS on each topic and group, or on the cluster for brokers"
+        "DESCRIBE_CONFIGS on each topic and group, or on the cluster for brokers and client metrics"
     ),
     splitting=[Splitting("resources", "results", max_elements=5, identity=_identity)],
 )

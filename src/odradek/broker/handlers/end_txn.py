@@ -2,7 +2,9 @@
 
 The response is sent when the PrepareCommit or PrepareAbort record is replicated. The transaction
 markers are written afterwards. In version 5 (transactions version 2) the response has the producer
-id and the epoch that the producer uses next: the same id with the next epoch, or a new id.
+id and the epoch that the producer uses next: the same id with the next epoch, or a new id. In older
+versions a request that arrives late could end the producer's next transaction, so it is refused
+(`broker.late_requests`).
 """
 
 from typing import Final
@@ -45,6 +47,13 @@ async def _end(
     if not request.transactional_id:
         return ProducerIdResult(ErrorCode.INVALID_REQUEST)
     bumps_epoch = context.version >= _FIRST_VERSION_THAT_BUMPS
+    if not bumps_epoch:
+        services.late_requests.check(
+            context.address,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+        )
     # The markers carry the next epoch. No producer gets the last epoch, so a producer whose next
     # epoch would be the last one needs a new id.
     may_need_id = bumps_epoch and request.producer_epoch >= LAST_EPOCH - 1

@@ -26,6 +26,7 @@ from odradek.config import (
     TopicSettings,
     alter,
 )
+from odradek.config.client_metrics_settings import CLIENT_METRICS_DECLARED
 from odradek.config.consumer_group_settings import GROUP_DECLARED
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -70,6 +71,8 @@ def _alter_overrides(resource: AlterConfigsResource, current: Mapping[str, str])
         declared: Mapping[str, Setting[object]] = TopicSettings.declared
     elif resource.resource_type == ConfigResourceType.GROUP:
         declared = GROUP_DECLARED
+    elif resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+        declared = CLIENT_METRICS_DECLARED
     else:
         declared = BROKER_DECLARED
     try:
@@ -89,7 +92,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler(
-        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers"
+        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers and client metrics"
     ),
     splitting=[Splitting("resources", "responses", identity=resource_identity)],
 )

@@ -1,7 +1,7 @@
 """ListConfigResources (v0-v1): the resources that can have settings of their own.
 
-Version 0 lists only client metrics subscriptions, which Odradek does not have. Version 1 lists the
-resources of the types that the request names, or of all types.
+Version 0 lists only subscriptions to client metrics. Version 1 lists the resources of the types
+that the request names, or of all types.
 """
 
 from typing import Final
@@ -23,9 +23,9 @@ from odradek.protocol.messages.list_config_resources import (
 def handle(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    if context.version == 0:
-        return ListConfigResourcesResponse()
     types = set(request.resource_types) or set(ConfigResourceType)
+    if context.version == 0:
+        types = {ConfigResourceType.CLIENT_METRICS}
     if not types <= set(ConfigResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = services.images.image
@@ -37,6 +37,9 @@ def handle(
             resources += [(kind, str(broker)) for broker in image.brokers]
     if ConfigResourceType.GROUP in types:
         resources += [(ConfigResourceType.GROUP, name) for name in sorted(image.group_configs)]
+    if ConfigResourceType.CLIENT_METRICS in types:
+        names = sorted(image.client_metrics_configs)
+        resources += [(ConfigResourceType.CLIENT_METRICS, name) for name in names]
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind) for kind, name in resources

@@ -67,7 +67,7 @@ class ManagementPort:
         # Not needed while logs are loaded, and imported after the first probe can be answered.
         from odradek.broker.management.lag import LagMonitor  # noqa: PLC0415
         from odradek.broker.management.leadership_observer import LeadershipObserver  # noqa: PLC0415
-        from odradek.broker.management.rates import Rates  # noqa: PLC0415
+        from odradek.broker.management.rates import BrokerCounters, Rates  # noqa: PLC0415
         from odradek.broker.management.sources import LoopIdle, Sources  # noqa: PLC0415
         from odradek.broker.network.request_meter import RequestMeter  # noqa: PLC0415
         from odradek.broker.network.traffic import Traffic  # noqa: PLC0415
@@ -82,7 +82,7 @@ class ManagementPort:
         sources = Sources(
             components,
             server,
-            RequestMeter(dispatcher, traffic, clock),
+            RequestMeter(dispatcher, traffic, clock, self._settings.odradek_metrics_max_client_ids),
             traffic,
             StallMonitor(clock, warn_s=_TOLD_STALL_S),
             leadership,
@@ -93,4 +93,9 @@ class ManagementPort:
         )
         rates = Rates(clock)
         self._endpoints.attach(sources, rates)
-        return sources.meter, [sources.stalls.run(), sources.lag.run(), rates.run(sources)]
+        counters = BrokerCounters(sources)
+        return sources.meter, [
+            sources.stalls.run(),
+            sources.lag.run(),
+            rates.run(counters.collect),
+        ]

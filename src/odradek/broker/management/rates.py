@@ -6,13 +6,17 @@ or five, or fifteen, or to the oldest note of a broker that has run for less.
 """
 
 import asyncio
+import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from odradek.broker.management.sources import Sources
 from odradek.telemetry import catalogue
 from odradek.telemetry.declarations import Collected, Kind, Metric
 from odradek.world import Clock
+
+logger = logging.getLogger("odradek.server")
 
 _INTERVAL_S: Final = 15.0
 _KEPT: Final = 61
@@ -36,19 +40,18 @@ class Rates:
             [(self._begun_s, {})], maxlen=_KEPT
         )
 
-    async def run(self, sources: Sources) -> None:
-        """Notes the counters every few seconds, until cancelled."""
-        await asyncio.sleep(_INTERVAL_S)
-        # Not before: a broker that starts has other things to import.
-        from odradek.broker.management.collectors import network, partitions, topics  # noqa: PLC0415
-        from odradek.broker.management.scrape import Scraper  # noqa: PLC0415
+    async def run(self, collect: Callable[[], Awaitable[Collected]]) -> None:
+        """Notes the counters every few seconds, until cancelled.
 
-        # Those that walk over all partitions are left out: their rates are not worth the cost.
-        collectors = (network.collect, topics.collect, partitions.collect_isr_changes)
-        scraper = Scraper(sources)
+        The first call of `collect` imports its modules. That fails while file descriptors are
+        short, which must not end the broker: the next note is taken when there are some again.
+        """
         while True:
-            self.note(await scraper.collect(collectors))
             await asyncio.sleep(_INTERVAL_S)
+            try:
+                self.note(await collect())
+            except OSError as error:
+                logger.warning("no rates were noted: %s", error.strerror or error)
 
     def note(self, collected: Collected) -> None:
         """Notes the counters among the samples."""
@@ -74,6 +77,22 @@ class Rates:
             passed_s = max(now_s - then_s, 1e-3)
             rates[name] = (value - noted.get((metric, labels), 0.0)) / passed_s
         return rates
+
+
+class BrokerCounters:
+    """Collects the counters of which the rates are noted. Those that walk over all partitions are
+    left out: their rates are not worth the cost."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    async def collect(self) -> Collected:
+        # Imported at the first call: a broker that starts has other things to import.
+        from odradek.broker.management.collectors import network, partitions, topics  # noqa: PLC0415
+        from odradek.broker.management.scrape import Scraper  # noqa: PLC0415
+
+        collectors = (network.collect, topics.collect, partitions.collect_isr_changes)
+        return await Scraper(self._sources).collect(collectors)
 
 
 def _is_of_broker(metric: Metric, labels: tuple[str, ...]) -> bool:

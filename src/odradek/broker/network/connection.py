@@ -18,7 +18,7 @@ when the connection is closed.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from odradek.broker.network.busy_poll import BusyPoll
@@ -27,7 +27,10 @@ from odradek.broker.network.reply_batching import ReplyBatching
 from odradek.broker.network.reply_writer import Parts, ReplyWriter
 from odradek.broker.network.request_queue import SMALL_BYTES
 from odradek.broker.network.request_serving import (
+    LEAVE_GROUP,
     NO_WAIT,
+    PRODUCE,
+    REBALANCING,
     Encode,
     InterruptibleWait,
     Pending,
@@ -38,10 +41,6 @@ from odradek.broker.network.request_serving import (
 from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
-from odradek.protocol.messages.join_group import JoinGroupRequest
-from odradek.protocol.messages.leave_group import LeaveGroupRequest
-from odradek.protocol.messages.produce import ProduceRequest
-from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.types import Buffer
 from odradek.security.principals import ANONYMOUS
 
@@ -57,11 +56,6 @@ _MAX_BYTES_PER_TURN: Final = 128 * 1024
 _LARGE_BYTES: Final = 1 << 20
 # The size in front of a frame.
 _PREFIX_BYTES: Final = 4
-_PRODUCE: Final = ProduceRequest.api_key.to_bytes(2, "big")
-_LEAVE_GROUP: Final = LeaveGroupRequest.api_key.to_bytes(2, "big")
-_REBALANCING: Final = tuple(
-    request.api_key.to_bytes(2, "big") for request in (JoinGroupRequest, SyncGroupRequest)
-)
 
 
 class Connection(asyncio.Protocol):
@@ -96,6 +90,8 @@ class Connection(asyncio.Protocol):
         "_writer",
         "active_s",
         "address",
+        "arrival_clock",
+        "arrived_s",
         "held_bytes",
         "listener",
         "port",
@@ -116,6 +112,9 @@ class Connection(asyncio.Protocol):
         self.session: dict[str, str] = {}
         self.held_bytes = 0
         self.received_s = 0.0
+        # When the frames arrived that wait or are served, for whoever gives a clock.
+        self.arrival_clock: Callable[[], float] | None = None
+        self.arrived_s = 0.0
         self._connections = connections
         self._queue = connections.queue
         self._serve = serve
@@ -220,6 +219,11 @@ class Connection(asyncio.Protocol):
         assert self._guarded is not None
         self._serve, self._guarded = self._guarded, None
 
+    def exchange_serve(self, old: Serve, new: Serve) -> None:
+        """Replaces the function that serves the next frames, if it is `old` now."""
+        if self._serve == old:
+            self._serve = new
+
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -268,6 +272,8 @@ class Connection(asyncio.Protocol):
                 self.read_on()
         if frames:
             self._frames.extend(frames)
+            if self.arrival_clock is not None:
+                self.arrived_s = self.arrival_clock()
             if self is queue.finisher:
                 queue.finished(self)
         if self._frames and not self._is_turn_scheduled and self._is_admitted:
@@ -423,8 +429,8 @@ class Connection(asyncio.Protocol):
         if not self._waiting:
             return True
         if self._waits_for_group:
-            return frame[:2] == _LEAVE_GROUP
-        return self._waits_pipelined and len(self._waiting) < _MAX_WAITING and frame[:2] == _PRODUCE
+            return frame[:2] == LEAVE_GROUP
+        return self._waits_pipelined and len(self._waiting) < _MAX_WAITING and frame[:2] == PRODUCE
 
     def _serve_frame(self, frame: Buffer) -> None:
         self.active_s = self._loop.time()
@@ -439,8 +445,8 @@ class Connection(asyncio.Protocol):
             self._fail()
             return
         if isinstance(reply, Pending):
-            self._waits_for_group = not self._waiting and frame[:2] in _REBALANCING
-            self._blocks = not reply.is_pipelined and frame[:2] != _PRODUCE
+            self._waits_for_group = not self._waiting and frame[:2] in REBALANCING
+            self._blocks = not reply.is_pipelined and frame[:2] != PRODUCE
             self._wait_for(reply, size)
         elif not self._waiting:
             if reply:

@@ -4,10 +4,21 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from odradek.broker.network.reply_writer import Parts
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.types import Buffer
 
 if TYPE_CHECKING:
     from odradek.broker.network.connection import Connection
+
+# How frames of these requests begin.
+PRODUCE: Final = ProduceRequest.api_key.to_bytes(2, "big")
+LEAVE_GROUP: Final = LeaveGroupRequest.api_key.to_bytes(2, "big")
+REBALANCING: Final = tuple(
+    request.api_key.to_bytes(2, "big") for request in (JoinGroupRequest, SyncGroupRequest)
+)
 
 Encode = Callable[[object], Parts | Awaitable[Parts | None] | None]
 """Encodes a reply: at once, or in steps if it is large."""

@@ -15,8 +15,9 @@ from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.types import Buffer, TopicId
 
 # Where a record batch of version 2 says how many records it has.
-_COUNT_AT: Final = 57
+COUNT_AT: Final = 57
 _COUNT: Final = struct.Struct(">i")
+unpack_count: Final = _COUNT.unpack_from
 
 
 class TopicTraffic:
@@ -52,7 +53,7 @@ class Traffic:
         only their ids."""
         self._image = image
         self.topics: dict[str, TopicTraffic] = {}
-        self._by_id: dict[TopicId, TopicTraffic] = {}
+        self.by_id: dict[TopicId, TopicTraffic] = {}
         self._deleted = TopicTraffic()
 
     def total(self) -> TopicTraffic:
@@ -66,12 +67,12 @@ class Traffic:
     def forget_deleted(self) -> None:
         """Drops the counters of topics that do not exist; the sum keeps what they have counted."""
         existing = self._image().topics
-        self._by_id.clear()
+        self.by_id.clear()
         for name in [name for name in self.topics if name not in existing]:
             self._deleted.add(self.topics.pop(name))
 
     def _of(self, name: str, topic_id: TopicId) -> TopicTraffic:
-        return (self.topics.get(name) if name else self._by_id.get(topic_id)) or self._find(
+        return (self.topics.get(name) if name else self.by_id.get(topic_id)) or self._find(
             name, topic_id
         )
 
@@ -82,7 +83,7 @@ class Traffic:
             return self._deleted  # Clients may name any number of topics that do not exist.
         found = self.topics.setdefault(topic.name, TopicTraffic())
         if not name:
-            self._by_id[topic_id] = found
+            self.by_id[topic_id] = found
         return found
 
     def produced(self, request: ProduceRequest, response: ProduceResponse | None) -> list[int]:
@@ -96,18 +97,6 @@ class Traffic:
                     _accept(counted, data.records or b"")
             return errors
         topics, answers = request.topic_data, response.responses
-        if len(topics) == 1 == len(answers) and len(topics[0].partition_data) == 1 == len(
-            answers[0].partition_responses
-        ):
-            # Most requests, and a third of the work.
-            topic, found = topics[0], answers[0].partition_responses[0]
-            records = topic.partition_data[0].records
-            if not found.error_code and records:
-                counted = self.topics.get(topic.name) or self._of(topic.name, topic.topic_id)
-                counted.produces += 1
-                counted.bytes_in += len(records)
-                counted.messages_in += _COUNT.unpack_from(records, _COUNT_AT)[0]
-                return errors
         for topic, answer in zip(topics, answers, strict=False):
             counted = self._of(topic.name, topic.topic_id)
             for data, found in zip(topic.partition_data, answer.partition_responses, strict=False):
@@ -149,8 +138,8 @@ class Traffic:
 def _accept(counted: TopicTraffic, records: Buffer) -> None:
     counted.produces += 1
     counted.bytes_in += len(records)
-    if len(records) >= _COUNT_AT + _COUNT.size:
-        counted.messages_in += _COUNT.unpack_from(records, _COUNT_AT)[0]
+    if len(records) >= COUNT_AT + _COUNT.size:
+        counted.messages_in += unpack_count(records, COUNT_AT)[0]
 
 
 def error_name(code: int) -> str:

@@ -39,7 +39,7 @@ _DEFAULT_TIMEOUT_MS = 30_000
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
-class GroupAdmin(GroupCalls, GroupOffsetCalls, RecordCalls, TopicCalls):
+class GroupAdmin(GroupOffsetCalls, RecordCalls, TopicCalls):
     """The admin calls about groups, their offsets and the ends of logs."""
 
 

@@ -79,7 +79,7 @@ def _active(group: GroupDescription) -> str:
 
 
 async def _move(admin: GroupAdmin, group_id: str, plan: Plan) -> None:
-    answers = await admin.alter_group_offsets(group_id, plan)
+    answers = await admin.alter_group_offsets(group_id, plan, may_create=True)
     for partition, answer in sorted(answers.items()):
         if not isinstance(answer, KafkaError):
             continue

@@ -1,1 +1,1 @@
-"""`odradek lag` and `odradek top`: whether consumers keep up, and what the cluster is doing."""
+"""`odradek lag`: whether consumer groups and Spark queries keep up."""

@@ -1,4 +1,5 @@
-"""`odradek lag`: says of each consumer group whether it keeps up, without thresholds."""
+"""`odradek lag`: says of each consumer group and Spark query whether it keeps up, without
+thresholds."""
 
 import argparse
 
@@ -7,6 +8,7 @@ from odradek.cli.connection_options import (
     add_json_argument,
     add_watch_argument,
 )
+from odradek.cli.lag.query_options import add_query_arguments
 from odradek.cli.parser import flag_of, positive_number, used_flags, whole_number
 from odradek.cli.quantities import duration_s
 from odradek.tools.failures import MissingFlag, UsageError
@@ -27,6 +29,7 @@ A group is OK, WARN or, with one of the last three, ERR: as its worst partition.
 examples:
   odradek lag                                       # watches all groups for 10 seconds
   odradek lag --group billing                       # its partitions
+  odradek lag --group spark:clicks.totals           # a query of a pipeline, from its checkpoint
   odradek lag --watch                               # again and again, with a window that grows
   odradek lag serve --listen 127.0.0.1:8000         # Burrow's HTTP API, with notifications
 """
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show: a table (default); serve: an HTTP service",
     )
     parser.add_argument(
-        "--group", metavar="GROUP", help="the partitions of this group, instead of all groups"
+        "--group", metavar="GROUP", help="the partitions of this group or query, instead of all"
     )
     parser.add_argument(
         "--measure",
@@ -67,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=10,
         help="how many commits of a partition are the window (default: 10)",
     )
+    add_query_arguments(parser)
     _add_serving_arguments(parser)
     add_json_argument(parser)
     add_watch_argument(parser)

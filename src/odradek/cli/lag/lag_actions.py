@@ -5,8 +5,9 @@ import asyncio
 import sys
 from typing import Final
 
+from odradek.cli.lag.query_options import queries_of
 from odradek.cli.parser import terminal_columns
-from odradek.ops.lag.evaluation import Rules, Status
+from odradek.ops.lag.evaluation import QUERY_PREFIX, Rules, Status
 from odradek.ops.lag.history import REPEAT_MS, LagHistory
 from odradek.ops.lag.report import group_lines, partition_lines, status_json
 from odradek.ops.lag.sampling import LagAdmin, take_sample
@@ -50,12 +51,16 @@ async def _fill(
 ) -> None:
     clock = SystemClock()
     loop = asyncio.get_running_loop()
+    queries = queries_of(arguments)
     groups = None if arguments.group is None else [arguments.group]
+    if queries is not None and arguments.group is not None:
+        is_query = arguments.group.startswith(QUERY_PREFIX)
+        groups, queries = ([], queries) if is_query else (groups, None)
     ends_s = loop.time() + measure_s
     if measure_s and sys.stderr.isatty():
         hint(f"watching commits for {measure_s:g} s (--measure)")
     while True:
-        sample = await take_sample(admin, clock, groups)
+        sample = await take_sample(admin, clock, groups, queries)
         history.add(sample)
         if arguments.group in sample.unreadable:
             raise CommandFailed(sample.unreadable[arguments.group])
@@ -64,7 +69,8 @@ async def _fill(
             break
         await asyncio.sleep(min(remaining_s, _SAMPLE_S, max(measure_s / 4, 0.05)))
     for group, reason in sample.unreadable.items():
-        hint(f"group {group} is left out: {reason}")
+        kind = "query" if group.startswith(QUERY_PREFIX) else "group"
+        hint(f"{kind} {group} is left out: {reason}")
 
 
 def _print(history: LagHistory, arguments: argparse.Namespace) -> int:
@@ -76,7 +82,7 @@ def _print(history: LagHistory, arguments: argparse.Namespace) -> int:
         if status.status is Status.NOTFOUND:
             raise CommandFailed(
                 f"group {arguments.group!r} has committed nothing, or does not exist; `odradek lag"
-                " --measure 0s` lists the groups"
+                " --measure 0s` lists the groups and queries"
             )
         if arguments.json:
             print_json(status_json("", status, all_partitions=True))
@@ -89,5 +95,5 @@ def _print(history: LagHistory, arguments: argparse.Namespace) -> int:
     elif statuses:
         print("\n".join(group_lines(statuses, columns, judged=judged)))
     else:
-        print("No consumer group has committed an offset.")
+        print("No consumer group has committed an offset, and no Spark query.")
     return 0

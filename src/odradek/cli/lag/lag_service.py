@@ -7,6 +7,7 @@ import sys
 
 from odradek import __version__
 from odradek.cli.lag.lag_actions import rules_of
+from odradek.cli.lag.query_options import queries_of
 from odradek.ops.lag.history import LagHistory
 from odradek.ops.lag.notifications import (
     BadTemplate,
@@ -19,6 +20,7 @@ from odradek.ops.lag.notifications import (
 from odradek.ops.lag.sampling import LagAdmin
 from odradek.ops.lag.service import INTERVAL_S, LagService
 from odradek.tools.admin_session import open_admin
+from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.files import read_text
 from odradek.web import missing
@@ -32,6 +34,7 @@ async def serve_lag(arguments: argparse.Namespace) -> int:
     if absent is not None:
         raise CommandFailed(absent)
     from odradek.ops.lag.api import BurrowApi
+    from odradek.ops.lag.commit_reading import CommitReader
     from odradek.web.application import application
     from odradek.web.guards import Policy
     from odradek.web.login import BadLoginFile, Login, read_tokens, read_users
@@ -48,16 +51,20 @@ async def serve_lag(arguments: argparse.Namespace) -> int:
         raise CommandFailed(str(error)) from None
     hosts = frozenset({host, *(arguments.allowed_host or ())})
     policy = Policy(listener.is_loopback, hosts, login, open_paths=frozenset({"/burrow/admin"}))
-    senders = senders_of(arguments)
+    senders, queries = senders_of(arguments), queries_of(arguments)
     # Elections and restarts of brokers are waited for.
     async with open_admin(LagAdmin, arguments, retries="5") as admin:
         name = arguments.name or (await admin.describe_metadata([])).cluster_id or "kafka"
         service = LagService(
             admin, SystemClock(), LagHistory(rules_of(arguments)), name,
-            say=_say, senders=senders, confirm=arguments.confirm or 3,
+            say=_say, senders=senders, confirm=arguments.confirm or 3, queries=queries,
         )  # fmt: skip
         await service.sample()
-        sampling = asyncio.create_task(service.run(arguments.interval or INTERVAL_S))
+        reader = CommitReader(client_properties(arguments), service.history, _say)
+        working = [
+            asyncio.create_task(service.run(arguments.interval or INTERVAL_S)),
+            asyncio.create_task(reader.run()),
+        ]
         app = application(
             "Lag of consumer groups", __version__, BurrowApi(service).endpoints(), policy
         )
@@ -70,8 +77,9 @@ async def serve_lag(arguments: argparse.Namespace) -> int:
         except CannotServe as error:
             raise CommandFailed(str(error)) from None
         finally:
-            sampling.cancel()
-            await asyncio.gather(sampling, return_exceptions=True)
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
             await service.stop()
     return 0
 

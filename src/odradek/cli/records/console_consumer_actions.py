@@ -133,7 +133,9 @@ async def _print_all(
     while limit is None or printer.printed < limit:
         left = None if limit is None else limit - printer.printed
         max_records = min(consumer.settings.max_poll_records, left) if left else None
-        records_by_partition = await consumer.poll(arguments.timeout_ms or _POLL_MS, max_records)
+        records_by_partition = await consumer.poll(
+            timeout_ms=arguments.timeout_ms or _POLL_MS, max_records=max_records
+        )
         if not records_by_partition:
             if not printer.printed:
                 await silence.explain(is_over=arguments.timeout_ms is not None)

@@ -29,6 +29,7 @@ _TYPES = {
     "brokers": ConfigType.BROKER,
     "broker-loggers": ConfigType.BROKER_LOGGER,
     "groups": ConfigType.GROUP,
+    "client-metrics": ConfigType.CLIENT_METRICS,
 }
 
 
@@ -61,13 +62,16 @@ async def _all(admin: _ConfigAdmin, entity_type: str) -> list[str]:
             resource.name for resource in await admin.list_config_resources([ConfigType.GROUP])
         }
         return sorted(names)
+    if entity_type == "client-metrics":
+        found = await admin.list_config_resources([ConfigType.CLIENT_METRICS])
+        return sorted(resource.name for resource in found)
     return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
 
 
 async def _require(admin: _ConfigAdmin, entity_type: str, names: list[str]) -> None:
     if entity_type == "topics":
         await topics_named(admin, names)
-    elif entity_type != "groups":  # A group need not exist to have settings.
+    elif entity_type not in ("groups", "client-metrics"):  # These need not exist before.
         await require_brokers(admin, (int(name) for name in names if name))
 
 
@@ -78,8 +82,8 @@ async def _require_settings(
     plugins have settings of their own, so it does not notice a misspelt one: only a name that is
     near no other may be added. Unknown settings that were added are described, so these can be
     deleted."""
-    if entity.type == "broker-loggers":
-        return  # The broker refuses unknown loggers itself.
+    if entity.type in ("broker-loggers", "client-metrics"):
+        return  # The broker refuses unknown names itself.
     name = entity.name or ""
     if entity.type == "brokers" and not name:
         name = str((await admin.describe_cluster()).brokers[0].id)
@@ -116,8 +120,13 @@ def _is_own(entry: ConfigEntry, entity: Entity) -> bool:
 
 def _whose(entity: Entity) -> str:
     if entity.name:
-        return f"for {entity.type[:-1]} {entity.name}"
+        return f"for {_singular(entity.type)} {entity.name}"
     return f"as a default of {entity.type}"
+
+
+def _singular(entity_type: str) -> str:
+    """Returns the word for one entity, as Kafka's tool writes it."""
+    return entity_type if entity_type == "client-metrics" else entity_type[:-1]
 
 
 def _shown(entry: ConfigEntry) -> str:
@@ -140,6 +149,8 @@ def _own_source(entity: Entity) -> ConfigSource:
         return ConfigSource.DYNAMIC_TOPIC_CONFIG
     if entity.type == "groups":
         return ConfigSource.GROUP_CONFIG
+    if entity.type == "client-metrics":
+        return ConfigSource.CLIENT_METRICS_CONFIG
     if entity.type == "broker-loggers":
         return ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     if entity.name:
@@ -149,7 +160,7 @@ def _own_source(entity: Entity) -> ConfigSource:
 
 def _print(kind: str, name: str, entries: list[ConfigEntry], *, everything: bool) -> None:
     if name:
-        print(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
+        print(f"{'All' if everything else 'Dynamic'} configs for {_singular(kind)} {name} are:")
     else:
         print(f"Default configs for {kind} in the cluster are:")
     for entry in entries:
@@ -202,7 +213,7 @@ async def alter(
     if arguments.json:
         print_json({"type": entity.type, "name": name, "set": added, "deleted": deleted})
     elif name:
-        print(f"Completed updating config for {entity.type[:-1]} {name}.")
+        print(f"Completed updating config for {_singular(entity.type)} {name}.")
     else:
         print(f"Completed updating default config for {entity.type} in the cluster.")
     return 0

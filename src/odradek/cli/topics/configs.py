@@ -1,4 +1,4 @@
-"""`odradek configs`: settings of topics, brokers and groups, and levels of loggers."""
+"""`odradek configs`: settings of topics, brokers, groups and subscriptions, levels of loggers."""
 
 import argparse
 import re
@@ -22,7 +22,7 @@ ENTITY_TYPES = (
     "client-metrics",
     "groups",
 )
-_NOT_YET = frozenset({"clients", "users", "ips", "client-metrics"})
+_NOT_YET = frozenset({"clients", "users", "ips"})
 _NO_QUOTAS = (
     ": brokers keep no quotas; until then limit connections, with odradek configs --alter"
     " --broker-defaults --add-config max.connections.per.ip=100"
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=entity_type,
         choices=ENTITY_TYPES,
-        help="the long form: topics, brokers, broker-loggers or groups ...",
+        help="the long form: topics, brokers, broker-loggers, groups or client-metrics ...",
     )
     whose.add_argument(
         "--entity-name", metavar="NAME", action="append", help="... and a name or id ..."
@@ -86,7 +86,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--group", metavar="NAME", help="settings of a consumer group, also before it exists"
     )
-    for later in ("client", "user", "ip", "client-metrics"):
+    whose.add_argument(
+        "--client-metrics", metavar="NAME", help="a subscription to metrics of clients"
+    )
+    for later in ("client", "user", "ip"):
         whose.add_argument(f"--{later}", help=argparse.SUPPRESS)
     for later in ("client", "user", "ip"):
         whose.add_argument(f"--{later}-defaults", action="store_true", help=argparse.SUPPRESS)
@@ -156,8 +159,7 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
     for entity in entities:
         if entity.type in _NOT_YET:
             raise UsageError(
-                f"settings of {entity.type} are not part of this version yet"
-                + ("" if entity.type == "client-metrics" else _NO_QUOTAS)
+                f"settings of {entity.type} are not part of this version yet{_NO_QUOTAS}"
             )
     if len(entities) > 1:
         raise UsageError("give one topic or one broker at a time")
@@ -170,6 +172,8 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
         raise UsageError("topics have no common default; set it for brokers: --broker-defaults")
     if entity == Entity("groups", ""):
         raise UsageError("groups have no common default; set it in the brokers' files")
+    if entity == Entity("client-metrics", ""):
+        raise UsageError("subscriptions have no common default; give --client-metrics NAME")
     return entity
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.client.admin.results import Results
 from odradek.protocol.acls import (
     AccessEntry,
     Acl,
@@ -66,7 +67,7 @@ class AclCalls(AdminChannel):
             for acl in resource.acls
         ]
 
-    async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+    async def create_acls(self, acls: Iterable[Acl]) -> Results[Acl, KafkaError | None]:
         """Adds rules; a rule that exists already stays as it is."""
         unique_acls = list(dict.fromkeys(arguments.several(Acl, acls, "create_acls()", "ACLs")))
         response = await self.controller_request(
@@ -86,14 +87,17 @@ class AclCalls(AdminChannel):
             ),
             CreateAclsResponse,
         )
-        return {
-            acl: error_or_none(result.error_code, result.error_message)
-            for acl, result in zip(unique_acls, response.results, strict=True)
-        }
+        return Results(
+            "create_acls()",
+            {
+                acl: error_or_none(result.error_code, result.error_message)
+                for acl, result in zip(unique_acls, response.results, strict=True)
+            },
+        )
 
     async def delete_acls(
         self, filters: Iterable[AclFilter]
-    ) -> dict[AclFilter, list[Acl] | KafkaError]:
+    ) -> Results[AclFilter, list[Acl] | KafkaError]:
         """Removes the rules that match filters, and returns them by filter."""
         given = arguments.several(AclFilter, filters, "delete_acls()", "filters of ACLs")
         unique_filters = list(dict.fromkeys(given))
@@ -114,10 +118,13 @@ class AclCalls(AdminChannel):
             ),
             DeleteAclsResponse,
         )
-        return {
-            filter_: error_or_none(result.error_code, result.error_message) or _removed(result)
-            for filter_, result in zip(unique_filters, response.filter_results, strict=True)
-        }
+        return Results(
+            "delete_acls()",
+            {
+                filter_: error_or_none(result.error_code, result.error_message) or _removed(result)
+                for filter_, result in zip(unique_filters, response.filter_results, strict=True)
+            },
+        )
 
 
 def _removed(result: DeleteAclsFilterResult) -> list[Acl]:

@@ -15,14 +15,14 @@ from odradek.client.admin.acls import AclCalls
 from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.group_offsets import GroupOffsetCalls
-from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.partitions import PartitionCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.admin.transactions import TransactionCalls
-from odradek.client.habits import awaits, in_admin
+from odradek.client.habits import awaits, in_admin, names_known
 
 
+@names_known
 @in_admin
 @awaits
 class Admin(
@@ -31,7 +31,6 @@ class Admin(
     RecordCalls,
     BrokerCalls,
     PartitionCalls,
-    GroupCalls,
     GroupOffsetCalls,
     TransactionCalls,
     AclCalls,

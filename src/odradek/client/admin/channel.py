@@ -3,7 +3,7 @@
 Every class of admin calls builds on `AdminChannel`; `admin` puts the classes together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from odradek.client.cluster import Cluster
@@ -11,6 +11,7 @@ from odradek.client.cluster_view import NO_BROKER
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientClosed, ClientError
 from odradek.client.habits import ADMIN, answers
+from odradek.client.metrics.client_metrics import ClientMetrics
 from odradek.client.retry import needs_metadata
 from odradek.client.settings.shared import AdminSettings, settings_from
 from odradek.protocol.errors import KafkaError, error_for
@@ -20,10 +21,12 @@ from odradek.protocol.messages.metadata import (
     MetadataResponse,
 )
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.world.randomness import Randomness
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.figures import Reading
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import AdminOptions
     from odradek.world import World
 
@@ -50,6 +53,7 @@ class AdminChannel:
         self.settings = settings_from(AdminSettings, settings, options, "Admin")
         self._randomness = Randomness() if world is None else world.randomness
         self._known: Cluster | None = None
+        self._metrics: ClientMetrics | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -72,13 +76,18 @@ class AdminChannel:
         """The same as `close`, by the name of aiokafka's other clients."""
         await self.close()
 
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return {} if self._metrics is None else self._metrics.metrics()
+
     @property
     def cluster(self) -> Cluster:
         """The metadata and connections of this client, made at the first use."""
         if self._closed:
             raise ClientClosed("the admin client is closed")
         if self._known is None:
-            self._known = Cluster(self.settings, self._randomness)
+            self._known = known = Cluster(self.settings, self._randomness)
+            self._metrics = ClientMetrics("admin", known, lambda now_s: _read(known, now_s))
         self._known.check_loop("admin client")
         return self._known
 
@@ -157,6 +166,20 @@ class AdminChannel:
         )
         self.cluster.view.update(response, names)
         return response
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Groups partitions as requests do: the indexes of each topic."""
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return topics
+
+
+def _read(cluster: Cluster, now_s: float) -> "Reading":
+    from odradek.client.metrics.figures import read_network  # noqa: PLC0415 - when asked for
+
+    return read_network(cluster, now_s)
 
 
 def error_or_none(code: int, message: str | None) -> KafkaError | None:

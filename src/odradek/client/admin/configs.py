@@ -13,6 +13,7 @@ from odradek.client.admin.config_types import (
     ConfigSource,
     ConfigType,
 )
+from odradek.client.admin.results import Results
 from odradek.client.admin.topic_types import SettingValue
 from odradek.protocol.errors import KafkaError, error_for, raise_for
 from odradek.protocol.messages.alter_configs import (
@@ -54,7 +55,7 @@ class ConfigCalls(AdminChannel):
         *,
         include_synonyms: bool = False,
         include_documentation: bool = False,
-    ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+    ) -> Results[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
         """Returns all settings of resources, or only those with the given `names`."""
         call = "describe_configs()"
         keys = None if names is None else arguments.names(names, call, "settings")
@@ -83,14 +84,14 @@ class ConfigCalls(AdminChannel):
                     if result.error_code
                     else {entry.name: ConfigEntry.from_answer(entry) for entry in result.configs}
                 )
-        return answers
+        return Results(call, answers)
 
     async def incremental_alter_configs(
         self,
         changes: Mapping[ConfigResource, Iterable[ConfigChange]],
         *,
         validate_only: bool = False,
-    ) -> dict[ConfigResource, KafkaError | None]:
+    ) -> Results[ConfigResource, KafkaError | None]:
         """Changes single settings and leaves the others as they are."""
         call = "incremental_alter_configs()"
         answers: dict[ConfigResource, KafkaError | None] = {}
@@ -124,14 +125,14 @@ class ConfigCalls(AdminChannel):
                 broker_id,
             )
             answers |= _errors_by_resource(response)
-        return answers
+        return Results(call, answers)
 
     async def alter_configs(
         self,
         configs: Mapping[ConfigResource, Mapping[str, SettingValue]],
         *,
         validate_only: bool = False,
-    ) -> dict[ConfigResource, KafkaError | None]:
+    ) -> Results[ConfigResource, KafkaError | None]:
         """Replaces all settings of a resource: a setting that is not named gets its default.
 
         A warning names these. `incremental_alter_configs` changes single settings.
@@ -166,7 +167,7 @@ class ConfigCalls(AdminChannel):
                 broker_id,
             )
             answers |= _errors_by_resource(response)
-        return answers
+        return Results(call, answers)
 
     async def _warn_of_reset(
         self, configs: Mapping[ConfigResource, Mapping[str, SettingValue]]
@@ -257,4 +258,5 @@ def _own_source(resource: ConfigResource) -> ConfigSource | None:
     return {
         ConfigType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
         ConfigType.GROUP: ConfigSource.GROUP_CONFIG,
+        ConfigType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS_CONFIG,
     }.get(resource.type)

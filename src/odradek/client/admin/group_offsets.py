@@ -1,15 +1,19 @@
 """Admin calls about the offsets of groups."""
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from odradek.client import arguments
-from odradek.client.admin.coordinators import CoordinatorChannel
+from odradek.client.admin.channel import by_topic
 from odradek.client.admin.group_types import GroupOffset
+from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.results import Results
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
 from odradek.client.leader_requests import Answers
-from odradek.protocol.errors import CoordinatorError, KafkaError, error_for
+from odradek.config.spelling import did_you_mean
+from odradek.protocol.errors import CoordinatorError, ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -34,6 +38,7 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.protocol.types import TopicPartition
 
 T = TypeVar("T")
+_log = logging.getLogger("odradek.client")
 
 _FIRST_VERSION_WITH_GROUPS: Final = OffsetFetchRequest.first_version_with("groups")
 # Newer versions name topics by id; offsets of a deleted topic have no id.
@@ -42,14 +47,14 @@ _NO_GENERATION: Final = -1
 _AS_COMMITTED: Final = ("offset", "metadata", "leader_epoch")
 
 
-class GroupOffsetCalls(CoordinatorChannel):
+class GroupOffsetCalls(GroupCalls):
     async def list_group_offsets(
         self,
         group_id: str,
         partitions: Iterable[TopicPartition] | None = None,
         *,
         require_stable: bool = False,
-    ) -> Answers[GroupOffset]:
+    ) -> Results[TopicPartition, GroupOffset | KafkaError]:
         """Returns what a group has committed, in all partitions or in these; others are left out.
 
         `require_stable` refuses partitions that an open transaction is about to change.
@@ -85,11 +90,16 @@ class GroupOffsetCalls(CoordinatorChannel):
         return await self._one_group(group_id, ask, call)
 
     async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset | int]
-    ) -> Answers[bool]:
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset | int],
+        *,
+        may_create: bool | None = None,
+    ) -> Results[TopicPartition, bool | KafkaError]:
         """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID.
 
-        A group that does not exist is made by that, also if its name is misspelt.
+        A group that does not exist is made by that, and a warning says so, because the name may be
+        misspelt. `may_create=True` means it; `may_create=False` raises GROUP_ID_NOT_FOUND instead.
         """
         call = "alter_group_offsets()"
         topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -120,11 +130,32 @@ class GroupOffsetCalls(CoordinatorChannel):
             )
             return {group_id: _answers(response)}
 
-        return await self._one_group(group_id, ask, call)
+        missing = None if may_create else await self._missing(group_id, call)
+        if missing is not None and may_create is False:
+            raise error_for(ErrorCode.GROUP_ID_NOT_FOUND, missing)
+        answers = await self._one_group(group_id, ask, call)
+        if missing is not None:
+            _log.warning(
+                "%s: %s; it is made now. Write may_create=True if it is a new group,"
+                " delete_groups([%r]) to remove it",
+                call,
+                missing,
+                group_id,
+            )
+        return answers
+
+    async def _missing(self, group_id: str, call: str) -> str | None:
+        """Returns what to say if there is no such group."""
+        arguments.a_name(group_id, call, "group")
+        found = (await self.describe_groups([group_id]))[group_id]
+        if not isinstance(found, KafkaError) or found.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            return None
+        known = [listing.group_id for listing in await self.list_groups()]
+        return f"there is no group {group_id!r}{did_you_mean(group_id, known)}"
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> Answers[bool]:
+    ) -> Results[TopicPartition, bool | KafkaError]:
         """Deletes offsets; partitions of topics that members subscribe to are refused."""
         call = "delete_group_offsets()"
         request = OffsetDeleteRequest(
@@ -153,14 +184,14 @@ class GroupOffsetCalls(CoordinatorChannel):
     async def _one_group(
         self,
         group_id: str,
-        ask: Callable[[Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
+        ask: Callable[[Connection, list[str]], Awaitable[dict[str, Answers[T] | KafkaError]]],
         call: str,
-    ) -> T:
+    ) -> Results[TopicPartition, T | KafkaError]:
         arguments.a_name(group_id, call, "group")
         answer = (await self.ask_coordinators(KeyType.GROUP, [group_id], ask))[group_id]
         if isinstance(answer, KafkaError):
             raise answer
-        return answer
+        return Results(call, answer)
 
 
 def _group_offset(given: object, call: str) -> GroupOffset:
@@ -172,13 +203,6 @@ def _group_offset(given: object, call: str) -> GroupOffset:
         return GroupOffset(arguments.offset(given, call))
     arguments.offset(given.offset, call)
     return given
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    return topics
 
 
 def _fetch_request(

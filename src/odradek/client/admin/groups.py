@@ -15,6 +15,7 @@ from odradek.client.admin.group_types import (
     GroupMember,
     MemberToRemove,
 )
+from odradek.client.admin.results import Results
 from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
@@ -96,7 +97,7 @@ class GroupCalls(CoordinatorChannel):
 
     async def describe_groups(
         self, group_ids: Iterable[str]
-    ) -> dict[str, GroupDescription | KafkaError]:
+    ) -> Results[str, GroupDescription | KafkaError]:
         """Returns state, members and assignments of groups of both protocols.
 
         A group that does not exist has the error GROUP_ID_NOT_FOUND.
@@ -113,8 +114,9 @@ class GroupCalls(CoordinatorChannel):
                 answers |= await self._describe_classic(connection, classic)
             return answers
 
-        asked = arguments.names(group_ids, "describe_groups()", "groups")
-        return await self.ask_coordinators(KeyType.GROUP, asked, ask)
+        call = "describe_groups()"
+        asked = arguments.names(group_ids, call, "groups")
+        return Results(call, await self.ask_coordinators(KeyType.GROUP, asked, ask))
 
     async def _describe_new(
         self, connection: Connection, group_ids: list[str]
@@ -169,7 +171,7 @@ class GroupCalls(CoordinatorChannel):
             members=tuple(_classic_member(group, member) for member in group.members),
         )
 
-    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, bool | KafkaError]:
+    async def delete_groups(self, group_ids: Iterable[str]) -> Results[str, bool | KafkaError]:
         """Deletes groups without members, and their offsets. True means that a group is deleted."""
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
@@ -181,8 +183,9 @@ class GroupCalls(CoordinatorChannel):
                 for result in response.results
             }
 
-        asked = arguments.names(group_ids, "delete_groups()", "groups")
-        return await self.ask_coordinators(KeyType.GROUP, asked, ask)
+        call = "delete_groups()"
+        asked = arguments.names(group_ids, call, "groups")
+        return Results(call, await self.ask_coordinators(KeyType.GROUP, asked, ask))
 
     async def remove_members(
         self,
@@ -190,7 +193,7 @@ class GroupCalls(CoordinatorChannel):
         members: Iterable[MemberToRemove] | None = None,
         *,
         reason: str = "removed by an administrator",
-    ) -> dict[MemberToRemove, bool | KafkaError]:
+    ) -> Results[MemberToRemove, bool | KafkaError]:
         """Removes members from a group, all of them if none are named."""
         call = "remove_members()"
         arguments.a_name(group_id, call, "group")
@@ -208,7 +211,7 @@ class GroupCalls(CoordinatorChannel):
             MemberToRemove, members, call, "members", "[MemberToRemove(member_id)]"
         )
         if not leaving:
-            return {}
+            return Results(call, {})
         identities = [
             MemberIdentity(
                 member_id=member.member_id,
@@ -231,10 +234,11 @@ class GroupCalls(CoordinatorChannel):
         codes = (await self.ask_coordinators(KeyType.GROUP, [group_id], ask))[group_id]
         if isinstance(codes, KafkaError):
             raise codes
-        return {
+        answers: dict[MemberToRemove, bool | KafkaError] = {
             member: error_for(code) if code else True
             for member, code in zip(leaving, codes, strict=True)
         }
+        return Results(call, answers)
 
 
 def _may_be_classic(answer: GroupDescription | KafkaError | None) -> bool:

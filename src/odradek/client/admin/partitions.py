@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.client.admin.results import Results
 from odradek.protocol.errors import ErrorCode, KafkaError, raise_for
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -44,7 +45,7 @@ class Reassignment(NamedTuple):
 class PartitionCalls(AdminChannel):
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, KafkaError | None]:
+    ) -> Results[TopicPartition, KafkaError | None]:
         """Elects leaders of some partitions, or of all that need it.
 
         ELECTION_NOT_NEEDED means that the preferred replica leads already.
@@ -64,20 +65,23 @@ class PartitionCalls(AdminChannel):
             ElectLeadersResponse,
         )
         raise_for(response.error_code)
-        return {
-            TopicPartition(topic.topic, result.partition_id): error_or_none(
-                result.error_code, result.error_message
-            )
-            for topic in response.replica_election_results
-            for result in topic.partition_result
-        }
+        return Results(
+            call,
+            {
+                TopicPartition(topic.topic, result.partition_id): error_or_none(
+                    result.error_code, result.error_message
+                )
+                for topic in response.replica_election_results
+                for result in topic.partition_result
+            },
+        )
 
     async def alter_partition_reassignments(
         self,
         targets: Mapping[TopicPartition, Sequence[int] | None],
         *,
         allow_replication_factor_change: bool = True,
-    ) -> dict[TopicPartition, KafkaError | None]:
+    ) -> Results[TopicPartition, KafkaError | None]:
         """Starts to move partitions to these brokers, preferred leader first; None stops a move.
 
         The answer says that the move was accepted, not that it is complete.
@@ -101,26 +105,32 @@ class PartitionCalls(AdminChannel):
             AlterPartitionReassignmentsResponse,
         )
         raise_for(response.error_code, response.error_message)
-        return {
-            TopicPartition(topic.name, answer.partition_index): error_or_none(
-                answer.error_code, answer.error_message
-            )
-            for topic in response.responses
-            for answer in topic.partitions
-        }
+        return Results(
+            call,
+            {
+                TopicPartition(topic.name, answer.partition_index): error_or_none(
+                    answer.error_code, answer.error_message
+                )
+                for topic in response.responses
+                for answer in topic.partitions
+            },
+        )
 
     async def cancel_partition_reassignments(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, KafkaError | None]:
+    ) -> Results[TopicPartition, KafkaError | None]:
         """Stops moves; a partition that is not being moved is not an error."""
         moved = arguments.partitions(partitions, "cancel_partition_reassignments()")
         answers = await self.alter_partition_reassignments(dict.fromkeys(moved))
-        return {
-            partition: None
-            if error is not None and error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-            else error
-            for partition, error in answers.items()
-        }
+        return Results(
+            "cancel_partition_reassignments()",
+            {
+                partition: None
+                if error is not None and error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                else error
+                for partition, error in answers.items()
+            },
+        )
 
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None

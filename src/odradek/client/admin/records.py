@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel
+from odradek.client.admin.results import Results
 from odradek.client.connection import Connection
 from odradek.client.leader_requests import Answers, ListedOffset, ask_leaders, list_offsets
-from odradek.protocol.errors import error_for
+from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -19,14 +20,14 @@ from odradek.protocol.types import TopicPartition
 class RecordCalls(AdminChannel):
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
-    ) -> Answers[ListedOffset]:
+    ) -> Results[TopicPartition, ListedOffset | KafkaError]:
         """Returns offsets by time: a timestamp in ms, or `EARLIEST`, `LATEST`, ... of `leaders`.
 
         An offset of -1 means that there is no such record.
         """
         call = "list_offsets()"
         given = arguments.by_partition(timestamps, call, "timestamp_ms")
-        return await list_offsets(
+        answers = await list_offsets(
             self.cluster,
             {
                 partition: arguments.milliseconds(timestamp, call, "timestamp_ms")
@@ -35,8 +36,11 @@ class RecordCalls(AdminChannel):
             read_committed=read_committed,
             timeout_ms=self.settings.default_api_timeout_ms,
         )
+        return Results(call, answers)
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> Answers[int]:
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> Results[TopicPartition, int | KafkaError]:
         """Deletes the records before an offset (-1: all); returns the new log start offsets."""
         call = "delete_records()"
         offsets = {
@@ -67,4 +71,5 @@ class RecordCalls(AdminChannel):
                 for answer in answered.partitions
             }
 
-        return await ask_leaders(self.cluster, offsets, ask, self.settings.default_api_timeout_ms)
+        timeout_ms = self.settings.default_api_timeout_ms
+        return Results(call, await ask_leaders(self.cluster, offsets, ask, timeout_ms))

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.client.admin.results import Results
 from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
 from odradek.client.cluster_view import Topic, topic_from
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
@@ -42,7 +43,7 @@ T = TypeVar("T")
 class TopicCalls(AdminChannel):
     async def create_topics(
         self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
-    ) -> dict[str, CreatableTopicResult | KafkaError]:
+    ) -> Results[str, CreatableTopicResult | KafkaError]:
         """Creates topics; the answer of each is its description or its error.
 
         A name alone is a topic with the broker's defaults.
@@ -77,12 +78,13 @@ class TopicCalls(AdminChannel):
             ),
             CreateTopicsResponse,
         )
-        return {
+        answers: dict[str, CreatableTopicResult | KafkaError] = {
             result.name: error_for(result.error_code, result.error_message)
             if result.error_code
             else result
             for result in response.topics
         }
+        return Results("create_topics()", answers)
 
     async def create_topic(
         self,
@@ -95,7 +97,7 @@ class TopicCalls(AdminChannel):
         topic = NewTopic(name, partitions, replication_factor, configs=configs or {})
         return _only(await self.create_topics([topic]))
 
-    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+    async def delete_topics(self, names: Iterable[str]) -> Results[str, KafkaError | None]:
         """Deletes topics by name; the answer of each is None or its error."""
         topic_names = arguments.names(names, "delete_topics()")
         response = await self.controller_request(
@@ -106,12 +108,17 @@ class TopicCalls(AdminChannel):
             ),
             DeleteTopicsResponse,
         )
-        return {
-            result.name or "": error_or_none(result.error_code, result.error_message)
-            for result in response.responses
-        }
+        return Results(
+            "delete_topics()",
+            {
+                result.name or "": error_or_none(result.error_code, result.error_message)
+                for result in response.responses
+            },
+        )
 
-    async def delete_topics_by_id(self, ids: Iterable[TopicId]) -> dict[TopicId, KafkaError | None]:
+    async def delete_topics_by_id(
+        self, ids: Iterable[TopicId]
+    ) -> Results[TopicId, KafkaError | None]:
         """Deletes topics by id; the answer of each is None or its error."""
         call, needed = "delete_topics_by_id()", "ids of 16 bytes"
         topic_ids = arguments.several(bytes, ids, call, needed)
@@ -125,10 +132,13 @@ class TopicCalls(AdminChannel):
             ),
             DeleteTopicsResponse,
         )
-        return {
-            result.topic_id: error_or_none(result.error_code, result.error_message)
-            for result in response.responses
-        }
+        return Results(
+            call,
+            {
+                result.topic_id: error_or_none(result.error_code, result.error_message)
+                for result in response.responses
+            },
+        )
 
     async def delete_topic(self, name: str) -> None:
         """Deletes one topic, or raises the error."""
@@ -146,15 +156,16 @@ class TopicCalls(AdminChannel):
             if include_internal or not topic.is_internal
         }
 
-    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+    async def describe_topics(self, names: Iterable[str]) -> Results[str, Topic | KafkaError]:
         """Returns partitions, leaders and replicas of each topic, or its error."""
         response = await self.describe_metadata(arguments.names(names, "describe_topics()"))
-        return {
+        answers: dict[str, Topic | KafkaError] = {
             described.name or "": error_for(described.error_code)
             if described.error_code
             else topic_from(described, None)
             for described in response.topics
         }
+        return Results("describe_topics()", answers)
 
     async def describe_topic_partitions(
         self, names: Iterable[str], *, page_partitions: int = 2000
@@ -184,7 +195,7 @@ class TopicCalls(AdminChannel):
 
     async def create_partitions(
         self, topics: Mapping[str, NewPartitions | int], *, validate_only: bool = False
-    ) -> dict[str, KafkaError | None]:
+    ) -> Results[str, KafkaError | None]:
         """Increases the number of partitions; a plain number is the new total."""
         requested = []
         call, line = "create_partitions()", '{"topic": 6}'
@@ -212,10 +223,13 @@ class TopicCalls(AdminChannel):
             ),
             CreatePartitionsResponse,
         )
-        return {
-            result.name: error_or_none(result.error_code, result.error_message)
-            for result in response.results
-        }
+        return Results(
+            call,
+            {
+                result.name: error_or_none(result.error_code, result.error_message)
+                for result in response.results
+            },
+        )
 
 
 def _new_topics(given: Iterable[NewTopic | str]) -> list[NewTopic]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from odradek.client import arguments
+from odradek.client.admin.channel import by_topic
 from odradek.client.admin.coordinators import CoordinatorChannel
-from odradek.client.admin.group_offsets import by_topic
+from odradek.client.admin.results import Results
 from odradek.client.cluster_view import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
@@ -143,7 +144,7 @@ class TransactionCalls(CoordinatorChannel):
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, TransactionDescription | KafkaError]:
+    ) -> Results[str, TransactionDescription | KafkaError]:
         """Returns state, producer and partitions of each transactional id, or its error."""
 
         async def ask(
@@ -174,21 +175,25 @@ class TransactionCalls(CoordinatorChannel):
                 for state in response.transaction_states
             }
 
-        asked = arguments.names(transactional_ids, "describe_transactions()", "transactional ids")
-        return await self.ask_coordinators(KeyType.TRANSACTION, asked, ask)
+        call = "describe_transactions()"
+        asked = arguments.names(transactional_ids, call, "transactional ids")
+        return Results(call, await self.ask_coordinators(KeyType.TRANSACTION, asked, ask))
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
-    ) -> Answers[list[PartitionProducer]]:
+    ) -> Results[TopicPartition, list[PartitionProducer] | KafkaError]:
         """Returns the active producers of partitions, from their leaders or from one broker."""
-        requested = arguments.partitions(partitions, "describe_producers()")
+        call = "describe_producers()"
+        requested = arguments.partitions(partitions, call)
         if broker_id is None:
-            return await ask_leaders(
+            answers = await ask_leaders(
                 self.cluster, requested, _ask_producers, self.settings.default_api_timeout_ms
             )
-        return await self.ask_broker(
-            BrokerId(broker_id), lambda connection: _ask_producers(connection, requested)
-        )
+        else:
+            answers = await self.ask_broker(
+                BrokerId(broker_id), lambda connection: _ask_producers(connection, requested)
+            )
+        return Results(call, answers)
 
     async def abort_transaction(
         self,
@@ -238,13 +243,14 @@ class TransactionCalls(CoordinatorChannel):
 
     async def end_transactions(
         self, identities: Iterable[Identity], *, is_commit: bool
-    ) -> dict[str, bool | KafkaError]:
+    ) -> Results[str, bool | KafkaError]:
         """Commits or aborts transactions that their producers have handed over, by id.
 
         True means that the transaction ended now, or earlier with the same identity. An identity
         that was fenced in the meantime gets an error, and its transaction was aborted.
         """
-        given = arguments.several(Identity, identities, "end_transactions()", "identities")
+        call = "end_transactions()"
+        given = arguments.several(Identity, identities, call, "identities")
         identities_by_id = {identity.transactional_id: identity for identity in given}
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
@@ -255,11 +261,13 @@ class TransactionCalls(CoordinatorChannel):
                 for transactional_id in ids
             }
 
-        return await self.ask_coordinators(KeyType.TRANSACTION, identities_by_id, ask)
+        return Results(
+            call, await self.ask_coordinators(KeyType.TRANSACTION, identities_by_id, ask)
+        )
 
     async def fence_producers(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, FencedProducer | KafkaError]:
+    ) -> Results[str, FencedProducer | KafkaError]:
         """Fences the producers with these transactional ids and aborts their open transactions."""
 
         async def ask(
@@ -270,8 +278,9 @@ class TransactionCalls(CoordinatorChannel):
                 for transactional_id in ids
             }
 
-        fenced = arguments.names(transactional_ids, "fence_producers()", "transactional ids")
-        return await self.ask_coordinators(KeyType.TRANSACTION, fenced, ask)
+        call = "fence_producers()"
+        fenced = arguments.names(transactional_ids, call, "transactional ids")
+        return Results(call, await self.ask_coordinators(KeyType.TRANSACTION, fenced, ask))
 
 
 async def _fence(connection: Connection, transactional_id: str) -> FencedProducer | KafkaError:

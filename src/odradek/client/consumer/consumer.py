@@ -10,6 +10,7 @@ This module is the public face; `parts` is what does the work, in the background
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -53,6 +54,7 @@ _OR_SUBSCRIBE = ', or subscribe(["topic"]) to share all of a topic\'s partitions
 
 if TYPE_CHECKING:
     from odradek.client.group.group import Group
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ConsumerOptions
 
 
@@ -128,6 +130,7 @@ class Consumer(ConsumerSeeking):
 
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
         """Commits if auto-commit is on, leaves the group and stops, within `timeout_ms`."""
+        explain(sys.exception())
         if self._closed:
             return
         self._is_closing = True
@@ -392,6 +395,16 @@ class Consumer(ConsumerSeeking):
         group = self._need_group("committed()")
         limit_ms = self._limit_ms(timeout_ms, "committed()")
         return await group.committed(arguments.partitions(partitions, "committed()"), limit_ms)
+
+    # Metrics
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return {} if self._started is None else self._started.metrics.metrics()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Returns the id under which brokers know this client's metrics."""
+        return await self._parts().metrics.client_instance_id(timeout_ms)
 
     def _limit_ms(self, timeout_ms: int | None, call: str) -> int:
         if timeout_ms is None:

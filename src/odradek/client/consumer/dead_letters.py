@@ -26,6 +26,7 @@ from odradek.client.admin.topic_types import NewTopic
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import CommitFailed, MustAbort
+from odradek.client.habits import explain
 from odradek.client.producer.accumulator import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.config.values import parse_duration_ms
@@ -214,7 +215,7 @@ class Retrying:
         """Works until it is cancelled, or until records cannot be forwarded."""
         self._consumer.subscribe(self.all_topics())
         while True:
-            polled = await self._consumer.poll(self._resume_and_wait_ms())
+            polled = await self._consumer.poll(timeout_ms=self._resume_and_wait_ms())
             for partition, records in polled.items():
                 await self._work_through(partition, records)
 
@@ -257,14 +258,15 @@ class Retrying:
         is_dead = isinstance(error, Reject) or story.attempts >= len(self.delays)
         delay = None if is_dead else self.delays[story.attempts]
         topic = dead_topic(story.topic) if delay is None else retry_topic(story.topic, delay)
+        explain(error)
         _log.warning(
-            "%s/%d at offset %d failed (try %d) and goes to %s: %r",
+            "%s/%d at offset %d failed (try %d) and goes to %s: %s",
             story.topic,
             story.partition,
             story.offset,
             story.attempts + 1,
             topic,
-            error,
+            "; ".join([repr(error), *getattr(error, "__notes__", ())]),
         )
         kept: Headers = [header for header in record.headers if not header[0].startswith(PREFIX)]
         delay_ms = 0 if delay is None else delay.delay_ms

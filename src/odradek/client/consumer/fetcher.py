@@ -32,6 +32,7 @@ from odradek.client.errors import (
     DeserializationFailed,
     is_retriable,
 )
+from odradek.client.metrics.counting import ConsumerCounts
 from odradek.client.retry import may_fetch_again
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
@@ -85,6 +86,7 @@ class Fetcher:
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._read_committed = settings.isolation_level == "read_committed"
         self._deserialize = deserialize
+        self.counts = ConsumerCounts()
         self.failure: BaseException | None = None
         cluster.on_change(self.wake)
 
@@ -289,6 +291,7 @@ class Fetcher:
         records = data.records
         if records is None or not len(records):
             return
+        self.counts.fetched(state.partition.topic, len(records))
         # In a decoded response `records` is a buffer. The field has its other types for brokers,
         # which encode responses.
         buffer: Buffer = records  # type: ignore[assignment]
@@ -378,6 +381,7 @@ class Fetcher:
             records = self._read_from(state, fetched, limit)
             if records:
                 limit -= len(records)
+                self.counts.returned(state.partition.topic, len(records))
                 before = polled.get(state.partition)
                 if before is None:
                     polled[state.partition] = records

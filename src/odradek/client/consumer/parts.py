@@ -15,12 +15,14 @@ from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.positions import Positions
 from odradek.client.errors import ClientClosed
 from odradek.client.group.offsets import OffsetAndMetadata, Offsets
+from odradek.client.metrics.client_metrics import ClientMetrics
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 
 if TYPE_CHECKING:
     from odradek.client.group.group import Group
+    from odradek.client.metrics.figures import Reading
 
 
 class ConsumerParts:
@@ -59,8 +61,17 @@ class ConsumerParts:
                 on_change=self.positions_changed,
                 committed=on_committed,
             )
+        own = () if self.group is None else (self.group.rebalances,)
+        self.metrics = ClientMetrics(
+            "consumer", self.cluster, self._read, *own, pushes=settings.enable_metrics_push
+        )
         loop = asyncio.get_running_loop()
         self._fetching = loop.create_task(self.fetcher.run(), name="odradek-consumer")
+
+    def _read(self, now_s: float) -> "Reading":
+        from odradek.client.metrics.figures import read_consumer  # noqa: PLC0415 - when asked for
+
+        return read_consumer(self, now_s)
 
     def check(self) -> None:
         """Raises `ClientClosed` if the background work has ended with an error."""
@@ -84,4 +95,5 @@ class ConsumerParts:
         await asyncio.gather(self._fetching, return_exceptions=True)
         await self.fetcher.stop()
         await self.positions.close()
+        await self.metrics.close()
         await self.cluster.close()

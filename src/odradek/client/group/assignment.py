@@ -13,6 +13,7 @@ from typing import Final
 
 from odradek.client import arguments
 from odradek.client.consumer.positions import Positions
+from odradek.client.metrics.counting import Latency
 from odradek.protocol.types import TopicPartition
 
 
@@ -58,6 +59,8 @@ class Ownership:
         self.listener: object | None = None
         # Whether the group has assigned partitions, perhaps none, since the subscription.
         self.is_decided = False
+        # How long rebalances took.
+        self.rebalances = Latency()
         self._positions = positions
         self._before_revoked = before_revoked
 

@@ -166,6 +166,7 @@ class ClassicMembership:
 
     async def _rebalance(self) -> None:
         failures, is_prepared = self._cluster.retry.failures(), False
+        begun_s = asyncio.get_running_loop().time()
         while True:
             self._rejoin.clear()
             if not is_prepared:
@@ -187,6 +188,8 @@ class ClassicMembership:
                     await self._fault.wait_until_taken()
                 continue
             await self._complete(joined, assignment)
+            now_s = asyncio.get_running_loop().time()
+            self._ownership.rebalances.add(now_s - begun_s, now_s)
             return
 
     def _must_prepare_after(self, error: BaseException) -> bool:

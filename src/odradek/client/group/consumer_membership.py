@@ -281,12 +281,15 @@ class ConsumerMembership:
                 self._target_changed.set()
                 continue
             failures.reset()
+            begun_s = asyncio.get_running_loop().time()
             assigned = [
                 TopicPartition(self._names[topic_id], index)
                 for topic_id, indexes in target
                 for index in indexes
             ]
             await self._gate.run(lambda: self._change_to(target, assigned))  # noqa: B023
+            now_s = asyncio.get_running_loop().time()
+            self._ownership.rebalances.add(now_s - begun_s, now_s)
             self._must_report_owned = True
             self._now.set()
 

@@ -121,6 +121,7 @@ class Group:
         positions.start = self._starting.begin
         self._subscription = Subscription(cluster, settings, self._subscription_changed)
         self._ownership = Ownership(positions, self._commit_before_revoked)
+        self.rebalances = self._ownership.rebalances
         self._membership: Membership | None = None
         self._running: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None

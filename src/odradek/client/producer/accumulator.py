@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
+from odradek.client.habits import explain
 from odradek.client.producer.backlog import Backlog
 from odradek.client.producer.sequence_state import SequenceState
 from odradek.client.settings import ProducerSettings
@@ -185,6 +186,7 @@ def _call_back(
     try:
         on_delivery(metadata, error)
     except Exception as fault:  # noqa: BLE001 - a fault of the user's must not stop other records
+        explain(fault)
         future.get_loop().call_exception_handler(
             {"message": "a delivery callback raised", "exception": fault, "future": future}
         )
@@ -254,7 +256,7 @@ class Accumulator:
         self._backlog = Backlog(self._pause_ended)
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._batch_bytes = max(settings.batch_size, 1)
-        self._buffer_bytes = settings.buffer_memory
+        self.buffer_bytes = settings.buffer_memory
         self._codec = settings.codec
         self._level = settings.compression_level
         self._on_ready = on_ready
@@ -322,7 +324,7 @@ class Accumulator:
             except TimeoutError:
                 if self.is_full or size_bytes > self.free_bytes:
                     raise BufferFull(
-                        f"buffer.memory ({self._buffer_bytes} bytes) stayed full for max.block.ms:"
+                        f"buffer.memory ({self.buffer_bytes} bytes) stayed full for max.block.ms:"
                         " the brokers take records more slowly than they are sent"
                     ) from None
             finally:
@@ -472,10 +474,10 @@ class Accumulator:
         if self.incomplete and not invariants.is_thorough():
             return
         held_bytes = sum(batch.held_bytes for batch in self.incomplete)
-        if self.free_bytes != self._buffer_bytes - held_bytes:
+        if self.free_bytes != self.buffer_bytes - held_bytes:
             raise InvariantViolation(
                 "accumulator",
-                f"{self.free_bytes} bytes are free of {self._buffer_bytes}, and batches hold"
+                f"{self.free_bytes} bytes are free of {self.buffer_bytes}, and batches hold"
                 f" {held_bytes}",
             )
 

@@ -15,6 +15,7 @@ import logging
 from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import Broker
 from odradek.client.errors import DeliveryTimedOut, is_retriable
+from odradek.client.metrics.counting import ProducerCounts
 from odradek.client.producer.accumulator import Accumulator, ProducerBatch
 from odradek.client.producer.batch_timers import BatchTimers
 from odradek.client.producer.idempotence import Idempotence
@@ -62,6 +63,7 @@ class BatchOutcomes:
         # Why the last attempt for a partition failed, until a batch of it is acknowledged.
         self._last_errors: dict[TopicPartition, BaseException] = {}
         self._loop = asyncio.get_running_loop()
+        self.counts = ProducerCounts()
 
     # After an attempt
 
@@ -119,6 +121,7 @@ class BatchOutcomes:
         if needs_metadata(error):
             self._cluster.refresh_soon()
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            self.counts.splits += 1
             parts = self._accumulator.split(batch)
             if self._idempotence is not None:
                 self._idempotence.split(batch, parts)
@@ -156,6 +159,7 @@ class BatchOutcomes:
 
     def _put_back(self, batch: ProducerBatch, error: BaseException) -> None:
         partition = batch.queue.topic_partition
+        self.counts.topic(partition.topic).retries += batch.record_count
         is_lasting = isinstance(error, KafkaError) and error.code in _LASTING
         # Only the first failure is a warning: the others would repeat it with every attempt.
         level = (
@@ -188,6 +192,7 @@ class BatchOutcomes:
                 batch.queue.topic_partition,
                 error,
             )
+        self.counts.topic(batch.queue.topic_partition.topic).errors += batch.record_count
         batch.fail(error, record_errors or {})
         self._accumulator.finish(batch)
         if self._transactions is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from odradek.client.calling import positional_parameters
+from odradek.client.habits import explain
 from odradek.client.named_classes import close_all, instance_of
 from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
 from odradek.protocol.records import Headers
@@ -96,7 +97,8 @@ class Interceptors:
         for told in self._told:
             try:
                 told(metadata, error, record)
-            except Exception:  # noqa: BLE001 - a fault of the user's must not change the outcome
+            except Exception as fault:  # noqa: BLE001 - it must not change the outcome
+                explain(fault)
                 if not self._faults:
                     _log.warning(
                         "an interceptor raised in on_acknowledgement; if it does so again, that is"

@@ -10,6 +10,7 @@ public face of both. Its `send` is called for every record, so it must be fast.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
@@ -21,6 +22,7 @@ from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
 from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush, unknown_argument
+from odradek.client.metrics.client_metrics import ClientMetrics
 from odradek.client.producer.accumulator import (
     Accumulator,
     OnDelivery,
@@ -35,6 +37,7 @@ from odradek.client.producer.record_bytes import (
     as_headers,
     check_callback,
     checked_timestamp,
+    is_callback,
     size_of,
 )
 from odradek.client.producer.sender import Sender
@@ -49,6 +52,8 @@ from odradek.wording import counted
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.figures import Reading
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ProducerOptions
 
 
@@ -100,6 +105,7 @@ class Producer:
         self._accumulator: Accumulator | None = None
         self._is_transactional = settings.transactional_id is not None
         self._running: asyncio.Task[None] | None = None
+        self._metrics: ClientMetrics | None = None
         self._closed = False
 
     async def start(self) -> Self:
@@ -115,6 +121,13 @@ class Producer:
             self._sender = Sender(self._cluster, self.settings)
             self._accumulator = self._sender.accumulator
             self._cluster.on_change(self._metadata_changed)
+            self._metrics = ClientMetrics(
+                "producer",
+                self._cluster,
+                self._read_figures,
+                self._sender.counts.queue,
+                pushes=self.settings.enable_metrics_push,
+            )
             loop = asyncio.get_running_loop()
             self._running = loop.create_task(self._sender.run(), name="odradek-producer")
         if self._sender.failure is not None:
@@ -153,7 +166,7 @@ class Producer:
             others
             or topic.__class__ is not str
             or (timestamp_ms is not None and not _is_in_milliseconds(timestamp_ms))
-            or (on_delivery is not None and not callable(on_delivery))
+            or (on_delivery is not None and not is_callback(on_delivery))
         ):
             timestamp_ms = _check_arguments(topic, timestamp_ms, on_delivery, others)
         if self._is_transactional:
@@ -253,6 +266,7 @@ class Producer:
     async def close(self, timeout_ms: int | None = None) -> None:
         """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
         timeout_s = _seconds("close()", timeout_ms)
+        explain(sys.exception())
         if self._closed:
             return
         self._closed = True
@@ -277,8 +291,29 @@ class Producer:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await sender.stop()
+            if self._metrics is not None:
+                await self._metrics.close()
             await self._cluster.close()
             self._own.close()
+
+    # Metrics
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return {} if self._metrics is None else self._metrics.metrics()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Returns the id under which brokers know this client's metrics."""
+        self._parts()
+        assert self._metrics is not None  # It is made with the other parts.
+        return await self._metrics.client_instance_id(timeout_ms)
+
+    def _read_figures(self, now_s: float) -> "Reading":
+        from odradek.client.metrics.figures import read_producer  # noqa: PLC0415 - when asked for
+
+        assert self._cluster is not None
+        assert self._sender is not None
+        return read_producer(self._cluster, self._sender, now_s)
 
     # Transactions
 

@@ -5,9 +5,11 @@ name of the argument, and not one of a batch that holds other records too.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from types import MethodType
 from typing import Any, Final
 
 from odradek.client import arguments
+from odradek.client.calling import positional_parameters
 from odradek.client.producer.accumulator import RECORD_OVERHEAD
 from odradek.client.serialization import (
     Bound,
@@ -23,6 +25,9 @@ from odradek.wording import kind_of
 _HEADER_OVERHEAD: Final = 10
 # The header of a batch: a record must fit a request even if it is alone in its batch.
 EMPTY_RECORD_BYTES: Final = RECORD_OVERHEAD + HEADER_SIZE
+
+# How callbacks of confluent-kafka call their first argument.
+_ERROR_NAMES: Final = frozenset({"e", "err", "error", "errors", "exc", "exception"})
 
 GivenHeaders = Headers | Mapping[str, bytes | None]
 
@@ -94,12 +99,31 @@ def checked_timestamp(given: object) -> int:
     return arguments.timestamp(given, "send()", at_most=MAX_TIMESTAMP)
 
 
+def is_callback(given: Any) -> bool:
+    """Returns whether it can be called with (metadata, error); fast, for `send`."""
+    code = getattr(given, "__code__", None)
+    if code is None:
+        return callable(given)
+    first = 1 if given.__class__ is MethodType else 0
+    if code.co_argcount == first + 2:
+        return code.co_varnames[first] not in _ERROR_NAMES
+    parameters = positional_parameters(given)
+    return parameters is None or parameters.can_take(2)
+
+
 def check_callback(on_delivery: object) -> None:
-    """Raises unless it can be called, or is None."""
-    if on_delivery is not None and not callable(on_delivery):
-        raise TypeError(
-            f"on_delivery must be a function of (metadata, error), not {kind_of(on_delivery)}"
-        )
+    """Raises unless it is None, or can be called with what a delivery has."""
+    if on_delivery is None or is_callback(on_delivery):
+        return
+    line = "on_delivery must be a function of (metadata, error)"
+    if not callable(on_delivery):
+        raise TypeError(f"{line}, not {kind_of(on_delivery)}")
+    parameters = positional_parameters(on_delivery)
+    names = ", ".join(parameters.names if parameters is not None else ())
+    raise TypeError(
+        f"{line}, in this order, not of ({names}): write `def delivered(metadata, error):`; one of"
+        " them is None"
+    )
 
 
 def _not_bytes(field: Field, given: object, serialized_fields: Collection[Field]) -> str:

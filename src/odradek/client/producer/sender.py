@@ -107,6 +107,7 @@ class Sender:
             idempotence=self.idempotence,
             transactions=self.transactions,
         )
+        self.counts = self._outcomes.counts
         # Why nothing more is sent, if a task has failed or the event loop has ended.
         self.failure: ClientClosed | None = None
         cluster.on_change(self._wake.set)
@@ -296,6 +297,7 @@ class Sender:
         )
 
     def _send(self, node: _Node, connection: Connection, batches: list[ProducerBatch]) -> None:
+        self._count(batches)
         version = connection.version_for(ProduceRequest)
         if self.transactions is not None and not self.transactions.has_version_2:
             version = min(version, LAST_PRODUCE_OF_VERSION_1)
@@ -319,6 +321,19 @@ class Sender:
             return
         node.in_flight += 1
         future.add_done_callback(lambda done: self._queue_response(node, by_key, done))
+
+    def _count(self, batches: list[ProducerBatch]) -> None:
+        counts, now_s = self.counts, self._loop.time()
+        counts.requests += 1
+        for batch in batches:
+            if batch.attempts == 1:
+                counts.sent(
+                    batch.queue.topic_partition.topic,
+                    batch.record_count,
+                    batch.builder.size_bytes,
+                    now_s - batch.created_s,
+                    now_s,
+                )
 
     def _queue_response(
         self,

@@ -22,6 +22,7 @@ it needs of the sender. Invariant: EndTxn is sent only when no batch is in fligh
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from typing import Protocol, TypeVar
@@ -180,6 +181,7 @@ class Transactions:
 
     async def abort(self) -> None:
         """Drops what was not sent, waits for what was, then aborts."""
+        await self._await_failed_commit()
         if self._ending is None:
             if not self.may_abort:
                 raise self._wrong("abort_transaction()")
@@ -187,6 +189,16 @@ class Transactions:
         elif self._is_commit:
             raise self._wrong("abort_transaction()")
         await self._run_with_deadline("abort_transaction()", self._wait_for_end(is_commit=False))
+
+    async def _await_failed_commit(self) -> None:
+        """Takes note of a commit that has failed after its caller was interrupted, for instance by
+        max.block.ms. It may still wait for batches in flight; then the transaction can be aborted.
+        """
+        if self._ending is not None and self._is_commit and self.state is State.BROKEN:
+            with suppress(MustAbort):
+                await self._run_with_deadline(
+                    "abort_transaction()", self._wait_for_end(is_commit=True)
+                )
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
@@ -456,9 +468,10 @@ class Transactions:
         """
         try:
             if self._ending is not None:
-                await self._run_with_deadline(
-                    "close()", self._wait_for_end(is_commit=self._is_commit)
-                )
+                with suppress(MustAbort):
+                    await self._run_with_deadline(
+                        "close()", self._wait_for_end(is_commit=self._is_commit)
+                    )
             if self.may_abort and self._ending is None:
                 self._warn_of_abandoned()
                 await self.abort()

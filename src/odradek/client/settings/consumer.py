@@ -111,6 +111,13 @@ class ConsumerSettings(ClientSettings):
             kind=Kind.CLASS,
         )
     )
+    enable_metrics_push: bool = option(
+        boolean(
+            "enable.metrics.push",
+            True,
+            "Push metrics of this client to a broker that asks for them (KIP-714).",
+        )
+    )
     interceptor_classes: str | tuple[Any, ...] | list[Any] = option(
         custom(
             "interceptor.classes",

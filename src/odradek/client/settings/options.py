@@ -153,6 +153,8 @@ class ProducerOptions(ClientOptions, total=False):
     module:Class."""
     partitioner_ignore_keys: bool
     """Choose the partition as if there were no key."""
+    enable_metrics_push: bool
+    """Push metrics of this client to a broker that asks for them (KIP-714)."""
     interceptor_classes: str | tuple[Any, ...] | list[Any]
     """Classes with on_send and on_acknowledgement, as module:Class, several with commas."""
     metadata_max_idle_ms: int
@@ -170,6 +172,8 @@ class ConsumerOptions(ClientOptions, total=False):
     value_deserializer: Deserializer | str | None
     """Turns bytes into a value: a function, a class as module:Class, or string, integer, long,
     short, float, double, json, bytes."""
+    enable_metrics_push: bool
+    """Push metrics of this client to a broker that asks for them (KIP-714)."""
     interceptor_classes: str | tuple[Any, ...] | list[Any]
     """Classes with on_consume and on_commit, as module:Class, several with commas."""
     fetch_min_bytes: int

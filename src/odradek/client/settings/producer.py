@@ -189,6 +189,13 @@ class ProducerSettings(ClientSettings):
     partitioner_ignore_keys: bool = option(
         boolean("partitioner.ignore.keys", False, "Choose the partition as if there were no key.")
     )
+    enable_metrics_push: bool = option(
+        boolean(
+            "enable.metrics.push",
+            True,
+            "Push metrics of this client to a broker that asks for them (KIP-714).",
+        )
+    )
     interceptor_classes: str | tuple[Any, ...] | list[Any] = option(
         custom(
             "interceptor.classes",

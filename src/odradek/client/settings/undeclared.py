@@ -46,7 +46,7 @@ REFUSED = {
 NO_EFFECT: dict[str, tuple[str, ...]] = {
     "auto.include.jmx.reporter": ("true", "false"),
     "client.dns.lookup": ("use_all_dns_ips",),
-    "enable.metrics.push": ("false",),
+    "enable.metrics.push": ("false", "true"),
     "metrics.num.samples": ("2",),
     "metrics.recording.level": ("INFO",),
     "metrics.sample.window.ms": ("30000",),

@@ -69,6 +69,7 @@ __all__ = [
     "GroupMetadata",
     "KafkaError",
     "LoopThread",
+    "MetricName",
     "NewPartitions",
     "NewTopic",
     "NoBrokerAvailable",

@@ -15,6 +15,7 @@ from odradek.client.admin.group_types import (
     MemberToRemove,
 )
 from odradek.client.admin.partitions import ElectionType, Reassignment
+from odradek.client.admin.results import Results
 from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
 from odradek.client.admin.transactions import (
     FencedProducer,
@@ -25,8 +26,8 @@ from odradek.client.admin.transactions import (
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
-from odradek.client.habits import ADMIN, answers, in_admin, waits
-from odradek.client.leader_requests import Answers, ListedOffset
+from odradek.client.habits import ADMIN, answers, in_admin, names_known, waits
+from odradek.client.leader_requests import ListedOffset
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import AdminSettings
 from odradek.client.sync.waiting import WaitingClient
@@ -39,6 +40,7 @@ from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import AdminOptions
     from odradek.world import World
 
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@names_known
 @in_admin
 @waits
 @answers(ADMIN)
@@ -74,7 +77,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def create_topics(
         self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
-    ) -> dict[str, CreatableTopicResult | KafkaError]:
+    ) -> Results[str, CreatableTopicResult | KafkaError]:
         """Creates topics; the answer of each is its description or its error.
 
         A name alone is a topic with the broker's defaults.
@@ -91,11 +94,11 @@ class Admin(WaitingClient[AsyncAdmin]):
         """Creates one topic, or raises the error."""
         return self._wait(self._client.create_topic(name, partitions, replication_factor, configs))
 
-    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+    def delete_topics(self, names: Iterable[str]) -> Results[str, KafkaError | None]:
         """Deletes topics by name; the answer of each is None or its error."""
         return self._wait(self._client.delete_topics(names))
 
-    def delete_topics_by_id(self, ids: Iterable[TopicId]) -> dict[TopicId, KafkaError | None]:
+    def delete_topics_by_id(self, ids: Iterable[TopicId]) -> Results[TopicId, KafkaError | None]:
         """Deletes topics by id; the answer of each is None or its error."""
         return self._wait(self._client.delete_topics_by_id(ids))
 
@@ -107,7 +110,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         """Returns all topics, by name."""
         return self._wait(self._client.list_topics(include_internal=include_internal))
 
-    def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+    def describe_topics(self, names: Iterable[str]) -> Results[str, Topic | KafkaError]:
         """Returns partitions, leaders and replicas of each topic, or its error."""
         return self._wait(self._client.describe_topics(names))
 
@@ -125,7 +128,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def create_partitions(
         self, topics: Mapping[str, NewPartitions | int], *, validate_only: bool = False
-    ) -> dict[str, KafkaError | None]:
+    ) -> Results[str, KafkaError | None]:
         """Increases the number of partitions; a plain number is the new total."""
         return self._wait(self._client.create_partitions(topics, validate_only=validate_only))
 
@@ -136,7 +139,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         *,
         include_synonyms: bool = False,
         include_documentation: bool = False,
-    ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+    ) -> Results[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
         """Returns all settings of resources, or only those with the given `names`."""
         return self._wait(
             self._client.describe_configs(
@@ -152,7 +155,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         changes: Mapping[ConfigResource, Iterable[ConfigChange]],
         *,
         validate_only: bool = False,
-    ) -> dict[ConfigResource, KafkaError | None]:
+    ) -> Results[ConfigResource, KafkaError | None]:
         """Changes single settings and leaves the others as they are."""
         return self._wait(
             self._client.incremental_alter_configs(changes, validate_only=validate_only)
@@ -163,7 +166,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         configs: Mapping[ConfigResource, Mapping[str, SettingValue]],
         *,
         validate_only: bool = False,
-    ) -> dict[ConfigResource, KafkaError | None]:
+    ) -> Results[ConfigResource, KafkaError | None]:
         """Replaces all settings of a resource: a setting that is not named gets its default."""
         return self._wait(self._client.alter_configs(configs, validate_only=validate_only))
 
@@ -173,14 +176,16 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
-    ) -> Answers[ListedOffset]:
+    ) -> Results[TopicPartition, ListedOffset | KafkaError]:
         """Returns offsets by time: a timestamp in ms, or `EARLIEST`, `LATEST`, ... of `leaders`.
 
         An offset of -1 means that there is no such record.
         """
         return self._wait(self._client.list_offsets(timestamps, read_committed=read_committed))
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> Answers[int]:
+    def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> Results[TopicPartition, int | KafkaError]:
         """Deletes the records before an offset (-1: all); returns the new log start offsets."""
         return self._wait(self._client.delete_records(before))
 
@@ -202,7 +207,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, KafkaError | None]:
+    ) -> Results[TopicPartition, KafkaError | None]:
         """Elects leaders of some partitions, or of all that need it.
 
         ELECTION_NOT_NEEDED means that the preferred replica leads already.
@@ -214,7 +219,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         targets: Mapping[TopicPartition, Sequence[int] | None],
         *,
         allow_replication_factor_change: bool = True,
-    ) -> dict[TopicPartition, KafkaError | None]:
+    ) -> Results[TopicPartition, KafkaError | None]:
         """Starts to move partitions to these brokers, preferred leader first; None stops a move.
 
         The answer says that the move was accepted, not that it is complete.
@@ -227,7 +232,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def cancel_partition_reassignments(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, KafkaError | None]:
+    ) -> Results[TopicPartition, KafkaError | None]:
         """Stops moves; a partition that is not being moved is not an error."""
         return self._wait(self._client.cancel_partition_reassignments(partitions))
 
@@ -243,14 +248,16 @@ class Admin(WaitingClient[AsyncAdmin]):
         """Returns the groups of all brokers, or those in these states and of these types."""
         return self._wait(self._client.list_groups(states=states, types=types))
 
-    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+    def describe_groups(
+        self, group_ids: Iterable[str]
+    ) -> Results[str, GroupDescription | KafkaError]:
         """Returns state, members and assignments of groups of both protocols.
 
         A group that does not exist has the error GROUP_ID_NOT_FOUND.
         """
         return self._wait(self._client.describe_groups(group_ids))
 
-    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, bool | KafkaError]:
+    def delete_groups(self, group_ids: Iterable[str]) -> Results[str, bool | KafkaError]:
         """Deletes groups without members, and their offsets. True means that a group is deleted."""
         return self._wait(self._client.delete_groups(group_ids))
 
@@ -260,7 +267,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         members: Iterable[MemberToRemove] | None = None,
         *,
         reason: str = "removed by an administrator",
-    ) -> dict[MemberToRemove, bool | KafkaError]:
+    ) -> Results[MemberToRemove, bool | KafkaError]:
         """Removes members from a group, all of them if none are named."""
         return self._wait(self._client.remove_members(group_id, members, reason=reason))
 
@@ -270,7 +277,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         partitions: Iterable[TopicPartition] | None = None,
         *,
         require_stable: bool = False,
-    ) -> Answers[GroupOffset]:
+    ) -> Results[TopicPartition, GroupOffset | KafkaError]:
         """Returns what a group has committed, in all partitions or in these; others are left out.
 
         `require_stable` refuses partitions that an open transaction is about to change.
@@ -280,16 +287,30 @@ class Admin(WaitingClient[AsyncAdmin]):
         )
 
     def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset | int]
-    ) -> Answers[bool]:
-        """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID."""
-        return self._wait(self._client.alter_group_offsets(group_id, offsets))
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset | int],
+        *,
+        may_create: bool | None = None,
+    ) -> Results[TopicPartition, bool | KafkaError]:
+        """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID.
+
+        A group that does not exist is made by that, and a warning says so, because the name may be
+        misspelt. `may_create=True` means it; `may_create=False` raises GROUP_ID_NOT_FOUND instead.
+        """
+        return self._wait(
+            self._client.alter_group_offsets(group_id, offsets, may_create=may_create)
+        )
 
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> Answers[bool]:
+    ) -> Results[TopicPartition, bool | KafkaError]:
         """Deletes offsets; partitions of topics that members subscribe to are refused."""
         return self._wait(self._client.delete_group_offsets(group_id, partitions))
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return self._run(self._client.metrics)
 
     def list_transactions(
         self,
@@ -315,13 +336,13 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def describe_transactions(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, TransactionDescription | KafkaError]:
+    ) -> Results[str, TransactionDescription | KafkaError]:
         """Returns state, producer and partitions of each transactional id, or its error."""
         return self._wait(self._client.describe_transactions(transactional_ids))
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
-    ) -> Answers[list[PartitionProducer]]:
+    ) -> Results[TopicPartition, list[PartitionProducer] | KafkaError]:
         """Returns the active producers of partitions, from their leaders or from one broker."""
         return self._wait(self._client.describe_producers(partitions, broker_id=broker_id))
 
@@ -349,7 +370,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def end_transactions(
         self, identities: Iterable[Identity], *, is_commit: bool
-    ) -> dict[str, bool | KafkaError]:
+    ) -> Results[str, bool | KafkaError]:
         """Commits or aborts transactions that their producers have handed over, by id.
 
         True means that the transaction ended now, or earlier with the same identity. An identity
@@ -359,7 +380,7 @@ class Admin(WaitingClient[AsyncAdmin]):
 
     def fence_producers(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, FencedProducer | KafkaError]:
+    ) -> Results[str, FencedProducer | KafkaError]:
         """Fences the producers with these transactional ids and aborts their open transactions."""
         return self._wait(self._client.fence_producers(transactional_ids))
 
@@ -367,11 +388,13 @@ class Admin(WaitingClient[AsyncAdmin]):
         """Returns the rules that match a filter, or all of them."""
         return self._wait(self._client.describe_acls(filter_))
 
-    def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+    def create_acls(self, acls: Iterable[Acl]) -> Results[Acl, KafkaError | None]:
         """Adds rules; a rule that exists already stays as it is."""
         return self._wait(self._client.create_acls(acls))
 
-    def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl] | KafkaError]:
+    def delete_acls(
+        self, filters: Iterable[AclFilter]
+    ) -> Results[AclFilter, list[Acl] | KafkaError]:
         """Removes the rules that match filters, and returns them by filter."""
         return self._wait(self._client.delete_acls(filters))
 

@@ -24,6 +24,7 @@ from odradek.protocol.types import Offset, TopicPartition
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ConsumerOptions
 
 _CLOSE_TIMEOUT_MS = 30_000
@@ -103,7 +104,9 @@ class Consumer(WaitingClient[AsyncConsumer]):
         is taken: the next poll returns them.
         """
         client = self._client
-        return self._thread.call(client.poll(timeout_ms, max_records), client.return_unseen)
+        return self._thread.call(
+            client.poll(timeout_ms=timeout_ms, max_records=max_records), client.return_unseen
+        )
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Returns one record after the other, however long that takes; `wakeup` ends it."""
@@ -144,6 +147,14 @@ class Consumer(WaitingClient[AsyncConsumer]):
         offsets (`Producer.send_offsets_to_transaction`).
         """
         return self._run(self._client.group_metadata)
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return self._run(self._client.metrics)
+
+    def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Returns the id under which brokers know this client's metrics."""
+        return self._wait(self._client.client_instance_id(timeout_ms))
 
     def unassign(self) -> None:
         """Gives up the partitions that were assigned by hand."""

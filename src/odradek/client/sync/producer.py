@@ -20,6 +20,7 @@ from odradek.wording import counted
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ProducerOptions
 
 _log = logging.getLogger("odradek.client")
@@ -187,6 +188,14 @@ class Producer(WaitingClient[AsyncProducer]):
         After `timeout_ms`, if that is given, it raises `TimedOut`; the records are sent on.
         """
         self._wait(self._client.flush(timeout_ms))
+
+    def metrics(self) -> "dict[MetricName, float]":
+        """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
+        return self._run(self._client.metrics)
+
+    def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Returns the id under which brokers know this client's metrics."""
+        return self._wait(self._client.client_instance_id(timeout_ms))
 
     def init_transactions(self) -> None:
         """Must be called once, before the first transaction.

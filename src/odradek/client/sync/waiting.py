@@ -5,6 +5,7 @@ are cancelled, so that a consumer leaves its group (`client.group.unclosed`).
 """
 
 import atexit
+import sys
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -73,6 +74,7 @@ class WaitingClient(Generic[C]):
         self._close(self._client.close)
 
     def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        explain(sys.exception())
         try:
             self._wait(close())
         except ClientClosed:

@@ -8,9 +8,14 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.protocol.types import TopicPartition
+
+GROUP: Final = "group"
+QUERY: Final = "query"
+QUERY_PREFIX: Final = "spark:"
+"""What the names of queries begin with, so that they are not taken for groups."""
 
 
 class Status(IntEnum):
@@ -55,6 +60,8 @@ class PartitionWindow:
     ends: tuple[int, ...]
     owner: str = ""
     client_id: str = ""
+    is_read: bool = False
+    """Whether every commit was read with its time, and not sampled."""
 
     @property
     def current_lag(self) -> int:
@@ -88,6 +95,8 @@ class GroupStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     max_lag: PartitionStatus | None = None
     """The partition that is furthest behind."""
+    kind: str = GROUP
+    """`GROUP`, or `QUERY` for a Spark query."""
 
     @property
     def worst(self) -> PartitionStatus | None:
@@ -119,7 +128,8 @@ def _progress(commits: Sequence[Commit], allowed_lag: int) -> Status:
         return Status.OK
     if all(commit.offset == commits[0].offset for commit in commits):
         return Status.STALL
-    if all(later >= earlier for earlier, later in itertools.pairwise(lags)):
+    # One lag alone does not move.
+    if len(lags) > 1 and all(later >= earlier for earlier, later in itertools.pairwise(lags)):
         return Status.WARN
     return Status.OK
 
@@ -148,14 +158,15 @@ def _is_rewound(commits: Sequence[Commit]) -> bool:
 def evaluate_partition(
     partition: TopicPartition, window: PartitionWindow, now_ms: int, rules: Rules
 ) -> PartitionStatus:
-    """Returns the status of a partition. A partition with an owner has not stopped, whatever the
-    times of its commits are; and from one commit alone, seen just now or of an owner, nothing
-    follows yet."""
+    """Returns the status of a partition. If its commits were sampled, their times are guesses: with
+    an owner it has not stopped, whatever they are, and from one commit alone, seen just now or of
+    an owner, nothing follows yet."""
     complete = min(1.0, len(window.commits) / rules.intervals)
     status = Status.OK
     if window.commits and complete >= rules.minimum_complete:
         last_ms = window.commits[-1].timestamp_ms
-        until_ms = min(now_ms, last_ms) if window.owner else now_ms
+        is_guessed = bool(window.owner) and not window.is_read
+        until_ms = min(now_ms, last_ms) if is_guessed else now_ms
         if len(window.commits) > 1 or until_ms > last_ms:
             status = status_of(
                 window.commits, window.ends, window.current_lag, until_ms, rules.allowed_lag

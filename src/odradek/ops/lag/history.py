@@ -1,18 +1,21 @@
-"""The windows of all groups, filled by samples of what groups have committed.
+"""The windows of all groups, filled by samples of what groups have committed, or by every commit.
 
-Burrow reads every commit from the topic of offsets, with its time. A sample shows only the newest
-one, and not when it was made. So a commit is counted when the offset has changed since the last
-sample, and when it has not, but a member owns the partition, every `repeat_ms`: a consumer that is
-alive commits its position again and again. A partition without an owner gets no such commit, so it
-is STOP and not STALL.
+Burrow reads every commit from the topic of offsets, with its time, and so does `odradek lag serve`
+(`commit_reading`). A sample shows only the newest one, and not when it was made. So from samples a
+commit is counted when the offset has changed since the last sample, and when it has not, but a
+member owns the partition, every `repeat_ms`: a consumer that is alive commits its position again
+and again. A partition without an owner gets no such commit, so it is STOP and not STALL.
+
+As soon as a commit of a partition was read, its window has commits alone that were read.
 """
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from odradek.ops.lag.evaluation import (
+    QUERY,
     Commit,
     GroupStatus,
     PartitionWindow,
@@ -26,6 +29,13 @@ REPEAT_MS: Final = 6_000
 """A little more than a consumer's default `auto.commit.interval.ms`."""
 
 
+class Past(NamedTuple):
+    """An offset that was committed earlier, and when."""
+
+    offset: int
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where a group is in a partition, and the member that owns it, if one does."""
@@ -33,6 +43,12 @@ class Position:
     offset: int
     owner: str = ""
     client_id: str = ""
+    repeat_ms: int = 0
+    """After how long an owner counts as one that commits the same offset again, if that is longer
+    than usual."""
+    past: tuple[Past, ...] = ()
+    """Commits whose times are known, the oldest first and this one last. Spark keeps those of its
+    queries, so that their window is full at the first sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,8 @@ class Sample:
     ends: Mapping[TopicPartition, int]
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Groups whose offsets could not be read now, and why. They keep their windows."""
+    queries: frozenset[str] = frozenset()
+    """Which of the groups are Spark queries."""
 
 
 @dataclass(slots=True)
@@ -51,17 +69,50 @@ class _Ring:
     commits: deque[Commit]
     owner: str = ""
     client_id: str = ""
+    is_read: bool = False
+    """Whether the commits were read, with their times, and not sampled."""
 
 
 class LagHistory:
-    """What samples have shown so far. Samples must come in the order of time."""
+    """What samples and commits have shown so far. Both must come in the order of time."""
 
     def __init__(self, rules: Rules | None = None, *, repeat_ms: int = REPEAT_MS) -> None:
         self.rules = rules or Rules()
         self._repeat_ms = repeat_ms
         self._groups: dict[str, dict[TopicPartition, _Ring]] = {}
         self._ends: dict[TopicPartition, deque[int]] = {}
+        self._queries: frozenset[str] = frozenset()
         self.samples = 0
+        self._reads_commits = False
+
+    # Commits that are read
+
+    def begin_reading(self) -> None:
+        """From now on every commit is told by `commit`. May be called again."""
+        self._reads_commits = True
+
+    def stop_reading(self) -> None:
+        """Commits cannot be read any more: windows go on with samples."""
+        self._reads_commits = False
+        for rings in self._groups.values():
+            for ring in rings.values():
+                ring.is_read = False
+
+    def commit(self, group: str, partition: TopicPartition, offset: int, timestamp_ms: int) -> None:
+        """Takes in a commit that was read. What samples made of earlier ones is dropped."""
+        ring = self._ring(self._groups.setdefault(group, {}), partition)
+        if not ring.is_read:
+            ring.commits.clear()
+            ring.is_read = True
+        ends = self._ends.get(partition)
+        lag = max(0, ends[-1] - offset) if ends else None
+        ring.commits.append(Commit(offset, timestamp_ms, lag))
+
+    def _ring(self, rings: dict[TopicPartition, _Ring], partition: TopicPartition) -> _Ring:
+        ring = rings.get(partition)
+        if ring is None:
+            ring = rings[partition] = _Ring(deque(maxlen=self.rules.intervals))
+        return ring
 
     @property
     def groups(self) -> list[str]:
@@ -94,6 +145,7 @@ class LagHistory:
     def add(self, sample: Sample) -> None:
         """Takes a sample in. What the brokers do not know any more is dropped."""
         self.samples += 1
+        self._queries = sample.queries | (self._queries & sample.unreadable.keys())
         for partition, end in sample.ends.items():
             ring = self._ends.setdefault(partition, deque(maxlen=self.rules.intervals))
             ring.append(end)
@@ -116,19 +168,25 @@ class LagHistory:
         position: Position,
         sample: Sample,
     ) -> None:
-        ring = rings.get(partition)
-        if ring is None:
-            ring = rings[partition] = _Ring(deque(maxlen=self.rules.intervals))
+        ring = self._ring(rings, partition)
         ring.owner, ring.client_id = position.owner, position.client_id
+        if ring.is_read and self._reads_commits:
+            return
         if ring.commits:
             last = ring.commits[-1]
             waited_ms = sample.at_ms - last.timestamp_ms
-            is_repeated = bool(position.owner) and waited_ms >= self._repeat_ms
+            repeat_ms = max(self._repeat_ms, position.repeat_ms)
+            is_repeated = bool(position.owner) and waited_ms >= repeat_ms
             if position.offset == last.offset and not is_repeated:
                 return
         end = sample.ends.get(partition)
         lag = None if end is None else max(0, end - position.offset)
-        ring.commits.append(Commit(position.offset, sample.at_ms, lag))
+        at_ms = sample.at_ms
+        if not ring.commits and position.past:
+            # Where the log ended then is not known.
+            ring.commits.extend(Commit(*past, None) for past in position.past[:-1])
+            at_ms = position.past[-1].at_ms
+        ring.commits.append(Commit(position.offset, at_ms, lag))
 
     def windows(self, group: str) -> dict[TopicPartition, PartitionWindow]:
         """Returns the windows of a group, by topic and partition."""
@@ -139,6 +197,7 @@ class LagHistory:
                 tuple(self._ends.get(partition, ())),
                 rings[partition].owner,
                 rings[partition].client_id,
+                is_read=rings[partition].is_read,
             )
             for partition in sorted(rings)
         }
@@ -146,7 +205,8 @@ class LagHistory:
     def evaluate(self, group: str, now_ms: int) -> GroupStatus:
         if group not in self._groups:
             return not_found(group)
-        return evaluate_group(group, self.windows(group).items(), now_ms, self.rules)
+        status = evaluate_group(group, self.windows(group).items(), now_ms, self.rules)
+        return replace(status, kind=QUERY) if group in self._queries else status
 
     def evaluate_all(self, now_ms: int) -> list[GroupStatus]:
         """Returns all groups, the worst first."""

@@ -4,7 +4,13 @@ the names that Burrow uses."""
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from odradek.ops.lag.evaluation import Commit, GroupStatus, PartitionStatus, PartitionWindow
+from odradek.ops.lag.evaluation import (
+    QUERY,
+    Commit,
+    GroupStatus,
+    PartitionStatus,
+    PartitionWindow,
+)
 
 WIDE: Final = 120
 """From so many columns on, tables show more."""
@@ -12,12 +18,17 @@ _SHORTEST: Final = 12
 
 
 def group_lines(groups: Iterable[GroupStatus], columns: int | None, *, judged: bool) -> list[str]:
-    """Returns a line for each group. `columns` is the width of the terminal, None for no limit.
-    Without `judged` there is no status: one sample shows the lag, but not how it moves."""
+    """Returns a line for each group and query; with queries a column says which is what. `columns`
+    is the width of the terminal, None for no limit. Without `judged` there is no
+    status: one sample shows the lag, but not how it moves."""
     is_wide = columns is None or columns >= WIDE
+    groups = list(groups)
+    has_queries = any(group.kind == QUERY for group in groups)
     headers = ["GROUP", "STATUS", "LAG", "PARTITIONS", "WORST PARTITION"]
     if is_wide:
         headers += ["OFFSET", "END", "COMPLETE", "CLIENT"]
+    if has_queries:
+        headers.append("KIND")
     rows = []
     for group in groups:
         worst = group.worst
@@ -30,6 +41,8 @@ def group_lines(groups: Iterable[GroupStatus], columns: int | None, *, judged: b
         ]
         if is_wide:
             row += _details(worst)
+        if has_queries:
+            row.append(group.kind)
         rows.append(row)
     return fitted(headers, rows, columns, (0, 4))
 
@@ -77,7 +90,8 @@ def partition_lines(group: GroupStatus, columns: int | None, *, judged: bool) ->
             row += [f"{one.complete:.0%}", window.owner or "-", window.client_id or "-"]
         rows.append(row)
     status = group.status.name if judged else "-"
-    first = f"{group.group}: {status}, {group.total_lag} records behind"
+    kind = " (query)" if group.kind == QUERY else ""
+    first = f"{group.group}{kind}: {status}, {group.total_lag} records behind"
     return [first, "", *fitted(headers, rows, columns, (0,))]
 
 
@@ -137,6 +151,7 @@ def status_json(cluster: str, group: GroupStatus, *, all_partitions: bool) -> di
     return {
         "cluster": cluster,
         "group": group.group,
+        "kind": group.kind,
         "status": group.status.name,
         "complete": group.complete,
         "partitions": [

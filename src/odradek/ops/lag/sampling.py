@@ -3,11 +3,10 @@ partitions, and where the logs end."""
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.group_types import GroupDescription
-from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import LATEST
@@ -16,22 +15,32 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world.clock import Clock
 
+if TYPE_CHECKING:
+    from odradek.ops.lag.queries import Queries
+
 _AT_ONCE: Final = 16
 
 _Positions = dict[TopicPartition, Position]
 
 
-class LagAdmin(GroupCalls, GroupOffsetCalls, RecordCalls):
+class LagAdmin(GroupOffsetCalls, RecordCalls):
     """The admin calls that lag needs."""
 
 
-async def take_sample(admin: LagAdmin, clock: Clock, groups: Iterable[str] | None = None) -> Sample:
-    """Returns where the groups are now: these, or all consumer groups. A group that does not exist
-    is left out. Ends are asked after commits, so that no group seems to be ahead of its log."""
+async def take_sample(
+    admin: LagAdmin,
+    clock: Clock,
+    groups: Iterable[str] | None = None,
+    queries: "Queries | None" = None,
+) -> Sample:
+    """Returns where the groups and queries are now: these, or all consumer groups. A group that
+    does not exist is left out. Ends are asked after commits, so that no group seems to be ahead of
+    its log."""
     if groups is None:
         listings = await admin.list_groups()
         groups = [listing.group_id for listing in listings if listing.is_of_consumers]
     names = sorted(set(groups))
+    read_queries, unreadable = queries.positions() if queries is not None else ({}, {})
     described = await admin.describe_groups(names) if names else {}
     gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -45,21 +54,35 @@ async def take_sample(admin: LagAdmin, clock: Clock, groups: Iterable[str] | Non
         for group, answer in zip(names, answers, strict=True)
         if not isinstance(answer, str) and answer
     }
-    partitions = {partition for positions in read_groups.values() for partition in positions}
+    # A group of that name would be another one, and Kafka's groups are what most people look for.
+    read_queries = {name: read_queries[name] for name in read_queries if name not in names}
+    partitions = {
+        partition
+        for positions in (*read_groups.values(), *read_queries.values())
+        for partition in positions
+    }
     ends = await admin.list_offsets(dict.fromkeys(sorted(partitions), LATEST)) if partitions else {}
+    found_ends = {
+        partition: int(answer.offset)
+        for partition, answer in ends.items()
+        if not isinstance(answer, KafkaError)
+    }
+    for name in list(read_queries):
+        missing = sorted({one.topic for one in read_queries[name].keys() - found_ends.keys()})
+        if missing:
+            unreadable[name] = f"it reads {', '.join(missing)}, which these brokers do not tell"
+            del read_queries[name]
+    failed = {
+        group: answer
+        for group, answer in zip(names, answers, strict=True)
+        if isinstance(answer, str)
+    }
     return Sample(
         clock.now_ms(),
-        read_groups,
-        {
-            partition: int(answer.offset)
-            for partition, answer in ends.items()
-            if not isinstance(answer, KafkaError)
-        },
-        {
-            group: answer
-            for group, answer in zip(names, answers, strict=True)
-            if isinstance(answer, str)
-        },
+        read_groups | read_queries,
+        found_ends,
+        failed | unreadable,
+        frozenset(read_queries),
     )
 
 

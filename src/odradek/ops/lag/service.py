@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.client.errors import ClientError
 from odradek.ops.lag.evaluation import GroupStatus
@@ -11,6 +11,9 @@ from odradek.ops.lag.notifications import Change, Changes, Say, Sender, deliver
 from odradek.ops.lag.sampling import LagAdmin, take_sample
 from odradek.protocol.errors import KafkaError
 from odradek.world.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.ops.lag.queries import Queries
 
 INTERVAL_S: Final = 10.0
 
@@ -28,6 +31,7 @@ class LagService:
         say: Say,
         senders: Sequence[Sender] = (),
         confirm: int = 3,
+        queries: "Queries | None" = None,
     ) -> None:
         self._admin = admin
         self._clock = clock
@@ -35,20 +39,22 @@ class LagService:
         self.cluster = cluster
         self._say = say
         self._senders = senders
+        self._queries = queries
         self._changes = Changes(cluster, confirm)
         self._deliveries: set[asyncio.Task[None]] = set()
         self._failure: str | None = None
 
     async def sample(self) -> None:
         """Takes one sample, and tells of changes. Raises if the brokers do not answer."""
-        self.history.add(await take_sample(self._admin, self._clock))
+        self.history.add(await take_sample(self._admin, self._clock, queries=self._queries))
         now_ms = self._clock.now_ms()
         for change in self._changes.update(self.history.evaluate_all(now_ms), now_ms):
             self._tell(change)
 
     def _tell(self, change: Change) -> None:
         self._say(
-            f"group {change.now.group} was {change.previous.name}, is {change.now.status.name}"
+            f"{change.now.kind} {change.now.group} was {change.previous.name},"
+            f" is {change.now.status.name}"
         )
         if self._senders:
             task = asyncio.create_task(deliver(self._senders, change, self._say))

@@ -7,6 +7,7 @@ what a test looks for on a live cluster.
 from typing import Final
 
 from odradek.telemetry.catalogue import (
+    clients,
     cluster,
     exporter,
     logs,
@@ -17,7 +18,7 @@ from odradek.telemetry.catalogue import (
 )
 from odradek.telemetry.declarations import Metric, by_name
 
-MODULES: Final = (network, topics, replication, logs, cluster, exporter, process)
+MODULES: Final = (network, topics, replication, logs, cluster, exporter, clients, process)
 ALL: Final = by_name(
     metric for module in MODULES for metric in vars(module).values() if isinstance(metric, Metric)
 )

@@ -24,7 +24,7 @@ ERRORS = counter(
 TOTAL_TIME = summary(
     "kafka_network_requestmetrics_totaltimems",
     "Time from the arrival of a request until its response is sent, in milliseconds. At most "
-    "five hundred requests of an API are measured each second.",
+    "two hundred requests of an API are measured each second, and each of a client that sends few.",
     f"{_REQUEST},name=TotalTimeMs",
     ("request",),
 )

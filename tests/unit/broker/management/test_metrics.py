@@ -69,7 +69,8 @@ def names(series: Series) -> set[str]:
 
 
 async def test_every_declared_metric_is_served_by_a_live_cluster() -> None:
-    async with asyncio.timeout(60), running_cluster() as brokers:
+    by_client = {"odradek.metrics.max.client.ids": "10"}
+    async with asyncio.timeout(60), running_cluster(properties=by_client) as brokers:
         async with Admin(bootstrap_servers=brokers[0].broker.bootstrap) as admin:
             await admin.create_topic("orders", 3, 3)
         await produce(brokers[0], "orders", 5)

@@ -166,3 +166,37 @@ def test_the_idle_time_of_the_loop_is_what_its_thread_does_not_use() -> None:
     # Soon after it is still the same figure.
     clock.now_s, used_s[0] = 11.0, 3.5
     assert idle.fraction() == 0.75
+
+
+async def test_clients_are_counted_by_id_up_to_the_limit() -> None:
+    properties = {"odradek.metrics.max.client.ids": "1"}
+    async with asyncio.timeout(30), running(properties) as one:
+        host, _, port = one.broker.bootstrap.partition(":")
+        for name in ("first", "second", "first"):
+            connection = await Connection.open(host, int(port), client_id=name)
+            await connection.request(MetadataRequest(topics=None), MetadataResponse)
+            connection.close()
+        series = await one.series()
+        # Two connections, each with ApiVersions and Metadata.
+        assert value(series, "odradek_client_requests_total", client_id="first") == 4
+        assert value(series, "odradek_client_requests_total") == 2
+        for name in ("odradek_client_request_bytes_total", "odradek_client_response_bytes_total"):
+            assert value(series, name, client_id="first") > 40
+        requests = "kafka_network_requestmetrics_requests_total"
+        (version,) = [
+            dict(labels)["version"] for name, labels in series
+            if name == requests and ("request", "Metadata") in labels
+        ]  # fmt: skip
+        assert value(series, requests, request="Metadata", version=version) == 3
+
+
+async def test_requests_of_a_client_that_sends_few_are_all_measured() -> None:
+    async with asyncio.timeout(30), running() as one:
+        host, _, port = one.broker.bootstrap.partition(":")
+        connection = await Connection.open(host, int(port), client_id="test")
+        for _ in range(3):
+            await connection.request(MetadataRequest(topics=None), MetadataResponse)
+            await asyncio.sleep(0.01)  # It is due again.
+        connection.close()
+        times = "kafka_network_requestmetrics_totaltimems"
+        assert value(await one.series(), f"{times}_count", request="Metadata") == 3

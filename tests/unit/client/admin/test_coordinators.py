@@ -219,7 +219,9 @@ async def test_offsets_are_committed_without_a_generation(
         tell(cluster, FindCoordinatorRequest, *[found(cluster, 1, "g")] * 2)
         moved = ErrorCode.NOT_COORDINATOR
         tell(cluster, OffsetCommitRequest, committed(moved, moved), committed(0, 25))
-        answers = await admin.alter_group_offsets("g", {T0: 7, T1: GroupOffset(8, 2, "m")})
+        answers = await admin.alter_group_offsets(
+            "g", {T0: 7, T1: GroupOffset(8, 2, "m")}, may_create=True
+        )
     assert answers[T0] is True
     assert isinstance(refusal := answers[T1], KafkaError)
     assert refusal.code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -294,6 +294,54 @@ def test_closing_lets_a_commit_end_whose_caller_was_interrupted(
     with_groups(test)
 
 
+async def _commit_that_fails_after_its_caller_was_interrupted(producer: Producer) -> None:
+    """The batch for the topic `small` is refused while nobody waits for the commit any more."""
+    await producer.begin_transaction()
+    await producer.send("t", b"with it")
+    await producer.send("small", b"x" * 1000)
+    committing = asyncio.ensure_future(producer.commit_transaction())
+    await asyncio.sleep(0)
+    committing.cancel()
+    await asyncio.wait([committing])
+    assert committing.cancelled()
+
+
+@pytest.mark.parametrize("pause_s", [0, 5])
+@on_groups()
+async def test_a_commit_that_failed_after_its_caller_was_interrupted_can_be_aborted(
+    cluster: GroupCluster, pause_s: int
+) -> None:
+    await cluster.client.create_topic("small", 1, max_message_bytes="200")
+    producer = await ready(cluster)
+    await _commit_that_fails_after_its_caller_was_interrupted(producer)
+    await asyncio.sleep(pause_s)
+    if not pause_s:
+        with pytest.raises(MustAbort, match="MESSAGE_TOO_LARGE"):
+            await producer.commit_transaction()
+    await producer.abort_transaction()
+    async with producer.transaction():
+        await producer.send("t", b"after")
+    assert await visible(cluster) == [b"after"]
+
+
+@on_groups()
+async def test_closing_aborts_a_commit_that_failed_after_its_caller_was_interrupted(
+    cluster: GroupCluster,
+) -> None:
+    await cluster.client.create_topic("small", 1, max_message_bytes="200")
+    producer = await ready(cluster)
+    await _commit_that_fails_after_its_caller_was_interrupted(producer)
+    await asyncio.sleep(5)
+    await producer.close()
+    # The transaction does not wait for its time-out: readers of committed records get past it.
+    ends = []
+    for isolation_level in ("read_committed", "read_uncommitted"):
+        reader = cluster.consumer(group=None, isolation_level=isolation_level)
+        ends.append(await reader.end_offsets([PARTITION]))
+        await reader.close()
+    assert ends[0] == ends[1] == {PARTITION: 2}
+
+
 def test_transactions_need_idempotence() -> None:
     with pytest.raises(SettingsError, match=r"enable\.idempotence=true"):
         ProducerSettings(transactional_id="tx", enable_idempotence=False)

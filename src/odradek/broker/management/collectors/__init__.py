@@ -8,6 +8,7 @@ so it takes a copy of every table first.
 from typing import Final
 
 from odradek.broker.management.collectors import (
+    clients,
     cluster,
     groups,
     logs,
@@ -26,5 +27,6 @@ COLLECTORS: Final[tuple[Collector, ...]] = (
     logs.collect,
     cluster.collect,
     groups.collect,
+    clients.collect,
     process.collect,
 )

@@ -1,0 +1,158 @@
+"""One sample of a cluster, with Kafka's own requests: brokers, leaders, end offsets, sizes of logs,
+and what groups have committed.
+
+Only the metadata must be answered. What else is refused or does not come (a broker without the
+permission, a leader that is being elected) is left out of the sample and noted in it.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from odradek.client.admin.broker_types import LogDirectory
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.topics import TopicCalls
+from odradek.client.cluster_view import Broker, Topic, topic_from
+from odradek.client.errors import ClientError
+from odradek.client.leader_requests import LATEST
+from odradek.ops.lag.history import Sample
+from odradek.ops.lag.sampling import LagAdmin, take_sample
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.world.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.ops.lag.queries import Queries
+
+
+class TopAdmin(LagAdmin, BrokerCalls, TopicCalls):
+    """The admin calls of one sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSample:
+    """What the brokers said at one moment. `at_s` is by the clock that never goes back, for
+    rates."""
+
+    at_ms: int
+    at_s: float
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, Topic]
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    directories: Mapping[int, list[LogDirectory]] = field(default_factory=dict)
+    groups: Sample | None = None
+    notes: tuple[str, ...] = ()
+
+    def leader_sizes(self) -> dict[TopicPartition, int]:
+        """Returns the size of each partition's log on its leader."""
+        sizes: dict[TopicPartition, int] = {}
+        for broker, directories in self.directories.items():
+            for directory in directories:
+                for partition, replica in directory.replicas.items():
+                    topic = self.topics.get(partition.topic)
+                    known = None if topic is None else topic.partitions.get(partition.partition)
+                    if known is not None and known.leader == broker and not replica.is_future:
+                        sizes[partition] = replica.size_bytes
+        return sizes
+
+
+async def take_cluster_sample(
+    admin: TopAdmin, clock: Clock, queries: "Queries | None" = None
+) -> ClusterSample:
+    """Asks the brokers; raises if the metadata cannot be had."""
+    metadata = await admin.describe_metadata(None)
+    brokers = _brokers(metadata)
+    topics = _topics(metadata)
+    at_ms, at_s = clock.now_ms(), clock.monotonic_s()
+    notes: list[str] = []
+    ends, directories, groups = await asyncio.gather(
+        _ends(admin, topics, notes),
+        _directories(admin, brokers, notes),
+        _groups(admin, clock, notes, queries),
+    )
+    return ClusterSample(
+        at_ms,
+        at_s,
+        metadata.cluster_id or "",
+        metadata.controller_id,
+        brokers,
+        topics,
+        ends,
+        directories,
+        groups,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _brokers(metadata: MetadataResponse) -> dict[int, Broker]:
+    return {
+        one.node_id: Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
+        for one in sorted(metadata.brokers, key=lambda one: one.node_id)
+    }
+
+
+def _topics(metadata: MetadataResponse) -> dict[str, Topic]:
+    topics = [topic_from(one, None) for one in metadata.topics if not one.error_code]
+    return {topic.name: topic for topic in sorted(topics, key=_place)}
+
+
+def _place(topic: Topic) -> tuple[bool, str]:
+    """Kafka's own topics come last: rows with equal figures keep this order."""
+    return topic.is_internal, topic.name
+
+
+async def _ends(
+    admin: TopAdmin, topics: Mapping[str, Topic], notes: list[str]
+) -> dict[TopicPartition, int]:
+    led = [
+        TopicPartition(name, index)
+        for name, topic in topics.items()
+        for index, partition in topic.partitions.items()
+        if partition.leader >= 0
+    ]
+    if not led:
+        return {}
+    try:
+        answers = await admin.list_offsets(dict.fromkeys(led, LATEST))
+    except (KafkaError, ClientError, OSError) as error:
+        notes.append(f"end offsets: {error}")
+        return {}
+    return {
+        partition: int(answer.offset)
+        for partition, answer in answers.items()
+        if not isinstance(answer, KafkaError)
+    }
+
+
+async def _directories(
+    admin: TopAdmin, brokers: Mapping[int, Broker], notes: list[str]
+) -> dict[int, list[LogDirectory]]:
+    async def ask(broker: int) -> list[LogDirectory] | None:
+        try:
+            return (await admin.describe_log_dirs([broker]))[BrokerId(broker)]
+        except (KafkaError, ClientError, OSError) as error:
+            notes.append(f"log directories of broker {broker}: {error}")
+            return None
+
+    answers = await asyncio.gather(*(ask(broker) for broker in brokers))
+    return {
+        broker: answer
+        for broker, answer in zip(brokers, answers, strict=True)
+        if answer is not None
+    }
+
+
+async def _groups(
+    admin: TopAdmin, clock: Clock, notes: list[str], queries: "Queries | None"
+) -> Sample | None:
+    try:
+        sample = await take_sample(admin, clock, queries=queries)
+    except (KafkaError, ClientError, OSError) as error:
+        notes.append(f"groups: {error}")
+        return None
+    notes.extend(f"{name}: {reason}" for name, reason in sample.unreadable.items())
+    return sample
