@@ -60,7 +60,7 @@ from odradek.metadata.image import difference
 from odradek.metadata.node_values import BrokerRegistration
 from odradek.metadata.store_setup import prepare_store
 from odradek.protocol.types import BrokerId
-from odradek.replication.peers import Peers
+from odradek.replication.peers import Peers, peer_security
 from odradek.storage import StorageError
 from odradek.storage.manager import LogManager
 from odradek.storage.text_files import NO_CLEAN_STOP, encode_uuid
@@ -158,6 +158,8 @@ class Broker:
                 self._components(store) as components,
                 self._background(components) as fetching,
             ):
+                if self._server.secured is not None:
+                    self._server.secured.use(components.services.configs)
                 serving = self._serving(components)
                 await self._server.accept(serving.serve, *serving.followers)
                 if self._port is not None:
@@ -243,6 +245,7 @@ class Broker:
             listener=departed_brokers,
             request_timeout_ms=settings.broker.request_timeout_ms,
             receive_buffer_bytes=settings.broker.replica_socket_receive_buffer_bytes,
+            security=peer_security(settings, world) if self._is_shared else None,
         )
         try:
             components = self._assemble(store, cache, logs, peers, departed_brokers)

@@ -108,8 +108,8 @@ _AVRO: Final = (
 )
 
 _TLS: Final = (
-    "TLS is not part of this version yet: listeners are PLAINTEXT, and need neither keys nor"
-    " certificates; until then keep brokers in a private network, as docs/machines.md says"
+    "certificates are made with openssl or keytool, as for Kafka: brokers and clients read PEM,"
+    " PKCS12 and JKS files, by Kafka's ssl.* names, as docs/security.md says"
 )
 
 # Programs that the documents use beside Kafka's, and what to type here.

@@ -7,6 +7,7 @@ Producer, consumer and admin client have one `Cluster` each. The metadata itself
 import asyncio
 from collections.abc import Callable, Iterator
 from math import inf
+from typing import TYPE_CHECKING
 
 from odradek.client.cluster_view import ClusterView, Topic
 from odradek.client.connection import Connection
@@ -14,6 +15,7 @@ from odradek.client.errors import (
     BrokerUnreachable,
     ClientClosed,
     ClientError,
+    ConnectionClosed,
     MetadataTimedOut,
     NoBrokerAvailable,
     is_retriable,
@@ -34,6 +36,9 @@ from odradek.protocol.types import (
 )
 from odradek.wording import counted, kind_of
 from odradek.world.randomness import Randomness
+
+if TYPE_CHECKING:
+    from odradek.client.security import ClientSecurity
 
 LONG_POLLS = "fetch"
 """The purpose of connections on which answers may take long."""
@@ -77,6 +82,7 @@ class Cluster:
         self._auto_create_topics = auto_create_topics
         self._loop = asyncio.get_running_loop()
         self._links: dict[tuple[str, int, str], _Link] = {}
+        self._security = _security(settings, self.randomness)
         self._unreachable = UnreachableBrokers(settings, self.view)
         # Topics whose metadata is refreshed; False for those that somebody has only asked about.
         self._tracked: dict[str, bool] = {}
@@ -177,6 +183,7 @@ class Cluster:
                 send_buffer_bytes=settings.send_buffer_bytes,
                 receive_buffer_bytes=settings.receive_buffer_bytes,
                 counts=link.counts,
+                security=self._security,
             )
         except (ClientError, KafkaError):
             link.not_before_s = self._loop.time() + link.failures.add()
@@ -293,7 +300,12 @@ class Cluster:
         needed_topics = [topic for topic, is_needed in self._tracked.items() if is_needed]
         other_topics = [topic for topic, is_needed in self._tracked.items() if not is_needed]
         self._last_update_s = self._loop.time()
-        response = await self._ask_about(connection, [*needed_topics, *other_topics])
+        try:
+            response = await self._ask_about(connection, [*needed_topics, *other_topics])
+        except ConnectionClosed as error:
+            if connection.closed_at_first_request:
+                self._unreachable.note_closed(connection.host, connection.port, error)
+            raise
         if self._auto_create_topics:
             # Not with the first request: that a topic did not exist is worth a warning.
             unknown = self._missing.unknown_in(response, needed_topics)
@@ -428,6 +440,15 @@ class Cluster:
             if link.connection is not None:
                 link.connection.close()
                 await link.connection.wait_closed()
+
+
+def _security(settings: ClientSettings, randomness: Randomness) -> "ClientSecurity | None":
+    """Returns what connections need for TLS and SASL; None for PLAINTEXT, which imports none."""
+    if settings.security_protocol == "PLAINTEXT":
+        return None
+    from odradek.client.security import ClientSecurity  # noqa: PLC0415
+
+    return ClientSecurity(settings, randomness)
 
 
 def loop_ended(client: str) -> str:

@@ -1,8 +1,9 @@
 """One connection to one broker. Requests are pipelined, and answers are matched by correlation id.
 
 Producer, consumer and admin client talk to brokers through it, and so do brokers among themselves.
-It handles frames, correlation ids and API versions, and nothing else. Timers and the socket come
-from the running event loop, so it runs in virtual time too.
+It handles frames, correlation ids and API versions, and nothing else: `wire` has the socket's side,
+`authentication` the log-in. Timers and the socket come from the running event loop, so it runs in
+virtual time too.
 
 Invariant: every request ends exactly once: with its response, or with one of `ConnectionClosed`,
 `RequestTimedOut`, `BadResponse` (the tree is drawn in `client.errors`). A broker answers in order,
@@ -17,11 +18,12 @@ also closed when the broker sends bytes that cannot be read.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
 from odradek import __version__
 from odradek.client.api_versions import ApiVersions, choose_version
 from odradek.client.errors import (
+    AuthenticationFailed,
     BadResponse,
     ClientError,
     ConnectionClosed,
@@ -31,20 +33,19 @@ from odradek.client.errors import (
     UnsupportedVersion,
 )
 from odradek.client.metrics.counting import ConnectionCounts
-from odradek.client.other_protocols import (
-    FIRST_CORRELATION_ID,
-    MAX_FIRST_RESPONSE_BYTES,
-    RECOGNISED_BYTES,
-    what_it_speaks,
-)
+from odradek.client.other_protocols import FIRST_CORRELATION_ID
 from odradek.client.pending_request import PendingRequest
+from odradek.client.wire import Wire
 from odradek.protocol.errors import ErrorCode, MalformedMessage, raise_for
-from odradek.protocol.framing import BadFrameSize, FrameSplitter
 from odradek.protocol.headers import decode_correlation_id, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
 from odradek.world.sockets import set_buffers, why_not_connected
+
+if TYPE_CHECKING:
+    from odradek.client.authentication import Session
+    from odradek.client.security import ClientSecurity
 
 R = TypeVar("R", bound=Response)
 
@@ -52,6 +53,7 @@ _API_VERSIONS_KEY: Final = ApiVersionsRequest.api_key
 # Fewer bytes than this are cheaper to join than to hand over one by one.
 _JOIN_BYTES: Final = 65_536
 _MAX_CORRELATION_IDS: Final = 1 << 31
+_LOG_IN_KEYS: Final = (17, 36)  # SaslHandshake and SaslAuthenticate
 
 
 class Connection:
@@ -62,11 +64,13 @@ class Connection:
         "_client_id",
         "_correlation_id",
         "_failure",
+        "_held",
         "_loop",
         "_max_in_flight",
         "_pending",
         "_request_timeout_s",
         "_reserved",
+        "_session",
         "_timer",
         "_timer_at_s",
         "_versions",
@@ -100,13 +104,16 @@ class Connection:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._reserved = 0
         self._failure: ClientError | None = None
+        # The log-in, and what is written after it while it is renewed; None without SASL.
+        self._session: Session | None = None
+        self._held: list[Buffer] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = 0.0
         self._api_versions: ApiVersions = {_API_VERSIONS_KEY: (0, 4)}
         self._versions: dict[type[Request], int] = {}
         # The cluster's features that are in force, such as `transaction.version`.
         self.features: Mapping[str, int] = {}
-        self._wire = _Wire(self)
+        self._wire = Wire(self)
         self.counts = counts or ConnectionCounts()
         self.last_used_s = self._loop.time()
 
@@ -125,15 +132,17 @@ class Connection:
         receive_buffer_bytes: int = -1,
         api_versions: ApiVersions | None = None,
         counts: ConnectionCounts | None = None,
+        security: "ClientSecurity | None" = None,
     ) -> Self:
         """Connects and asks for the broker's API versions, or raises `ConnectionFailed`.
+
+        With `security` it speaks TLS, logs in, or both; then it may raise `AuthenticationFailed`.
 
         `send_buffer_bytes` and `receive_buffer_bytes` are SO_SNDBUF and SO_RCVBUF of the socket;
         -1 leaves them to the operating system.
 
         With the `api_versions` of an earlier connection to the same broker it does not ask for
-        them. It counts in `counts`, which may have counted for earlier connections. TLS and SASL
-        will come in here, between the socket and the first request.
+        them. It counts in `counts`, which may have counted for earlier connections.
         """
         connection = cls(
             host,
@@ -144,9 +153,12 @@ class Connection:
             counts=counts,
         )
         loop = asyncio.get_running_loop()
+        tls = {} if security is None else await security.connect_options(host)
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
-                transport, _ = await loop.create_connection(lambda: connection._wire, host, port)
+                transport, _ = await loop.create_connection(
+                    lambda: connection._wire, host, port, **tls
+                )
                 set_buffers(
                     transport.get_extra_info("socket"),
                     send_bytes=send_buffer_bytes,
@@ -157,13 +169,18 @@ class Connection:
                 f"{host}:{port} did not accept a connection within {connect_timeout_ms} ms"
             ) from None
         except OSError as error:
-            raise ConnectionFailed(
-                f"cannot connect to {host}:{port}: {why_not_connected(error)}"
-            ) from error
+            raise _not_connected(error, host, port, is_tls=bool(tls)) from error
         try:
             connection._api_versions = api_versions or await connection._negotiate()
+            if security is not None and security.login is not None:
+                await connection._log_in(security)
         except BaseException:
-            connection.close()
+            if not tls:
+                connection.close()
+            else:
+                # A polite end of TLS takes a while, in which the caller may end the event loop.
+                connection.fail(ConnectionClosed("it could not be used"))
+                await connection.wait_closed()
             raise
         connection._wire.trust(max_response_bytes)
         return connection
@@ -223,10 +240,13 @@ class Connection:
         parts = cast(
             "list[Buffer]", encode_request(message, version, self._correlation_id, self._client_id)
         )
-        transport = self._wire.transport
         size = sum(map(len, parts))
         self.counts.requests += 1
         self.counts.bytes_out += size
+        if self._held is not None and message.api_key not in _LOG_IN_KEYS:
+            self._held += parts
+            return
+        transport = self._wire.transport
         if len(parts) == 1:
             transport.write(parts[0])
         elif size < _JOIN_BYTES:
@@ -256,6 +276,17 @@ class Connection:
         return len(self._pending)
 
     @property
+    def closed_at_first_request(self) -> bool:
+        """Returns whether the broker has closed it so; a listener that asks for a log-in does."""
+        return self._wire.closed_at_first_request
+
+    @property
+    def has_no_answer_yet(self) -> bool:
+        """Returns whether the broker answered ApiVersions, and nothing after it."""
+        sent = self._correlation_id - FIRST_CORRELATION_ID + 1
+        return self._session is None and 1 < sent == len(self._pending) + 1
+
+    @property
     def is_open(self) -> bool:
         return self._failure is None
 
@@ -270,7 +301,9 @@ class Connection:
 
     def _has_room(self) -> bool:
         return (
-            len(self._pending) + self._reserved < self._max_in_flight and self._wire.is_writable
+            len(self._pending) + self._reserved < self._max_in_flight
+            and self._wire.is_writable
+            and self._held is None
         ) or self._failure is not None
 
     async def _turn(self) -> None:
@@ -338,16 +371,36 @@ class Connection:
                 response = await self.request(request, ApiVersionsResponse)
             raise_for(response.error_code)
         except ConnectionClosed as error:
-            if isinstance(self._failure, NotABroker):
+            if isinstance(self._failure, NotABroker | AuthenticationFailed):
                 raise self._failure from None
             raise ConnectionFailed(
-                f"{self.address} closed the connection at once: is it a Kafka PLAINTEXT listener?"
+                f"{self.address} closed the connection at once: {self._wire.why_at_once}"
             ) from error
         self._versions.clear()
         self.features = {
             feature.name: feature.max_version_level for feature in response.finalized_features
         }
         return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    # Log-in
+
+    async def _log_in(self, security: "ClientSecurity") -> None:
+        from odradek.client.authentication import Session  # noqa: PLC0415 - only with SASL
+
+        assert security.login is not None
+        self._session = Session(self, security.login, security.randomness)
+        await self._session.begin()
+
+    def hold_requests(self) -> None:
+        """Keeps back requests from now on, while the session is renewed."""
+        self._held = []
+
+    def release_requests(self) -> None:
+        """Writes what was kept back."""
+        held, self._held = self._held, None
+        if held and self._failure is None:
+            self._wire.transport.writelines(held)
+        self.wake_waiters()
 
     # Time-outs
 
@@ -382,6 +435,8 @@ class Connection:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            if self._session is not None:
+                self._session.end()
             self._wire.end(at_once=not is_ours)
             fault = ConnectionClosed(str(reason))
             pending, self._pending = self._pending, {}
@@ -403,82 +458,18 @@ class Connection:
         await asyncio.shield(self._wire.lost)
 
 
+def _not_connected(error: OSError, host: str, port: int, *, is_tls: bool) -> ClientError:
+    if is_tls:
+        from odradek.client.tls_failures import why_tls_failed  # noqa: PLC0415 - only with TLS
+
+        fault = why_tls_failed(error, host, port)
+        if fault is not None:
+            return fault
+    return ConnectionFailed(f"cannot connect to {host}:{port}: {why_not_connected(error)}")
+
+
 def _fail_future(future: "asyncio.Future[Response]", fault: ClientError) -> None:
     if not future.done():
         future.set_exception(fault)
         # A caller that does not await the future must not make asyncio log its exception.
         future.exception()
-
-
-class _Wire(asyncio.Protocol):
-    """The protocol of the socket: cuts the stream into frames and knows whether it may write."""
-
-    __slots__ = (
-        "_connection",
-        "_first",
-        "_splitter",
-        "is_writable",
-        "lost",
-        "transport",
-    )
-
-    transport: asyncio.Transport
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        # The first bytes that the peer sent, until it is known to be a broker.
-        self._first: bytes | None = b""
-        self._splitter = FrameSplitter(MAX_FIRST_RESPONSE_BYTES)
-        self.is_writable = True
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        if not self._connection.is_open:
-            self.transport.abort()
-
-    def trust(self, max_response_bytes: int) -> None:
-        """Takes large responses from now on: the peer is a broker."""
-        self._first = None
-        self._splitter.max_size_bytes = max_response_bytes
-
-    def data_received(self, data: bytes) -> None:
-        connection = self._connection
-        fault: ClientError | None = None
-        if self._first is not None:
-            self._first = (self._first + data)[:RECOGNISED_BYTES]
-        try:
-            frames = self._splitter.feed(data)
-        except BadFrameSize as error:
-            frames = error.frames
-            if self._first is not None:
-                fault = NotABroker(f"{connection.address} {what_it_speaks(self._first)}")
-            else:
-                fault = BadResponse(f"{connection.address} sent no response but {error}")
-        for frame in frames:
-            connection.frame_received(frame)
-        if fault is not None:
-            connection.fail(fault)
-
-    def pause_writing(self) -> None:
-        self.is_writable = False
-
-    def resume_writing(self) -> None:
-        self.is_writable = True
-        self._connection.wake_waiters()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        address = self._connection.address
-        reason = f": {error}" if error is not None else ""
-        self._connection.fail(ConnectionClosed(f"{address} closed the connection{reason}"))
-        if not self.lost.done():
-            self.lost.set_result(None)
-
-    def end(self, *, at_once: bool) -> None:
-        """Closes the socket; `at_once` drops unwritten bytes, for a peer that may never read."""
-        transport = getattr(self, "transport", None)
-        if transport is not None:
-            if at_once:
-                transport.abort()
-            else:
-                transport.close()

@@ -7,6 +7,8 @@
     │   │   └── NotABroker              something else than a broker listens at the address
     │   ├── ConnectionClosed            it closed before the response came
     │   └── NoBrokerAvailable           none of the known brokers could be reached
+    ├── AuthenticationFailed            the log-in was refused: trying again does not help
+    │   └── TlsFailed                   one side does not trust the other's certificate
     ├── TimedOut (TimeoutError)
     │   ├── RequestTimedOut             a broker did not answer in time
     │   ├── MetadataTimedOut            a topic's metadata did not arrive in time
@@ -67,6 +69,14 @@ class NoBrokerAvailable(BrokerUnreachable):
     """None of the known brokers could be reached; `reasons` has the error of each attempt."""
 
     reasons: tuple[BaseException, ...] = ()
+
+
+class AuthenticationFailed(ClientError):
+    """The broker refused the log-in, or proved not to be the right broker. It is not retried."""
+
+
+class TlsFailed(AuthenticationFailed):
+    """The TLS handshake failed: one side does not trust the certificate of the other."""
 
 
 class TimedOut(ClientError, TimeoutError):

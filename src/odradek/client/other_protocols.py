@@ -26,5 +26,5 @@ def what_it_speaks(first: bytes) -> str:
     if first.startswith((b"HTTP/", b"<")):
         return "speaks HTTP, not the Kafka protocol"
     if first.startswith(_TLS_RECORDS):
-        return "speaks TLS, and this client does not: name a PLAINTEXT listener"
+        return "speaks TLS: set security.protocol=SSL, or SASL_SSL if it asks for a log-in"
     return f"does not speak the Kafka protocol: it answers {first[:RECOGNISED_BYTES]!r}"

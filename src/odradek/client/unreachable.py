@@ -16,6 +16,7 @@ import logging
 from typing import Final
 
 from odradek.client.cluster_view import ClusterView
+from odradek.client.errors import AuthenticationFailed, SettingsError
 from odradek.client.settings.shared import ClientSettings
 
 _log = logging.getLogger("odradek.client")
@@ -38,6 +39,9 @@ class UnreachableBrokers:
 
     def note_failure(self, host: str, port: int, error: BaseException, now_s: float) -> None:
         """Logs a failed connection, unless the address was reported within the last minute."""
+        if isinstance(error, AuthenticationFailed | SettingsError):
+            # It is not tried again: the caller is told.
+            return
         reported_s = self._reported_s.get((host, port))
         if not self._goes_on or (reported_s is not None and now_s < reported_s + _AGAIN_AFTER_S):
             return
@@ -62,6 +66,13 @@ class UnreachableBrokers:
                 )
 
         return loop.call_later(_SILENCE_S, report)
+
+    def note_closed(self, host: str, port: int, error: BaseException) -> None:
+        """Logs that a broker closes connections at the first request, at most once a minute."""
+        now_s = asyncio.get_running_loop().time()
+        if self._goes_on and now_s >= self._silent_until_s.get((host, port), now_s):
+            self._silent_until_s[host, port] = now_s + _AGAIN_AFTER_S
+            _log.warning("%s; trying again", error)
 
     def note_success(self, host: str, port: int) -> None:
         """Logs that a broker answers again, if it was reported."""

@@ -159,6 +159,13 @@ class Configs:
             if path.startswith(USER_CONFIGS + "/")
         }
 
+    async def user(self, user: str) -> Overrides:
+        """Returns the settings of one user, read from the store: its credentials. Raises
+        `MetadataError`."""
+        path = user_config_path(user)
+        node = await self._store.read(path)
+        return {} if node is None else ConfigOverrides.decode(path, node.value).settings
+
     async def change_user(self, user: str, change: OverridesChange) -> None:
         await self._change(user_config_path(user), change, {})
 

@@ -15,10 +15,13 @@ from odradek.config.coordinator_settings import (
     QuotaSettings,
     TransactionSettings,
 )
+from odradek.config.listener_settings import PREFIX as LISTENER_PREFIX
+from odradek.config.listener_settings import ListenerSettings, parse_prefixed, split_prefixed
 from odradek.config.listeners import Listener
 from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
 from odradek.config.management_settings import ManagementSettings
 from odradek.config.network_settings import NetworkSettings
+from odradek.config.security_settings import ListenerSecuritySettings, SecuritySettings
 from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
@@ -49,6 +52,7 @@ class Layers:
 class BrokerSettings(
     ClusterSettings,
     NetworkSettings,
+    SecuritySettings,
     StorageSettings,
     GroupSettings,
     TransactionSettings,
@@ -65,6 +69,8 @@ class BrokerSettings(
     # here, each with the reason.
     without_effect: tuple[tuple[str, str], ...]
     _topics: dict[tuple[tuple[str, str], ...], TopicSettings]
+    # The texts that were set and can be used, of all layers.
+    _given: Mapping[str, str]
 
     def __init__(self, layers: Layers | None = None) -> None:
         """Raises `InvalidSetting` for a bad static value; a bad dynamic one becomes a warning."""
@@ -82,14 +88,18 @@ class BrokerSettings(
                 value = setting.parse(text)
                 if name in self.declared:
                     values[setting.attribute] = value
+            elif (prefixed := split_prefixed(name)) is not None:
+                parse_prefixed(prefixed[2], name, text)
             elif reason(name) is None:
                 warnings.append(f"Unknown setting {name} is ignored{_SPELLER.hint(name)}")
         interpret(values, usable, warnings)
+        _warn_of_unknown_listeners(values, usable, warnings)
         values["layers"] = layers
         values["topic_defaults"] = TopicSettings.from_broker(usable)
         values["warnings"] = tuple(warnings)
         values["without_effect"] = _without_effect(usable)
         values["_topics"] = {}
+        values["_given"] = usable
         self.__dict__.update(values)
         _check_together(self)
 
@@ -156,6 +166,10 @@ class BrokerSettings(
                 return listener.name
         return self.listeners[0].name
 
+    def listener(self, name: str) -> ListenerSettings:
+        """Returns the settings of a listener: its own, or else those of all listeners."""
+        return ListenerSettings(self._given, name)
+
     def security_protocol(self, listener_name: str) -> str:
         """Returns the security protocol of a listener; PLAINTEXT, SSL and so on name themselves."""
         return self.listener_security_protocol_map[listener_name]
@@ -171,7 +185,12 @@ _ALIASES: Final = {
 
 
 def broker_setting(name: str) -> Setting[object] | None:
-    return BROKER_DECLARED.get(name) or _ALIASES.get(name)
+    """Returns the declaration of a setting of brokers, which may be written for one listener."""
+    found = BROKER_DECLARED.get(name) or _ALIASES.get(name)
+    if found is None and name.startswith(LISTENER_PREFIX):
+        prefixed = split_prefixed(name)
+        return None if prefixed is None else prefixed[2]
+    return found
 
 
 def check_broker_overrides(
@@ -190,9 +209,15 @@ def check_broker_overrides(
             )
         if setting.scope is Scope.PER_BROKER and not per_broker:
             raise InvalidSetting(name, text, "it can only be set for one broker, by its id")
+        if name in ListenerSecuritySettings.declared:
+            raise InvalidSetting(
+                name,
+                setting.shown(text),
+                f"while the broker runs it changes for one listener: {LISTENER_PREFIX}NAME.{name}",
+            )
         if text is None:
             raise InvalidSetting(name, "null", f"must be {setting.expected}")
-        setting.parse(text)
+        parse_prefixed(setting, name, text)
     given = {name: text for name, text in overrides.items() if text is not None}
     layers = current.layers
     if per_broker:
@@ -221,7 +246,7 @@ def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Returns the settings without effect that are not set to their default, with reasons."""
     reasons = []
     for name, text in sorted(given.items()):
-        setting = BROKER_DECLARED.get(name)
+        setting = broker_setting(name)
         why = reason(name, setting)
         if why is not None and not is_default(name, text, setting):
             reasons.append((name, why))
@@ -232,15 +257,31 @@ def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str
     """Returns the stored values that can be parsed: a broker must start in spite of the others."""
     usable = {}
     for name, text in dynamic.items():
-        setting = BROKER_DECLARED.get(name)
+        setting = broker_setting(name)
         if setting is not None:
             try:
-                setting.parse(text)
+                parse_prefixed(setting, name, text)
             except InvalidSetting as error:
                 warnings.append(f"{error}; the stored value is ignored")
                 continue
         usable[name] = text
     return usable
+
+
+def _warn_of_unknown_listeners(
+    values: Mapping[str, object], given: Mapping[str, str], warnings: list[str]
+) -> None:
+    """Warns of settings for listeners that this broker does not have."""
+    prefixed = [name for name in given if name.startswith(LISTENER_PREFIX)]
+    if not prefixed:
+        return
+    listeners = values["listeners"]
+    assert isinstance(listeners, tuple)
+    known = {listener.name.lower() for listener in listeners}
+    for name in prefixed:
+        found = split_prefixed(name)
+        if found is not None and found[0] not in known:
+            warnings.append(f"{name} is ignored: this broker has no listener {found[0].upper()}")
 
 
 def _check_together(settings: BrokerSettings) -> None:

@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.config.broker_settings import BROKER_DECLARED, BrokerSettings, broker_setting
+from odradek.config.listener_settings import PREFIX as LISTENER_PREFIX
 from odradek.config.operation import ConfigOperation
 from odradek.config.setting import (
     InvalidSetting,
@@ -100,11 +101,17 @@ def describe_cluster_default(
 def _describe_broker_setting(
     settings: BrokerSettings, name: str, setting: Setting[object] | None
 ) -> Description:
-    names = (name,) if setting is None else _SAME_VALUE.get(name, (setting.name, *setting.aliases))
+    is_prefixed = name.startswith(LISTENER_PREFIX)
+    if setting is None:
+        names: tuple[str, ...] = (name,)
+    elif is_prefixed:
+        names = (name, setting.name)
+    else:
+        names = _SAME_VALUE.get(name, (setting.name, *setting.aliases))
     synonyms = _synonyms(settings, names)
     if setting is None:
         value = None
-    elif setting.attribute:
+    elif setting.attribute and not is_prefixed:
         value = setting.text(getattr(settings, setting.attribute))
     else:
         own = [synonym.value for synonym in synonyms if synonym.name == name]

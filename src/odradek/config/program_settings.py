@@ -27,9 +27,12 @@ def option(setting: Setting[Any]) -> Any:
     """Makes a declared setting a field of a `ProgramSettings` class.
 
     The field's annotation is what programs may give, which is narrower than what is read from
-    text: choices are literals. So the type of the default is not compared with it.
+    text: choices are literals. So the type of the default is not compared with it. The value of a
+    password is left out of the `repr` of the class.
     """
-    return field(default=setting.default, metadata={_SETTING: setting})
+    return field(
+        default=setting.default, metadata={_SETTING: setting}, repr=not setting.is_sensitive
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

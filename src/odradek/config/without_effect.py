@@ -64,8 +64,16 @@ _REASONS: Final = {
     # Refused with other values (`stock_files.REFUSALS`).
     "only false is accepted": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
     "values are not looked up in providers": "config.providers",
-    "every listener is PLAINTEXT": """
-        connections.max.reauth.ms=0 connection.failed.authentication.delay.ms=100
+    "OpenSSL does the work of Java's classes": """
+        ssl.provider ssl.secure.random.implementation ssl.keymanager.algorithm
+        ssl.trustmanager.algorithm ssl.engine.factory.class
+        """,
+    "a client of this broker's own process needs it, and there is none yet": """
+        sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
+        """,
+    "keys are fetched by one request, and tokens are checked in one way": """
+        sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.jwt.retriever.class
+        sasl.oauthbearer.header.urlencode=false
         """,
     "brokers find each other again after a fixed time": """
         socket.connection.setup.timeout.ms=10000 socket.connection.setup.timeout.max.ms=30000
@@ -84,9 +92,8 @@ _PREFIXES: Final = {
     "share.coordinator.": "there are no share groups",
     "delegation.token.": "there are no delegation tokens",
     "password.encoder.": "no password is stored",
-    "ssl.": "every listener is PLAINTEXT",
-    "sasl.": "every listener is PLAINTEXT",
-    "listener.name.": "every listener is PLAINTEXT",
+    "sasl.kerberos.": "GSSAPI is not supported yet",
+    "sasl.login.": "the broker logs in when it connects",
     "metrics.context.": "metrics have no sample windows",
     "config.providers.": "config.providers is refused",
     "confluent.": "it is a setting of Confluent Server",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from odradek.config.spelling import did_you_mean
+from odradek.perf.librdkafka_security import is_security, librdkafka_security
 from odradek.perf.report import print_consumer_header, report_consumption, report_production
 from odradek.perf.throughput import (
     ConsumerStatistics,
@@ -54,10 +55,10 @@ _MAX_QUEUED_KILOBYTES = 1024 * 1024
 
 def librdkafka_settings(properties: dict[str, str]) -> dict[str, object]:
     """Translates Kafka's properties to librdkafka's names."""
-    settings: dict[str, object] = {}
+    settings = librdkafka_security(properties)
     for name, value in properties.items():
         renamed = _RENAMED.get(name, name)
-        if renamed is not None:
+        if renamed is not None and not is_security(name):
             settings[renamed] = value
     return settings
 

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Protocol
 from odradek import invariants
 from odradek.client.errors import ClientError
 from odradek.config import Listener
+from odradek.config.live import LiveSettings
 from odradek.invariants import InvariantViolation
 from odradek.metadata import ImageChange, MetadataCache
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
+from odradek.world import World
 
 if TYPE_CHECKING:
     from odradek.client.connection import Connection
+    from odradek.replication.peer_security import PeerSecurity
 
 _Key = tuple[BrokerId, str]
 
@@ -43,6 +46,19 @@ class PeerListener(Protocol):
         ...
 
 
+def peer_security(settings: LiveSettings, world: World) -> "PeerSecurity | None":
+    """Returns how this broker logs in at others; None if their listener is PLAINTEXT.
+
+    Raises `InvalidSetting` if it cannot log in with the settings that it has.
+    """
+    listener = settings.broker.effective_inter_broker_listener_name
+    if settings.broker.security_protocol(listener) == "PLAINTEXT":
+        return None
+    from odradek.replication.peer_security import PeerSecurity  # noqa: PLC0415 - only if secured
+
+    return PeerSecurity(settings, world.disk, world.randomness)
+
+
 class Peers:
     def __init__(
         self,
@@ -54,6 +70,7 @@ class Peers:
         connect_timeout_ms: int = 3_000,
         request_timeout_ms: int = 30_000,
         receive_buffer_bytes: int = -1,
+        security: "PeerSecurity | None" = None,
     ) -> None:
         self._cache = cache
         self._listener_name = listener_name
@@ -61,6 +78,7 @@ class Peers:
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._receive_buffer_bytes = receive_buffer_bytes
+        self._security = security
         self._open: dict[_Key, Connection] = {}
         self._opening: dict[_Key, _Opening] = {}
         self._is_closed = False
@@ -111,6 +129,7 @@ class Peers:
                 connect_timeout_ms=self._connect_timeout_ms,
                 request_timeout_ms=self._request_timeout_ms,
                 receive_buffer_bytes=self._receive_buffer_bytes,
+                security=None if self._security is None else self._security.current(),
             )
         except (ClientError, KafkaError) as error:
             opening.fail(PeerUnreachable(f"broker {key[0]}: {error}"))

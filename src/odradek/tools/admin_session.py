@@ -62,7 +62,11 @@ async def open_admin(
 async def open_admin_beside(calls: type[A], properties: Mapping[str, str]) -> AsyncIterator[A]:
     """Opens an admin client for a tool that produces or consumes. Only the connection properties
     are used."""
-    known = {name: properties[name] for name in _SHARED & properties.keys()}
+    known = {
+        name: value
+        for name, value in properties.items()
+        if name in _SHARED or name.startswith(("ssl.", "sasl."))
+    }
     async with calls(AdminSettings.from_properties({"retries": _RETRIES} | known)) as admin:
         yield admin
 

@@ -86,6 +86,9 @@ def _explain_unreachable(
 ) -> str:
     from odradek.tools.broker_addresses import what_to_check
 
+    if "security.protocol" in said:
+        # Somebody answers there, and the line says what to set.
+        return said
     advice = what_to_check(failure, arguments)
     if said.endswith("?"):
         return f"{said} {advice[0].upper()}{advice[1:]}"

@@ -6,11 +6,12 @@ through the running loop, so they live in a simulation, in virtual time.
 """
 
 import asyncio
+import ssl
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from odradek.protocol.apis import all_apis
 from odradek.protocol.errors import ErrorCode
@@ -75,15 +76,22 @@ class MiniCluster:
         self.has_durable_sessions = True
         self._servers: dict[int, asyncio.Server] = {}
         self._change = asyncio.Event()
+        self._speaks_tls = False
 
-    async def start(self) -> "MiniCluster":
+    async def start(self, tls: ssl.SSLContext | None = None) -> "MiniCluster":
+        """With `tls` the brokers speak TLS, on free ports of the real network."""
         loop = asyncio.get_running_loop()
+        self._speaks_tls = tls is not None
+        options: dict[str, Any] = {} if tls is None else {"ssl": tls}
         for node, host in self.hosts.items():
-            self._servers[node] = await loop.create_server(
+            self._servers[node] = server = await loop.create_server(
                 lambda node=node: _Peer(self, node),  # type: ignore[misc]
                 host,
-                self.ports[node],
+                self.ports[node] if tls is None else 0,
+                **options,
             )
+            if tls is not None:
+                self.ports[node] = server.sockets[0].getsockname()[1]
         return self
 
     @property
@@ -407,6 +415,11 @@ class MiniCluster:
         for server in self._servers.values():
             server.close()
         self.drop_connections()
+        if self._speaks_tls:
+            # A peer whose handshake failed is closed a moment later, and is in no list of ours.
+            for server in self._servers.values():
+                while server._active_count:  # type: ignore[attr-defined]  # noqa: ASYNC110
+                    await asyncio.sleep(0)
 
 
 class _Peer(asyncio.Protocol):

@@ -364,10 +364,9 @@ def test_several_addresses_are_separated_by_commas() -> None:
         Producer(bootstrap_servers="localhost:9092; localhost:9093")
 
 
-def test_a_setting_of_tls_or_sasl_is_said_to_be_missing() -> None:
-    unknown: Any = {"sasl_mechanism": "PLAIN"}
-    with pytest.raises(SettingsError, match="this client speaks PLAINTEXT only so far"):
-        Producer(bootstrap_servers="localhost:9092", **unknown)
+def test_a_setting_of_sasl_without_a_protocol_would_have_no_effect() -> None:
+    with pytest.raises(SettingsError, match=r"set security\.protocol=SASL_SSL too"):
+        Producer(bootstrap_servers="localhost:9092", sasl_mechanism="PLAIN")
 
 
 def test_a_client_is_imported_from_the_package_of_clients() -> None:

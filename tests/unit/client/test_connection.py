@@ -227,7 +227,7 @@ async def test_nobody_there_and_no_kafka_there(cluster: MiniCluster) -> None:
     with pytest.raises(ConnectionFailed, match=r"^cannot connect to 127\.0\.0\.1:1: conn"):
         await Connection.open("127.0.0.1", 1)
     cluster.fail_next(ApiVersionsRequest, Close)
-    with pytest.raises(ConnectionFailed, match="is it a Kafka PLAINTEXT listener"):
+    with pytest.raises(ConnectionFailed, match=r"that security\.protocol says"):
         await connect(cluster)
 
 

@@ -73,7 +73,7 @@ async def served(serve: Callable[[Reader, Writer], Awaitable[None]]) -> AsyncIte
     [
         (web, "speaks HTTP, not the Kafka protocol"),
         (older_web, "speaks HTTP, not the Kafka protocol"),
-        (tls, "speaks TLS, and this client does not: name a PLAINTEXT listener"),
+        (tls, "speaks TLS: set security.protocol=SSL, or SASL_SSL"),
         (shell, "does not speak the Kafka protocol: it answers b'SSH-2.0-OpenSSH_9.6"),
         (store, "does not speak the Kafka protocol: it answers b'-ERR unknown command"),
     ],

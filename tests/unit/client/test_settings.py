@@ -69,9 +69,11 @@ def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
         ("metric.reporters", "com.example.Reporter", "reporters are Java classes"),
         ("security.providers", "com.example.Provider", "providers are Java classes"),
         ("config.providers", "file", "this client has no config providers"),
-        ("ssl.truststore.location", "/secret", "this client speaks PLAINTEXT only"),
-        ("sasl.jaas.config", "secret", "this client speaks PLAINTEXT only"),
-        ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
+        ("ssl.truststore.location", "/secret", "set security.protocol=SSL or SASL_SSL too"),
+        ("sasl.jaas.config", "secret", "set security.protocol=SASL_SSL too"),
+        ("ssl.engine.factory.class", "com.example.Engine", "Java classes are not loaded"),
+        ("ssl.trust.store", "/secret", "there is no setting"),
+        ("security.protocol", "TLS", "must be one of PLAINTEXT, SSL"),
     ],
 )
 def test_what_would_deceive_if_it_were_ignored_is_refused_in_one_line(
@@ -185,8 +187,8 @@ def test_a_dict_has_kafkas_names_and_values_of_any_type() -> None:
             "no setting metadata.broker.list; write bootstrap.servers",
         ),
         ({"queue.buffering.max.ms": 5}, "write linger.ms"),
-        ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT is supported"),
-        ({"ssl.ca.location": "/a"}, "this client speaks PLAINTEXT only"),
+        ({"security.protocol": "TLS"}, "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"ssl.ca.location": "/a"}, "write ssl.truststore.location"),
         ({"linger.ms": "soon"}, "linger.ms='soon': must be a whole number"),
     ],
 )
@@ -209,7 +211,7 @@ def test_a_dict_of_another_client_is_answered_with_what_to_write(
         ("compression.gzip.level", "0", "must be a whole number from 1 to 9, or -1"),
         ("bootstrap.servers", "host:port", "must be like host:port"),
         ("bootstrap.servers", "", "at least one broker"),
-        ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
+        ("security.protocol", "TLS", "must be one of PLAINTEXT, SSL"),
         ("acks", "1", "with idempotence it must be all"),
         ("max.in.flight.requests.per.connection", "6", "with idempotence at most 5"),
         ("retries", "0", "with idempotence there must be retries; set enable.idem"),
@@ -254,7 +256,7 @@ def test_underscores_are_read_as_dots_where_names_are_judged() -> None:
     config: dict[str, object] = {"value_serializer": Configured, "schema.registry.url": "http://r"}
     assert ProducerSettings.from_config(config).for_classes()["schema.registry.url"] == "http://r"
     for name in ("ssl_cafile", "sasl_plain_username", "ssl.ca.location"):
-        with pytest.raises(SettingsError, match=f"{name}: this client speaks PLAINTEXT only"):
+        with pytest.raises(SettingsError, match=f"there is no setting {name}; write s"):
             ProducerSettings.from_config({"value.serializer": Configured, name: "x"})
         settings = {"security_protocol": "PLAINTEXT", name: "x"}
         assert ProducerSettings.from_config(settings).security_protocol == "PLAINTEXT"

@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         "_busy_poll",
         "_connections",
         "_frames",
+        "_guarded",
         "_is_admitted",
         "_is_finishing",
         "_is_serving",
@@ -117,6 +118,8 @@ class Connection(asyncio.Protocol):
         self._connections = connections
         self._queue = connections.queue
         self._serve = serve
+        # While a guard serves the frames: what serves those that it lets pass.
+        self._guarded: Serve | None = None
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self.splitter: Splitter = FrameSplitter(connections.frame_bytes)
@@ -192,8 +195,29 @@ class Connection(asyncio.Protocol):
         self._wait.interrupt()
 
     def serve_by(self, serve: Serve, splitter: Splitter) -> None:
-        """Replaces the splitter and the function that serves, for what arrives from now on."""
-        self._serve, self.splitter = serve, splitter
+        """Replaces the splitter and the function that serves, for what arrives from now on. While
+        there is a guard it goes on to serve, and lets pass what it lets pass."""
+        self.splitter = splitter
+        if self._guarded is None:
+            self._serve = serve
+        else:
+            self._guarded = serve
+
+    def guard_by(self, guard: Serve) -> None:
+        """Lets `guard` serve every frame until `unguard`: clients must log in before others serve
+        them (`broker.authentication`)."""
+        assert self._guarded is None
+        self._guarded, self._serve = self._serve, guard
+
+    def serve_behind_guard(self, frame: Buffer) -> Parts | Pending | None:
+        """Called by the guard for a frame that it lets pass."""
+        assert self._guarded is not None
+        return self._guarded(self, frame)
+
+    def unguard(self) -> None:
+        """Called by the guard when it need not look at further frames."""
+        assert self._guarded is not None
+        self._serve, self._guarded = self._guarded, None
 
     def exchange_serve(self, old: Serve, new: Serve) -> None:
         """Replaces the function that serves the next frames, if it is `old` now."""
@@ -211,7 +235,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._writer.open(self._transport)
-        if self._writer.is_direct:
+        if self._writer.has_socket:
             self._busy_poll, self._reply_batching = self._connections.of_loop()
         if self._connections.send_buffer_bytes != OS_DEFAULT:
             self._writer.limit_send_buffer(self._connections.send_buffer_bytes)
@@ -299,6 +323,12 @@ class Connection(asyncio.Protocol):
         self.read_on()
         if not self.is_waiting:
             self.close()
+
+    def finish_after_reply(self) -> None:
+        """Called while a request is served: serves no further one, and closes when the reply to
+        this one has been sent."""
+        self._is_finishing = True
+        self._drop_unserved()
 
     def abort(self) -> None:
         if self._transport is not None:

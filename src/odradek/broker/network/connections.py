@@ -15,6 +15,7 @@ from odradek.invariants import InvariantViolation, is_thorough
 
 if TYPE_CHECKING:
     from odradek.broker.network.connection import Connection
+    from odradek.broker.network.unauthenticated import Unauthenticated
 
 logger = logging.getLogger("odradek.server")
 
@@ -57,6 +58,8 @@ class Connections:
         self.serving_order = RoundRobin(_call_soon)
         self.reading_order = RoundRobin(_call_soon, max_per_turn=_MAX_READERS_PER_TURN)
         self._of_loop: tuple[BusyPoll, ReplyBatching] | None = None
+        # Connections that must prove who they are; None if none has to.
+        self.unauthenticated: Unauthenticated | None = None
         self._all_closed = asyncio.Event()
         self._all_closed.set()
         # Since the start: connections that were admitted, refused, and closed because they idled.
@@ -86,6 +89,8 @@ class Connections:
 
     def forget(self, connection: "Connection", address: str) -> None:
         """Called when a connection is closed, whether it was admitted or not."""
+        if self.unauthenticated is not None:
+            self.unauthenticated.remove(connection)
         if connection in self.open:
             del self.open[connection]
             self._by_address[address] -= 1

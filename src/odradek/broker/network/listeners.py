@@ -9,7 +9,6 @@ import errno
 from collections.abc import Callable
 
 from odradek.config import Listener
-from odradek.config.setting import InvalidSetting
 from odradek.world.sockets import set_buffers
 
 
@@ -77,13 +76,6 @@ class Listeners:
             port = listener.port or int(server.sockets[0].getsockname()[1])
             addresses.append(Listener(name, host, port))
         return tuple(addresses)
-
-
-def require_plaintext(name: str, protocol: str) -> None:
-    if protocol != "PLAINTEXT":
-        raise InvalidSetting(
-            "listeners", name, f"its protocol {protocol} is not supported yet; use PLAINTEXT"
-        )
 
 
 def _factory(

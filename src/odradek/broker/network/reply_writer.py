@@ -17,10 +17,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
+from odradek.world.sockets import set_buffers
+
 logger = logging.getLogger("odradek.server")
 
 # What the transport holds for a slow reader, where `sendfile` cannot be used.
 CHUNK_BYTES: Final = 256 * 1024
+# The same with TLS, where a connection costs memory for OpenSSL too.
+_TLS_CHUNK_BYTES: Final = 64 * 1024
 # What it holds while the socket is full: any amount makes it call back.
 _PIECE_BYTES: Final = 16 * 1024
 # After this much, a fifth of a millisecond, the other connections have their turn.
@@ -54,6 +58,7 @@ Parts = list[bytes | Transferable]
 
 class ReplyWriter:
     __slots__ = (
+        "_chunk_bytes",
         "_drained",
         "_is_scheduled",
         "_loop",
@@ -74,22 +79,30 @@ class ReplyWriter:
         self._is_scheduled = False
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
+        self._chunk_bytes = CHUNK_BYTES
 
     def open(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._socket = _own_view(transport)
-        transport.set_write_buffer_limits(high=CHUNK_BYTES)
+        if self._socket is None and transport.get_extra_info("sslcontext") is not None:
+            self._chunk_bytes = _TLS_CHUNK_BYTES
+        transport.set_write_buffer_limits(high=self._chunk_bytes)
 
     @property
     def is_direct(self) -> bool:
-        """Whether there is a socket of the operating system behind the transport."""
+        """Whether the transport is a socket of the operating system, without TLS in between."""
         return self._socket is not None
+
+    @property
+    def has_socket(self) -> bool:
+        """Whether there is a socket of the operating system behind the transport."""
+        return self._socket is not None or self._chunk_bytes == _TLS_CHUNK_BYTES
 
     def limit_send_buffer(self, size_bytes: int) -> None:
         """Sets SO_SNDBUF. By default the kernel buffers megabytes for each reader, far more than
         the processor's cache holds."""
-        if self._socket is not None:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size_bytes)
+        if self._transport is not None:
+            set_buffers(self._transport.get_extra_info("socket"), send_bytes=size_bytes)
 
     def send(self, parts: Parts) -> None:
         if sum(map(len, parts)) <= _COPIED_BYTES:
@@ -178,7 +191,7 @@ class ReplyWriter:
     def _send_some(self, transport: asyncio.Transport, part: Transferable) -> int:
         """Sends the next bytes of the records; returns how much of a turn they took."""
         if self._socket is None:
-            return _COPY_WEIGHT * self._write_some(transport, part, CHUNK_BYTES)
+            return _COPY_WEIGHT * self._write_some(transport, part, self._chunk_bytes)
         if not transport.get_write_buffer_size():
             length = min(len(part) - self._position, _TURN_BYTES)
             try:

@@ -10,15 +10,18 @@ close            Sockets are released, whatever happened before.
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.connections import Connections
-from odradek.broker.network.listeners import Listeners, require_plaintext
+from odradek.broker.network.listeners import Listeners
 from odradek.broker.network.request_serving import Serve
 from odradek.config import BrokerSettings, Listener
 from odradek.config.live import LiveSettings
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.broker.authentication.secured_listeners import SecuredListeners
 
 _MAX_REAP_INTERVAL_S: Final = 10.0
 
@@ -38,10 +41,10 @@ class Server:
     is closed."""
 
     def __init__(self, settings: BrokerSettings, world: World) -> None:
-        self._security_protocols = {
-            listener.name: settings.security_protocol(listener.name)
-            for listener in settings.listeners
-        }
+        self._settings = settings
+        self._world = world
+        # None if every listener is PLAINTEXT.
+        self.secured: SecuredListeners | None = None
         self.connections = Connections(
             max_total=settings.max_connections,
             max_per_address=settings.max_connections_per_ip,
@@ -66,9 +69,21 @@ class Server:
 
     async def bind(self) -> None:
         """Raises `CannotListen` or `InvalidSetting` if a listener cannot be had."""
-        for name, protocol in self._security_protocols.items():
-            require_plaintext(name, protocol)
+        settings = self._settings
+        protocols = {settings.security_protocol(listener.name) for listener in settings.listeners}
+        if protocols != {"PLAINTEXT"}:
+            await self._secure(settings)
         await self._listeners.open(self._connect)
+
+    async def _secure(self, settings: BrokerSettings) -> None:
+        from odradek.broker.authentication.secured_listeners import (  # noqa: PLC0415 - if needed
+            SecuredListeners,
+        )
+
+        frame_bytes = settings.socket_request_max_bytes
+        self.secured = SecuredListeners(settings, self._world, frame_bytes)
+        self.connections.unauthenticated = self.secured.unauthenticated
+        await self.secured.open()
 
     def advertised(self) -> tuple[Listener, ...]:
         """Returns the addresses that clients are told, one for each listener."""
@@ -81,13 +96,15 @@ class Server:
         self._followers = followers
         await self._listeners.accept()
 
-    def _connect(self, listener_name: str) -> Connection:
+    def _connect(self, listener_name: str) -> asyncio.Protocol:
         """Makes the connection of a client that was accepted."""
         assert self._serve is not None
         connection = Connection(listener_name, self.connections, self._serve)
         for follower in self._followers:
             follower.follow(connection)
-        return connection
+        if self.secured is None:
+            return connection
+        return self.secured.protect(listener_name, connection)
 
     # Serving
 
@@ -117,6 +134,8 @@ class Server:
     async def close(self) -> None:
         for follower in self._followers:
             follower.close()
+        if self.secured is not None:
+            self.secured.close()
         await self._listeners.close()
 
 

@@ -293,6 +293,7 @@ class ConsumerSettings(ClientSettings):
         return checked_ones
 
     def _check_together(self) -> None:
+        super()._check_together()
         self._check_protocol()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise SettingsError(

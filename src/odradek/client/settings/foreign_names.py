@@ -6,6 +6,13 @@ A program or a dict of settings that was written for aiokafka, kafka-python or c
 
 from typing import Final
 
+_CA_FILE: Final = "write ssl.truststore.location; a PEM file is recognised"
+_KEY_FILE: Final = (
+    "write ssl.keystore.location, a PEM file with the key and the certificates (cat key.pem"
+    " certificate.pem > client.pem)"
+)
+_KERBEROS: Final = "Kerberos is not supported yet: set sasl.mechanism to another one"
+_TOKENS: Final = "write sasl.login.callback.handler.class, a function that returns the token"
 _INSTEAD: Final = {
     "auto.commit.enable": "write enable.auto.commit",
     "batch.num.messages": "batches are limited by bytes: write batch.size",
@@ -28,6 +35,41 @@ _INSTEAD: Final = {
     "socket.timeout.ms": "write request.timeout.ms",
     "topic.metadata.refresh.interval.ms": "write metadata.max.age.ms",
     "topics": 'write Consumer("topic", group_id="...") or call subscribe()',
+    # TLS and SASL.
+    "enable.ssl.certificate.verification": (
+        "leave it out: certificates are always verified; name the authority in"
+        " ssl.truststore.location"
+    ),
+    "oauth.cb": f"{_TOKENS}; it is called without arguments",
+    "sasl.kerberos.domain.name": _KERBEROS,
+    "sasl.kerberos.keytab": _KERBEROS,
+    "sasl.kerberos.name": _KERBEROS,
+    "sasl.kerberos.principal": _KERBEROS,
+    "sasl.mechanisms": "write sasl.mechanism",
+    "sasl.oauth.token.provider": _TOKENS,
+    "sasl.oauthbearer.client.id": "write sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "write sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.config": f"write sasl.jaas.config, or {_TOKENS}",
+    "sasl.oauthbearer.extensions": 'write extension_name="value" in sasl.jaas.config',
+    "sasl.oauthbearer.method": "leave it out: sasl.oauthbearer.token.endpoint.url is enough",
+    "sasl.plain.password": "write sasl.password",
+    "sasl.plain.username": "write sasl.username",
+    "ssl.ca.location": _CA_FILE,
+    "ssl.ca.pem": "write ssl.truststore.certificates",
+    "ssl.cafile": _CA_FILE,
+    "ssl.certfile": _KEY_FILE,
+    "ssl.certificate.location": _KEY_FILE,
+    "ssl.certificate.pem": "write ssl.keystore.certificate.chain",
+    "ssl.check.hostname": (
+        "host names are checked; ssl.endpoint.identification.algorithm= (empty) turns that off"
+    ),
+    "ssl.ciphers": "write ssl.cipher.suites",
+    "ssl.crl.location": "revocation lists are not read: give the program an ssl.context",
+    "ssl.crlfile": "revocation lists are not read: give the program an ssl.context",
+    "ssl.key.location": _KEY_FILE,
+    "ssl.key.pem": "write ssl.keystore.key",
+    "ssl.keyfile": _KEY_FILE,
+    "ssl.password": "write ssl.key.password",
     # What is not needed, or is done by a call.
     "api.version": "leave it out: versions are negotiated with each broker",
     "api.version.request": "leave it out: versions are negotiated with each broker",
@@ -50,7 +92,5 @@ _INSTEAD: Final = {
 def instead_of(name: str) -> str:
     """Returns the end of a sentence about an option of another client, or an empty string."""
     dotted = name.replace("_", ".")
-    if dotted.startswith(("ssl.", "sasl.")):
-        return "; this client speaks PLAINTEXT only so far, without TLS and SASL: leave it out"
     answer = _INSTEAD.get(dotted)
     return "" if answer is None else f"; {answer}"

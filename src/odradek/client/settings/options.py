@@ -4,7 +4,8 @@
 the declarations beside it.
 """
 
-from collections.abc import Iterable
+import ssl
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict
 
 from odradek.client.group.assignors import Assignor
@@ -13,12 +14,76 @@ from odradek.client.serialization import Deserializer, Serializer
 
 
 class ClientOptions(TypedDict, total=False):
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    """How to talk to brokers: with TLS (SSL), with a log-in (SASL_PLAINTEXT), with both
+    (SASL_SSL), or with neither (PLAINTEXT)."""
+    ssl_context: ssl.SSLContext | None
+    """Of a program: an ssl.SSLContext that it has made, instead of all other ssl settings."""
+    ssl_truststore_type: Literal["JKS", "PKCS12", "PEM"] | None
+    """The format of the trust store: JKS, PKCS12 or PEM; unset: the file says itself."""
+    ssl_truststore_location: str | None
+    """The file with the certificates of the authorities that sign brokers' certificates; without
+    one, those that the operating system trusts."""
+    ssl_truststore_password: str | None
+    """The password of the trust store; PEM has none."""
+    ssl_truststore_certificates: str | None
+    """Trusted certificates as PEM text, instead of a file."""
+    ssl_keystore_type: Literal["JKS", "PKCS12", "PEM"] | None
+    """The format of the key store: JKS, PKCS12 or PEM; unset: the file says itself."""
+    ssl_keystore_location: str | None
+    """The file with the client's own key and certificate, for brokers that ask for it."""
+    ssl_keystore_password: str | None
+    """The password of the key store; PEM has none."""
+    ssl_keystore_key: str | None
+    """The client's key as PEM text, instead of a file."""
+    ssl_keystore_certificate_chain: str | None
+    """The client's certificate and those of its issuers, as PEM text."""
+    ssl_key_password: str | None
+    """The password of the key itself, if it is encrypted."""
+    ssl_enabled_protocols: str | tuple[str, ...] | list[str]
+    """The versions of TLS to offer."""
+    ssl_protocol: str
+    """The newest version of TLS; ssl.enabled.protocols says which others there are."""
+    ssl_cipher_suites: str | tuple[str, ...] | list[str] | None
+    """The cipher suites to offer; unset: all secure ones."""
+    ssl_endpoint_identification_algorithm: str
+    """https checks that the certificate is for the host that was connected to; empty does not, so
+    any holder of a trusted certificate can pretend to be the broker."""
+    sasl_mechanism: str
+    """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's default,
+    is not supported yet."""
+    sasl_jaas_config: str | None
+    """The log-in as Kafka writes it: LoginModule required username=... password=...;"""
+    sasl_username: str | None
+    """The user of PLAIN and SCRAM, if there is no sasl.jaas.config. librdkafka has it too."""
+    sasl_password: str | None
+    """The password of that user. librdkafka has it too."""
+    sasl_login_callback_handler_class: Callable[[], object] | object | None
+    """A function that returns the OAUTHBEARER token, or its name as module:function."""
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """Where tokens are got by client credentials, or file:///path of a token."""
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    """The client id at the token endpoint; a JAAS line says clientId."""
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    """The secret at the token endpoint; a JAAS line says clientSecret."""
+    sasl_oauthbearer_scope: str | None
+    """The scope to ask for at the token endpoint."""
+    sasl_oauthbearer_header_urlencode: bool
+    """Encode client id and secret as in URLs, as RFC 6749 says; few servers want it."""
+    sasl_login_connect_timeout_ms: int
+    """How long to wait for a connection to the token endpoint."""
+    sasl_login_read_timeout_ms: int
+    """How long to wait for an answer of the token endpoint."""
+    sasl_login_retry_backoff_ms: int
+    """How long to wait before the token endpoint is asked again; it doubles each time."""
+    sasl_login_retry_backoff_max_ms: int
+    """The token endpoint is not asked again after a wait that would be longer than this."""
+    sasl_login_refresh_window_factor: float
+    """A new token is got when this part of the old one's lifetime is over."""
     bootstrap_servers: str | tuple[str, ...] | list[str]
     """Brokers to learn the cluster from: host:port, several with commas or as a list."""
     client_id: str
     """The name brokers write in their logs and use for quotas."""
-    security_protocol: Literal["PLAINTEXT"]
-    """How to talk to brokers; PLAINTEXT is what there is so far."""
     request_timeout_ms: int
     """How long to wait for a broker's answer before the connection is given up."""
     connections_max_idle_ms: int

@@ -229,6 +229,7 @@ class ProducerSettings(ClientSettings):
     )
 
     def _check_together(self) -> None:
+        super()._check_together()
         if self.transactional_id is not None and not self.enable_idempotence:
             raise SettingsError(
                 f"transactional.id={self.transactional_id!r}: transactions need"

@@ -16,6 +16,7 @@ from typing import Final
 
 from odradek.client.settings.consumer import ConsumerSettings
 from odradek.client.settings.producer import ProducerSettings
+from odradek.client.settings.security import SecuritySettings
 from odradek.client.settings.shared import AdminSettings, ClientSettings
 from odradek.client.settings.undeclared import NO_EFFECT, REFUSED
 from odradek.config.setting import Setting
@@ -44,8 +45,8 @@ Kafka's clients have these; here they change nothing. A value that is not listed
 warning.
 """
 _REFUSED: Final = """\
-Ignoring these would deceive, so they are refused. `ssl.*` and `sasl.*` are refused unless
-`security.protocol=PLAINTEXT` stands beside them.
+Ignoring these would deceive, so they are refused. So are other names that begin with `ssl.` or
+`sasl.`, and settings of TLS and SASL without a `security.protocol`.
 """
 
 _CLASSES: Final = (ClientSettings, ProducerSettings, ConsumerSettings, AdminSettings)
@@ -56,7 +57,8 @@ _OPTIONS_HEAD: Final = '''\
 the declarations beside it.
 """
 
-from collections.abc import Iterable
+import ssl
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict
 
 from odradek.client.group.assignors import Assignor
@@ -144,13 +146,16 @@ def options() -> str:
 
 
 def _annotations(settings: type[ClientSettings]) -> dict[str, str]:
-    """Returns the annotation of each field as its source has it."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(settings)))
-    (class_definition,) = tree.body
-    assert isinstance(class_definition, ast.ClassDef)
+    """Returns the annotation of each field as its source has it, those of the base class first."""
+    bases = (SecuritySettings, settings) if settings is ClientSettings else (settings,)
+    nodes: list[ast.stmt] = []
+    for one in bases:
+        (class_definition,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        assert isinstance(class_definition, ast.ClassDef)
+        nodes += class_definition.body
     return {
         node.target.id: ast.unparse(node.annotation).replace("'", '"')
-        for node in class_definition.body
+        for node in nodes
         if isinstance(node, ast.AnnAssign)
         and isinstance(node.target, ast.Name)
         and not ast.unparse(node.annotation).startswith("ClassVar")

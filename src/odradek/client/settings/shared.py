@@ -1,8 +1,5 @@
-"""The settings that producers, consumers and admin clients share.
-
-TLS and SASL are not implemented yet: their settings belong here, beside
-`security_protocol`, which refuses everything but PLAINTEXT until then.
-"""
+"""The settings that producers, consumers and admin clients share; `security` has those of TLS and
+SASL."""
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
 from collections.abc import Mapping
@@ -11,9 +8,10 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from odradek.client.errors import SettingsError
 from odradek.client.settings.foreign_names import instead_of
+from odradek.client.settings.security import SecuritySettings
 from odradek.client.settings.undeclared import check_undeclared, check_undeclared_in_program
 from odradek.config.kinds import custom, integer, long, string
-from odradek.config.program_settings import ProgramSettings, option
+from odradek.config.program_settings import option
 from odradek.config.setting import Kind
 from odradek.config.values import parse_list
 
@@ -46,12 +44,6 @@ def parse_address(address: object) -> tuple[str, int]:
     return host, int(port)
 
 
-def _check_security_protocol(value: object) -> str:
-    if not isinstance(value, str) or value.upper() != "PLAINTEXT":
-        raise SettingsError("only PLAINTEXT is supported so far; use a PLAINTEXT listener")
-    return "PLAINTEXT"
-
-
 Settings = TypeVar("Settings", bound="ClientSettings")
 
 
@@ -79,7 +71,7 @@ def settings_from(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientSettings(ProgramSettings):
+class ClientSettings(SecuritySettings):
     """What every client needs to find and reach its brokers."""
 
     error_class: ClassVar[type[SettingsError]] = SettingsError
@@ -100,15 +92,6 @@ class ClientSettings(ProgramSettings):
     )
     client_id: str = option(
         string("client.id", "odradek", "The name brokers write in their logs and use for quotas.")
-    )
-    security_protocol: Literal["PLAINTEXT"] = option(
-        custom(
-            "security.protocol",
-            "PLAINTEXT",
-            "How to talk to brokers; PLAINTEXT is what there is so far.",
-            accept=_check_security_protocol,
-            expected="PLAINTEXT",
-        )
     )
     request_timeout_ms: int = option(
         integer(
@@ -210,6 +193,12 @@ class ClientSettings(ProgramSettings):
             at_least=0,
         )
     )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, object]) -> Self:
+        settings = super().from_options(options)
+        cls.check_protocol_is_named({name.replace(".", "_"): to for name, to in options.items()})
+        return settings
 
     @classmethod
     def undeclared(cls, name: str, text: str, properties: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from odradek.client.errors import SettingsError
 
 _log = logging.getLogger("odradek.client")
 
+_KAFKA_OAUTH = "org.apache.kafka.common.security.oauthbearer."
 # Settings of Kafka's clients that this client does not implement, with the reason. The values
 # listed are harmless. Any other value is refused.
 REFUSED = {
@@ -21,6 +22,20 @@ REFUSED = {
         ("org.apache.kafka.common.metrics.JmxReporter",),
     ),
     "security.providers": ("providers are Java classes, which are not loaded", ()),
+    "sasl.client.callback.handler.class": ("Java classes are not loaded", ()),
+    "sasl.login.class": ("Java classes are not loaded", ()),
+    "sasl.oauthbearer.jwt.retriever.class": (
+        "tokens come from sasl.login.callback.handler.class or sasl.oauthbearer.token.endpoint.url",
+        tuple(
+            f"{_KAFKA_OAUTH}{kind}JwtRetriever" for kind in ("Default", "ClientCredentials", "File")
+        ),
+    ),
+    "sasl.oauthbearer.jwt.validator.class": (
+        "the broker validates tokens",
+        tuple(f"{_KAFKA_OAUTH}{kind}JwtValidator" for kind in ("Default", "Client", "Broker")),
+    ),
+    "ssl.engine.factory.class": ("Java classes are not loaded", ()),
+    "ssl.provider": ("providers are Java classes, which are not loaded", ()),
     "config.providers": (
         "this client has no config providers: write values for ${...}",
         (),
@@ -35,6 +50,26 @@ NO_EFFECT: dict[str, tuple[str, ...]] = {
     "metrics.num.samples": ("2",),
     "metrics.recording.level": ("INFO",),
     "metrics.sample.window.ms": ("30000",),
+    "sasl.kerberos.kinit.cmd": ("/usr/bin/kinit",),
+    "sasl.kerberos.min.time.before.relogin": ("60000",),
+    "sasl.kerberos.service.name": (),
+    "sasl.kerberos.ticket.renew.jitter": ("0.05",),
+    "sasl.kerberos.ticket.renew.window.factor": ("0.8",),
+    "sasl.login.refresh.buffer.seconds": ("300",),
+    "sasl.login.refresh.min.period.seconds": ("60",),
+    "sasl.login.refresh.window.jitter": ("0.05",),
+    "sasl.oauthbearer.clock.skew.seconds": ("30",),
+    "sasl.oauthbearer.expected.audience": (),
+    "sasl.oauthbearer.expected.issuer": (),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": ("3600000",),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": ("10000",),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": ("100",),
+    "sasl.oauthbearer.jwks.endpoint.url": (),
+    "sasl.oauthbearer.scope.claim.name": ("scope",),
+    "sasl.oauthbearer.sub.claim.name": ("sub",),
+    "ssl.keymanager.algorithm": ("SunX509", "PKIX"),
+    "ssl.secure.random.implementation": (),
+    "ssl.trustmanager.algorithm": ("PKIX", "SunX509"),
 }
 _PREFIXES_WITHOUT_EFFECT = ("config.providers.", "metrics.context.")
 _SECURITY_PREFIXES = ("ssl.", "sasl.")
@@ -69,7 +104,7 @@ def check_undeclared(
     """Raises `SettingsError` for a property that must not be ignored; logs others as ignored.
 
     `hint` returns text with a similar name of a setting, or an empty string."""
-    if not _is_known(name, value, properties):
+    if not _is_known(name, value, properties, hint):
         said = hint(name)
         if said or not has_own_classes(properties):
             _log.warning("%s is not a setting of this client and is ignored%s", name, said)
@@ -80,13 +115,15 @@ def check_undeclared_in_program(
 ) -> None:
     """The same for the dict of a program, where an unknown name is a mistake and raises."""
     properties = {given: str(text) for given, text in config.items()}
-    if not _is_known(name, str(value), properties):
+    if not _is_known(name, str(value), properties, hint):
         said = hint(name)
         if said or not has_own_classes(config):
             raise SettingsError(f"there is no setting {name}{said}")
 
 
-def _is_known(name: str, value: str, properties: Mapping[str, str]) -> bool:
+def _is_known(
+    name: str, value: str, properties: Mapping[str, str], hint: Callable[[str], str]
+) -> bool:
     """Returns whether a setting is one of Kafka's, after it was refused or reported as idle."""
     dotted = _dotted(name)
     if not value:
@@ -95,27 +132,22 @@ def _is_known(name: str, value: str, properties: Mapping[str, str]) -> bool:
         reason, harmless = REFUSED[dotted]
         if value not in harmless:
             raise SettingsError(f"{name}={value}: {reason}; leave it out")
-    elif dotted.startswith(_SECURITY_PREFIXES):
-        _check_security(name, properties)
     elif dotted in NO_EFFECT or dotted.startswith(_PREFIXES_WITHOUT_EFFECT):
         if value not in NO_EFFECT.get(dotted, ()):
             _log.warning("%s has no effect in this client", name)
+    elif dotted.startswith(_SECURITY_PREFIXES):
+        _check_security(name, properties, hint)
     else:
         return False
     return True
 
 
-def _check_security(name: str, properties: Mapping[str, str]) -> None:
-    """Raises `SettingsError` for a property of TLS or SASL, unless security.protocol=PLAINTEXT.
+def _check_security(name: str, properties: Mapping[str, str], hint: Callable[[str], str]) -> None:
+    """Raises `SettingsError` for an unknown property of TLS or SASL: without it a connection may be
+    less secure than the user believes. It is only reported beside security.protocol=PLAINTEXT.
 
     The message shows no values: they may be passwords."""
     dotted = {_dotted(given): value for given, value in properties.items()}
-    protocol = dotted.get("security.protocol")
-    if protocol is None:
-        raise SettingsError(
-            f"{name}: this client speaks PLAINTEXT only, without TLS and SASL; set"
-            " security.protocol=PLAINTEXT to connect without them"
-        )
-    # Any other protocol is refused by the check of security.protocol itself.
-    if protocol.strip().upper() == "PLAINTEXT":
-        _log.warning("%s has no effect with security.protocol=PLAINTEXT", name)
+    if dotted.get("security.protocol", "").strip().upper() != "PLAINTEXT":
+        raise SettingsError(f"there is no setting {name}{hint(name)}")
+    _log.warning("%s has no effect with security.protocol=PLAINTEXT", name)

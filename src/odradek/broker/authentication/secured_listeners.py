@@ -1,0 +1,244 @@
+"""The listeners of a broker that are not PLAINTEXT: their keys, their mechanisms, and who is in.
+
+`broker.network.server` asks `protect` for each new connection on such a listener. Keys and
+mechanisms that change while the broker runs count for connections that come later.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.broker.authentication.sasl_gate import SaslGate
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.tls import Refused, TlsLayer
+from odradek.broker.network.unauthenticated import Unauthenticated
+from odradek.config import BrokerSettings
+from odradek.config.listener_settings import ListenerSettings
+from odradek.metadata import MetadataError
+from odradek.security.principals import Principal
+from odradek.security.sasl.server.exchange import Login, LoginFailed, Mechanism
+from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
+from odradek.security.tls.distinguished_names import distinguished_name
+from odradek.security.tls.principal_mapping import NoRuleMatches, PrincipalMapping
+from odradek.world import World
+
+if TYPE_CHECKING:
+    import ssl
+
+    from odradek.broker.authentication.listener_keys import ListenerKeys
+    from odradek.cluster.configs import Configs
+
+logger = logging.getLogger("odradek.authentication")
+
+USER: Final = "User"
+TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+
+
+class Counters:
+    """Since the start: log-ins that succeeded and failed, those again on the same connection, and
+    connections that were closed because their session had lapsed."""
+
+    __slots__ = ("again", "expired", "failed", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = self.failed = self.again = self.expired = 0
+
+
+class SecuredListener:
+    """One listener. `keys` is None without TLS, `mechanisms` is empty without SASL."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: BrokerSettings,
+        *,
+        keys: "ListenerKeys | None",
+        mechanisms: Mapping[str, Mechanism],
+        unauthenticated: Unauthenticated,
+        frame_bytes: int,
+        world: World,
+    ) -> None:
+        self.name = name
+        self.keys = keys
+        self.mechanisms = mechanisms
+        self.counters = Counters()
+        self._unauthenticated = unauthenticated
+        self._frame_bytes = frame_bytes
+        self._clock = world.clock
+        self.put_in_force(settings)
+
+    def put_in_force(self, settings: BrokerSettings) -> None:
+        """Takes the values that count from now on. Raises `InvalidSetting`."""
+        own = settings.listener(self.name)
+        self._mapping = PrincipalMapping(own.ssl_principal_mapping_rules, own.prefix)
+        self.failure_delay_s = settings.connection_failed_authentication_delay_ms / 1000
+        self._max_receive_bytes = own.sasl_server_max_receive_size
+        self._max_session_ms = {
+            mechanism: own.of_mechanism(mechanism).connections_max_reauth_ms
+            for mechanism in self.mechanisms
+        }
+
+    # New connections
+
+    def protect(self, connection: Connection) -> asyncio.Protocol:
+        """Returns what the event loop gives the bytes of a new connection to."""
+        self._unauthenticated.add(connection)
+        if self.mechanisms:
+            connection.splitter.max_size_bytes = self._max_receive_bytes
+            connection.guard_by(SaslGate(connection, self).serve)
+        if self.keys is None:
+            return connection
+
+        def handshake_done(tls: "ssl.SSLObject") -> None:
+            if not self.mechanisms:
+                connection.principal = self._principal_of_certificate(tls.getpeercert())
+                self._unauthenticated.remove(connection)
+
+        return TlsLayer(connection, self.keys.context, handshake_done)
+
+    def _principal_of_certificate(self, certificate: Mapping[str, Any] | None) -> Principal:
+        """Raises `Refused` if no rule says who that is."""
+        if not certificate:
+            return Principal(USER, "ANONYMOUS")
+        try:
+            return Principal(USER, self._mapping.name(distinguished_name(certificate)))
+        except NoRuleMatches as error:
+            raise Refused(str(error)) from None
+
+    # What `SaslGate` asks and says
+
+    def principal_of(self, login: Login) -> Principal:
+        return Principal(USER, login.name)
+
+    def session_lifetime_ms(self, mechanism: str, login: Login) -> int | None:
+        """Returns how long a log-in counts, or None if it does not lapse."""
+        limits = []
+        if (longest_ms := self._max_session_ms[mechanism]) > 0:
+            limits.append(longest_ms)
+        if login.expires_at_ms is not None:
+            limits.append(max(0, login.expires_at_ms - self._clock.now_ms()))
+        return min(limits, default=None)
+
+    def logged_in(self, connection: Connection, mechanism: str, *, is_again: bool) -> None:
+        self.counters.succeeded += 1
+        self.counters.again += is_again
+        self._unauthenticated.remove(connection)
+        connection.splitter.max_size_bytes = self._frame_bytes
+        logger.debug(
+            "%s:%s is %s on %s, by %s",
+            connection.address,
+            connection.port,
+            connection.principal,
+            self.name,
+            mechanism,
+        )
+
+    def failed(self, connection: Connection, mechanism: str, user: str, reason: str) -> None:
+        self.counters.failed += 1
+        logger.info(
+            "a log-in from %s:%s on %s failed%s%s: %s",
+            connection.address,
+            connection.port,
+            self.name,
+            f" by {mechanism}" if mechanism else "",
+            f" as {user!r}" if user else "",
+            reason,
+        )
+
+
+class SecuredListeners:
+    """All of them, by name."""
+
+    def __init__(self, settings: BrokerSettings, world: World, frame_bytes: int) -> None:
+        self._world = world
+        self._frame_bytes = frame_bytes
+        self._settings = settings
+        self._configs: Configs | None = None
+        self.unauthenticated = Unauthenticated(
+            settings.odradek_max_unauthenticated_connections,
+            settings.odradek_authentication_timeout_ms / 1000,
+        )
+        self.by_name: dict[str, SecuredListener] = {}
+
+    async def open(self) -> None:
+        """Reads the keys and makes the mechanisms. Raises `InvalidSetting`."""
+        for listener in self._settings.listeners:
+            protocol = self._settings.security_protocol(listener.name)
+            if protocol != "PLAINTEXT":
+                self.by_name[listener.name] = await self._make(listener.name, protocol)
+
+    async def _make(self, name: str, protocol: str) -> SecuredListener:
+        keys = None
+        own = self._settings.listener(name)
+        if protocol in TLS_PROTOCOLS:
+            from odradek.broker.authentication.listener_keys import (  # noqa: PLC0415 - needs OpenSSL
+                ListenerKeys,
+            )
+
+            keys = ListenerKeys(name, protocol, self._world)
+            await keys.load(own)
+        mechanisms: Mapping[str, Mechanism] = {}
+        if protocol in SASL_PROTOCOLS:
+            mechanisms = self._make_mechanisms(own)
+        return SecuredListener(
+            name,
+            self._settings,
+            keys=keys,
+            mechanisms=mechanisms,
+            unauthenticated=self.unauthenticated,
+            frame_bytes=self._frame_bytes,
+            world=self._world,
+        )
+
+    def _make_mechanisms(self, own: ListenerSettings) -> Mapping[str, Mechanism]:
+        from odradek.broker.authentication.mechanisms import (  # noqa: PLC0415 - only with SASL
+            make_mechanisms,
+        )
+
+        return make_mechanisms(own, self._find_credentials, self._world)
+
+    def use(self, configs: "Configs") -> None:
+        """Says where SCRAM credentials are stored. Called before clients are accepted."""
+        self._configs = configs
+
+    def _find_credentials(self, mechanism: ScramMechanism) -> "_StoredCredentials":
+        return _StoredCredentials(self, mechanism)
+
+    async def stored_credential(
+        self, user: str, mechanism: ScramMechanism
+    ) -> ScramCredential | None:
+        assert self._configs is not None
+        try:
+            found = (await self._configs.user(user)).get(mechanism.kafka_name)
+        except MetadataError as error:
+            raise LoginFailed(f"credentials cannot be read: {error}", user=user) from None
+        if found is None:
+            return None
+        try:
+            return ScramCredential.decode(found)
+        except MalformedCredential as error:
+            raise LoginFailed(str(error), user=user) from None
+
+    def protect(self, listener: str, connection: Connection) -> asyncio.Protocol:
+        """Returns what the event loop gives the bytes of a new connection to."""
+        secured = self.by_name.get(listener)
+        return connection if secured is None else secured.protect(connection)
+
+    def close(self) -> None:
+        self.unauthenticated.close()
+        for listener in self.by_name.values():
+            for mechanism in listener.mechanisms.values():
+                mechanism.close()
+
+
+class _StoredCredentials:
+    """The look-up of SCRAM credentials for one mechanism."""
+
+    def __init__(self, listeners: SecuredListeners, mechanism: ScramMechanism) -> None:
+        self._listeners = listeners
+        self._mechanism = mechanism
+
+    def __call__(self, user: str) -> Awaitable[ScramCredential | None]:
+        return self._listeners.stored_credential(user, self._mechanism)
