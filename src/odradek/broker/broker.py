@@ -23,6 +23,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek import __version__
@@ -45,7 +46,9 @@ from odradek.broker.network.request_serving import Serve
 from odradek.broker.network.server import ConnectionFollower, Server
 from odradek.cluster.internal_topics import repair
 from odradek.cluster.membership import BrokerIdTaken, PreviousRun
+from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
+from odradek.config.audit_settings import NO_SINK
 from odradek.config.live import LiveSettings
 from odradek.config.stock_files import GENERATED_ID
 from odradek.metadata import (
@@ -68,6 +71,7 @@ from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.broker.audit.log import AuditLog
     from odradek.broker.management.port import ManagementPort
 
 logger = logging.getLogger("odradek.server")
@@ -199,6 +203,10 @@ class Broker:
 
     def _serving(self, components: Components) -> "_Serving":
         dispatcher = Dispatcher(components.services)
+        if (audit := components.services.audit) is not None and audit.records_changes:
+            from odradek.broker.audit.changes import audited  # noqa: PLC0415 - if asked for
+
+            dispatcher.listen_in(audit, partial(audited, audit))
         connections, clock = self._server.connections, self._world.clock
         serve: Serve = dispatcher.serve
         followers: list[ConnectionFollower] = []
@@ -295,7 +303,15 @@ class Broker:
             is_store_shared=self._is_shared,
             registration=self._registration,
             follow_settings=self._follow_settings,
+            open_audit=lambda topics: self._open_audit(topics, cache, peers),
         )
+
+    def _open_audit(self, topics: Topics, cache: MetadataCache, peers: Peers) -> "AuditLog | None":
+        if self._settings.broker.odradek_audit_sink == NO_SINK:
+            return None
+        from odradek.broker.audit.opening import open_audit  # noqa: PLC0415 - if asked for
+
+        return open_audit(self._id, self._settings.broker, self._world, topics, cache, peers)
 
     async def _join_cluster(self, components: Components) -> None:
         if self._port is not None:
@@ -351,6 +367,7 @@ class Broker:
                     session_timeout_s(self._settings.broker),
                 ),
                 self._server.close_idle_connections(self._settings),
+                *(() if services.audit is None else (services.audit.run(),)),
             ),
         ):
             yield fetching

@@ -35,7 +35,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         "client-metrics": Command("topics", "which metrics clients push to the brokers"),
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
-        "acls": Command("access", "list, add and remove ACLs"),
+        "acls": Command("access", "list, add and remove ACLs; explain who may do what, and why"),
+        "secrets": Command("access", "keep passwords out of properties files; encrypt values"),
+        "roles": Command("access", "grant, revoke and list roles, and what each permits"),
     },
     "Groups and transactions": {
         "consumer-groups": Command(
@@ -127,6 +129,8 @@ KAFKAS = tuple(
         "pipeline",
         "recipe",
         "restore",
+        "roles",
+        "secrets",
         "shims",
         "sizing",
         "top",
