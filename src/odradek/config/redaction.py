@@ -63,16 +63,22 @@ def redact(text: str) -> str:
     if not _secrets:
         return text
     if _pattern is None:
-        # The longest first: a secret may begin with another one. JSON and Python show a quote or a
-        # line end of a secret as an escape.
-        shown = {form for secret in _secrets for form in (secret, _escaped(secret))}
+        # The longest first: a secret may begin with another one.
+        shown = {form for secret in _secrets for form in _forms(secret)}
         ordered = sorted(shown, key=len, reverse=True)
         _pattern = re.compile("|".join(map(re.escape, ordered)))
     return _pattern.sub(HIDDEN, text)
 
 
-def _escaped(secret: str) -> str:
-    return repr(secret)[1:-1]
+def _forms(secret: str) -> set[str]:
+    """Returns how a secret may be shown: JSON, Python and our logs escape quotes, line ends and
+    characters outside ASCII, each in its way."""
+    if secret.isascii() and secret.isprintable() and not set(secret) & set("\"'\\"):
+        return {secret}
+    import json  # noqa: PLC0415 - few passwords need it
+
+    lines = secret.replace("\n", "\\n").replace("\r", "\\r")
+    return {secret, lines, repr(secret)[1:-1], json.dumps(secret)[1:-1]}
 
 
 def forget_all() -> None:

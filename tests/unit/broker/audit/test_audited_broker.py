@@ -188,9 +188,10 @@ async def read_trail(client: Client) -> list[dict[str, Any]]:
         version=12,
     )
     partition = response.responses[0].partitions[0]
-    if partition.error_code or not partition.records:
+    records = partition.records
+    if partition.error_code or not isinstance(records, bytes | memoryview) or not records:
         return []
-    found, rest = [], bytes(partition.records)
+    found, rest = [], bytes(records)
     while rest:
         size = 12 + int.from_bytes(rest[8:12], "big")
         found += [json.loads(record.value or b"{}") for record in decode_records(rest[:size])]
