@@ -34,7 +34,7 @@ def test_the_life_of_a_role(odradek: Shell) -> None:
     found = json.loads(odradek.ok("roles", "list", "--json"))
     assert {one["role"] for one in found} == {"owner", "reader"}
     revoked = odradek.ok("roles", "revoke", "owner", "--principal", "User:max", "--topic", "orders")
-    assert revoked == "Revoked owner to User:max on topic orders.\n"
+    assert revoked == "Revoked owner from User:max on topic orders.\n"
     again = odradek("roles", "revoke", "owner", "--principal", "User:max", "--topic", "orders")
     assert again.returncode == 1
     assert "it was not granted" in again.stderr

@@ -42,7 +42,7 @@ async def explain(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([_as_json(arguments, *answer) for answer in answers])
     else:
-        print("\n".join(_as_text(arguments, *answer) for answer in answers))
+        print("\n\n".join(_as_text(arguments, *answer) for answer in answers))
     return 0 if all(explained.is_allowed for _, _, explained in answers) else 1
 
 
@@ -70,7 +70,7 @@ def _as_text(
         heading = "then add one of:" if explained.in_the_way else "to allow it, add one of:"
         lines.append(heading)
         lines += [f"  {_command(rule)}" for rule in explained.missing]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _named(resource: ResourcePattern) -> str:

@@ -33,7 +33,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
             if error is None:
                 revoked.append(binding)
             elif error.code == ErrorCode.RESOURCE_NOT_FOUND:
-                hint(f"{_shown(binding)}: it was not granted; odradek roles list shows all")
+                hint(f"{_shown(binding, 'of')}: it was not granted; odradek roles list shows all")
             else:
                 raise error
     _print(arguments, revoked, "Revoked")
@@ -88,22 +88,23 @@ def _bindings(arguments: argparse.Namespace) -> list[RoleBinding]:
     ]
 
 
-def _shown(binding: RoleBinding) -> str:
+def _shown(binding: RoleBinding, preposition: str = "to") -> str:
     resource = binding.resource
     where = "the cluster"
     if resource.type is not ResourceType.CLUSTER:
         kind = resource.type.name.lower().replace("_", " ")
         names = "names with the prefix " if resource.pattern is PatternType.PREFIXED else ""
         where = f"{kind} {names}{resource.name}"
-    return f"{binding.role.display_name} to {binding.principal} on {where}"
+    return f"{binding.role.display_name} {preposition} {binding.principal} on {where}"
 
 
 def _print(arguments: argparse.Namespace, bindings: list[RoleBinding], verb: str) -> None:
     if arguments.json:
         print_json([_as_json(binding) for binding in bindings])
         return
+    preposition = "from" if verb == "Revoked" else "to"
     for binding in bindings:
-        print(f"{verb} {_shown(binding)}.")
+        print(f"{verb} {_shown(binding, preposition)}.")
 
 
 def _row(binding: RoleBinding) -> list[str]:
