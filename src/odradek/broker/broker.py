@@ -304,6 +304,7 @@ class Broker:
             registration=self._registration,
             follow_settings=self._follow_settings,
             open_audit=lambda topics: self._open_audit(topics, cache, peers),
+            security=self._server.secured,
         )
 
     def _open_audit(self, topics: Topics, cache: MetadataCache, peers: Peers) -> "AuditLog | None":
@@ -348,6 +349,8 @@ class Broker:
         """Runs components beside the requests. Yields the tasks that fetch as a follower, which
         end before the others when the broker hands its leadership over."""
         services = components.services
+        secured = self._server.secured
+        reloading = () if secured is None else (secured.run(self._settings),)
         async with (
             _running_beside(components.fetchers.run()) as fetching,
             _running_beside(
@@ -368,6 +371,7 @@ class Broker:
                 ),
                 self._server.close_idle_connections(self._settings),
                 *(() if services.audit is None else (services.audit.run(),)),
+                *reloading,
             ),
         ):
             yield fetching
@@ -417,6 +421,8 @@ class Broker:
         )
         if is_changed:
             self._server.apply_limits(self._settings.broker)
+            if self._server.secured is not None:
+                self._server.secured.settings_changed()
         return is_changed
 
 
