@@ -175,6 +175,7 @@ class Broker:
                     # Requests that wait for replication or for records are answered.
                     components.services.replicas.resign()
                     await self._server.drain(_MAX_DRAIN_S)
+                    components.services.quotas.close()
         finally:
             await self._server.close()
 
@@ -198,6 +199,7 @@ class Broker:
     def _serving(self, components: Components) -> "_Serving":
         dispatcher = Dispatcher(components.services)
         connections, clock = self._server.connections, self._world.clock
+        components.services.quotas.attach(dispatcher, connections)
         if self._port is None:
             return _Serving(dispatcher.serve, (RequestLog(dispatcher, connections, clock),))
         meter, beside = self._port.attach(components, self._server, dispatcher)

@@ -16,6 +16,7 @@ from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
 from odradek.broker.lease import SessionLease
+from odradek.broker.limits.broker_quotas import BrokerQuotas
 from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
@@ -24,6 +25,7 @@ from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.membership import Membership
 from odradek.cluster.offline_replicas import OfflineReplicas
 from odradek.cluster.producer_ids import ProducerIds, highest_id
+from odradek.cluster.quotas import QuotaStore
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, ImageChange, MetadataCache, MetadataStore
@@ -61,6 +63,7 @@ class Components:
         if self.services.authorizer is not None:
             self.services.authorizer.follow(change.after.acls)
         is_reconfigured = self.follow_settings(change)
+        self.services.quotas.follow(change.after.quotas)
         self._follow_replicas(change)
         if is_reconfigured:
             self.services.replicas.reconfigure()
@@ -145,6 +148,8 @@ def assemble(
         config_descriptions=ConfigDescriptionCache(),
         longest_log=longest_log,
         acls=AclStore(store, cache),
+        quota_store=QuotaStore(cache),
+        quotas=BrokerQuotas(settings, world.clock),
         authorizer=load_authorizer(settings.broker),
     )
     return Components(

@@ -7,7 +7,7 @@ where each value comes from. Every setting of a broker is in `BROKER_DECLARED`.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Self, TypeVar, cast
 
 from odradek.config.cluster_settings import ClusterSettings
 from odradek.config.coordinator_settings import (
@@ -26,7 +26,10 @@ from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
 
+T = TypeVar("T")
+
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+LISTENER_PREFIX: Final = "listener.name."
 
 
 class Layers:
@@ -63,6 +66,8 @@ class BrokerSettings(
     # here, each with the reason.
     without_effect: tuple[tuple[str, str], ...]
     _topics: dict[tuple[tuple[str, str], ...], TopicSettings]
+    # Values of single listeners, by their full names.
+    _of_listeners: dict[str, object]
 
     def __init__(self, layers: Layers | None = None) -> None:
         """Raises `InvalidSetting` for a bad static value; a bad dynamic one becomes a warning."""
@@ -80,10 +85,11 @@ class BrokerSettings(
                 value = setting.parse(text)
                 if name in self.declared:
                     values[setting.attribute] = value
-            elif reason(name) is None:
+            elif reason(name) is None and _listener_setting(name) is None:
                 warnings.append(f"Unknown setting {name} is ignored{_SPELLER.hint(name)}")
         interpret(values, usable, warnings)
         values["layers"] = layers
+        values["_of_listeners"] = _listener_values(usable)
         values["topic_defaults"] = TopicSettings.from_broker(usable)
         values["warnings"] = tuple(warnings)
         values["without_effect"] = _without_effect(usable)
@@ -154,10 +160,20 @@ class BrokerSettings(
                 return listener.name
         return self.listeners[0].name
 
+    def of_listener(self, listener_name: str, setting: Setting[T]) -> T:
+        """Returns the value of a setting for one listener alone, as in
+        `listener.name.internal.max.connections`, or the setting's default. The value for the whole
+        broker is another one, and both apply."""
+        value = self._of_listeners.get(f"{LISTENER_PREFIX}{listener_name.lower()}.{setting.name}")
+        return setting.default if value is None else cast("T", value)
+
     def security_protocol(self, listener_name: str) -> str:
         """Returns the security protocol of a listener; PLAINTEXT, SSL and so on name themselves."""
         return self.listener_security_protocol_map[listener_name]
 
+
+# The settings that a listener may have of its own, by `listener.name.NAME.`.
+OF_LISTENERS: Final = ("max.connections", "max.connection.creation.rate")
 
 BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
 _SPELLER: Final = Speller([*BROKER_DECLARED, *UNDECLARED])
@@ -169,7 +185,29 @@ _ALIASES: Final = {
 
 
 def broker_setting(name: str) -> Setting[object] | None:
-    return BROKER_DECLARED.get(name) or _ALIASES.get(name)
+    return BROKER_DECLARED.get(name) or _ALIASES.get(name) or _listener_setting(name)
+
+
+def _listener_setting(name: str) -> Setting[object] | None:
+    """Returns the setting that `listener.name.X.` limits to one listener, if the name is such."""
+    if name.startswith(LISTENER_PREFIX):
+        own = name[len(LISTENER_PREFIX) :].partition(".")[2]
+        if own in OF_LISTENERS:
+            return BROKER_DECLARED[own]
+    return None
+
+
+def _listener_values(given: Mapping[str, str]) -> dict[str, object]:
+    """Returns the values of single listeners. Raises `InvalidSetting`."""
+    values: dict[str, object] = {}
+    for name, text in given.items():
+        setting = _listener_setting(name)
+        if setting is not None:
+            try:
+                values[name.lower()] = setting.parse(text)
+            except InvalidSetting as error:
+                raise InvalidSetting(name, text, error.reason) from None
+    return values
 
 
 def check_broker_overrides(
@@ -219,7 +257,7 @@ def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Returns the settings without effect that are not set to their default, with reasons."""
     reasons = []
     for name, text in sorted(given.items()):
-        setting = BROKER_DECLARED.get(name)
+        setting = BROKER_DECLARED.get(name) or _listener_setting(name)
         why = reason(name, setting)
         if why is not None and not is_default(name, text, setting):
             reasons.append((name, why))
@@ -230,7 +268,7 @@ def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str
     """Returns the stored values that can be parsed: a broker must start in spite of the others."""
     usable = {}
     for name, text in dynamic.items():
-        setting = BROKER_DECLARED.get(name)
+        setting = BROKER_DECLARED.get(name) or _listener_setting(name)
         if setting is not None:
             try:
                 setting.parse(text)

@@ -17,6 +17,7 @@ from odradek.metadata.paths import CLUSTER_DEFAULT, topic_id_path, topic_path
 from odradek.metadata.store import Check, Operation
 from odradek.protocol.acls import AccessEntry, ResourcePattern
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.security.quotas.entities import QuotaEntity
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -94,6 +95,7 @@ class ClusterImage(NamedTuple):
     store_id: str = ""
     group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     acls: Mapping[ResourcePattern, tuple[AccessEntry, ...]] = MappingProxyType({})
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)

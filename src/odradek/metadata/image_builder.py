@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from odradek.metadata import acl_nodes
+from odradek.metadata import acl_nodes, quota_nodes
 from odradek.metadata.image import (
     BrokerImage,
     ClusterImage,
@@ -59,6 +59,7 @@ _SINGLES_UNDER: Final = (
     GROUP_CONFIGS + "/",
     DELETE_TOPICS + "/",
     *acl_nodes.ROOTS,
+    *quota_nodes.ROOTS,
 )
 
 
@@ -254,7 +255,7 @@ class ImageBuilder:
 
     def set_single(self, path: str, node: Node | None) -> None:
         """Sets what one node says: the controller, the cluster's id, the settings of a broker or a
-        group, the ACLs of a resource."""
+        group, the ACLs of a resource, quotas."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id
@@ -276,6 +277,8 @@ class ImageBuilder:
             self._set_topic_to_delete(path[len(DELETE_TOPICS) + 1 :], node)
         elif path.startswith(acl_nodes.ROOTS):
             self._set_acls(path, node)
+        elif path.startswith(quota_nodes.ROOTS):
+            self._set_quotas(path, node)
 
     def _set_broker_config(self, path: str, node: Node | None) -> None:
         if self._configs is None:
@@ -313,6 +316,21 @@ class ImageBuilder:
         if entries:
             # A pattern whose entries were all removed keeps its node, but has no ACL.
             self._acls[resource] = entries
+
+    def _set_quotas(self, path: str, node: Node | None) -> None:
+        entity = quota_nodes.entity_of(path)
+        if entity is None:
+            return
+        current = self._fields.get("quotas", self._before.quotas)
+        assert isinstance(current, Mapping)  # only this method sets it
+        quotas = {} if node is None else quota_nodes.decode_quotas(path, node.value)
+        if current.get(entity, {}) == quotas:
+            return  # The node of a user changes with the user's credentials too.
+        changed = dict(current)
+        changed.pop(entity, None)
+        if quotas:
+            changed[entity] = quotas
+        self._fields["quotas"] = MappingProxyType(changed)
 
     def build(self) -> ClusterImage:
         fields = self._fields
