@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from odradek.broker.services import RequestContext
     from odradek.security.quotas.clients import ClientQuotas
 
+MIN_THROTTLE_S: Final = 0.001
+"""A shorter wait is none: the protocol has milliseconds, and it is not worth a timer."""
+
 # How many entries are looked at in one step, in a fraction of a millisecond.
 _EXPIRED_AT_ONCE: Final = 500
 
@@ -107,7 +110,7 @@ class BrokerQuotas:
         now_s = self._clock.monotonic_s()
         is_strict = context.version >= strict_from
         owed_s = self.clients.owed_s(CONTROLLER_MUTATION_RATE, limit, now_s)
-        if is_strict and owed_s > 0:
+        if is_strict and owed_s >= MIN_THROTTLE_S:
             context.note_throttle(owed_s)
             raise ApiError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,

@@ -21,6 +21,7 @@ from math import ceil
 from typing import Any, Final, cast
 
 from odradek.broker.dispatch import Handle, Reply
+from odradek.broker.limits.broker_quotas import MIN_THROTTLE_S
 from odradek.broker.limits.measured_requests import MeasuredRecords, MeasuredRequest
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.reply_writer import Parts
@@ -43,8 +44,6 @@ from odradek.security.quotas.entities import (
 )
 from odradek.world import Clock
 
-# A shorter wait is not worth a timer: the client uses it up on its next request.
-_MIN_THROTTLE_S: Final = 0.001
 # The longest wait: longer ones do not fit the protocol's milliseconds.
 _MAX_THROTTLE_S: Final = 86_400.0
 _PREFIX_BYTES: Final = 4
@@ -73,7 +72,7 @@ class RequestLimits:
 
     def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
         wait_s = self._wait_of_new(connection, frame)
-        if wait_s < _MIN_THROTTLE_S:
+        if wait_s < MIN_THROTTLE_S:
             return self._serve_now(connection, frame)
         serving = self._serve_later(connection, frame, wait_s)
         return Pending(serving, encoded_already, is_pipelined=False)
@@ -172,7 +171,7 @@ class RequestLimits:
             at_once = max(int(self._quotas.most_at_once(limits.fetch)), 1)
             request.max_bytes = min(request.max_bytes, at_once)
             request.min_bytes = min(request.min_bytes, request.max_bytes)
-        if owed_s < _MIN_THROTTLE_S:
+        if owed_s < MIN_THROTTLE_S:
             return None
         context.note_throttle(owed_s)
         fetch = services.fetch_sessions.skip(
@@ -196,7 +195,7 @@ class RequestLimits:
         size, now_s = measured.size, self._now_s()
         throttle_s = self._quotas.use(PRODUCER_BYTE_RATE, limits.produce, size, now_s)
         context.note_throttle(throttle_s)
-        if throttle_s >= _MIN_THROTTLE_S:
+        if throttle_s >= MIN_THROTTLE_S:
             context.connection.mute(min(throttle_s, _MAX_THROTTLE_S))
 
     async def _finish_later(
@@ -225,12 +224,13 @@ class RequestLimits:
             throttle_s = self._count_time(measured)
             context.note_throttle(min(throttle_s, quotas.windows.size_s))
         throttle_s = min(context.throttle_s, _MAX_THROTTLE_S)
-        if throttle_s < _MIN_THROTTLE_S:
+        if throttle_s < MIN_THROTTLE_S:
             return reply
-        context.connection.mute(throttle_s)
+        throttle_ms = ceil(throttle_s * 1000)
+        context.connection.mute(throttle_ms / 1000)
         if isinstance(reply, Response) and hasattr(reply, "throttle_time_ms"):
             told = copy(reply)  # Other clients may get the same object.
-            told.throttle_time_ms = ceil(throttle_s * 1000)
+            told.throttle_time_ms = throttle_ms
             return told
         return reply
 

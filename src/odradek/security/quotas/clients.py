@@ -9,6 +9,7 @@ Memory is bounded: what nobody has used for so long that a new start would be th
 before its time, which helps its client no more than another client id would.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -67,7 +68,8 @@ class ClientQuotas:
         self._rules: dict[str, QuotaRules] = {}
         self._resolved: dict[tuple[str, str], ClientLimits] = {}
         # In the order in which they were made or were found to be in use.
-        self._allowances: dict[_Key, Allowance | TokenBucket] = {}
+        # Not a dict: that searches its first entry among all those which were removed before.
+        self._allowances: OrderedDict[_Key, Allowance | TokenBucket] = OrderedDict()
         self.follow({})
 
     def __len__(self) -> int:
@@ -161,7 +163,7 @@ class ClientQuotas:
         if found is None:
             self.expire(now_s, _EXPIRED_PER_ENTRY)
             if len(self._allowances) >= self._max_entries:
-                del self._allowances[next(iter(self._allowances))]
+                self._allowances.popitem(last=False)
             found = TokenBucket() if key[0] == CONTROLLER_MUTATION_RATE else Allowance()
             self._allowances[key] = found
         return found
@@ -172,8 +174,7 @@ class ClientQuotas:
         allowances = self._allowances
         forgotten = 0
         for _ in range(min(steps, len(allowances))):
-            key = next(iter(allowances))
-            found = allowances.pop(key)
+            key, found = allowances.popitem(last=False)
             if found.is_forgotten(self._windows_of(key[0]), now_s):
                 forgotten += 1
             else:
