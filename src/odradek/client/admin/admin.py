@@ -1,5 +1,5 @@
 """The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
-ACLs.
+ACLs, quotas.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -16,6 +16,7 @@ from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.partitions import PartitionCalls
+from odradek.client.admin.quotas import QuotaCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.admin.transactions import TransactionCalls
@@ -34,5 +35,6 @@ class Admin(
     GroupOffsetCalls,
     TransactionCalls,
     AclCalls,
+    QuotaCalls,
 ):
     """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""

@@ -29,6 +29,8 @@ MAX_ENTRIES: Final = 50_000
 _MAX_RESOLVED: Final = 10_000
 # With each new entry so many old ones are looked at: the table shrinks faster than it grows.
 _EXPIRED_PER_ENTRY: Final = 2
+# How long an entry stays at least after its last use, so that metrics show it.
+_KEPT_S: Final = 60.0
 
 _Key = tuple[str, str | None, str | None]
 
@@ -175,7 +177,8 @@ class ClientQuotas:
         forgotten = 0
         for _ in range(min(steps, len(allowances))):
             key, found = allowances.popitem(last=False)
-            if found.is_forgotten(self._windows_of(key[0]), now_s):
+            is_idle = found.used_s <= now_s - _KEPT_S
+            if is_idle and found.is_forgotten(self._windows_of(key[0]), now_s):
                 forgotten += 1
             else:
                 allowances[key] = found

@@ -14,12 +14,14 @@ from odradek.broker.management.collectors import (
     network,
     partitions,
     process,
+    quotas,
     topics,
 )
 from odradek.broker.management.sources import Collector
 
 COLLECTORS: Final[tuple[Collector, ...]] = (
     network.collect,
+    quotas.collect,
     topics.collect,
     partitions.collect,
     partitions.collect_isr_changes,
