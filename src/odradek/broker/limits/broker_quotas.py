@@ -114,8 +114,8 @@ class BrokerQuotas:
             context.note_throttle(owed_s)
             raise ApiError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                f"The quota {CONTROLLER_MUTATION_RATE} of {limit.value:g} partitions a second is"
-                f" used up; try again in {owed_s:.1f} s.",
+                f"The quota {CONTROLLER_MUTATION_RATE}={limit.value:g} is used up; try again in"
+                f" {owed_s:.1f} s.",
             )
         owed_s = self.clients.use(CONTROLLER_MUTATION_RATE, limit, partitions, now_s)
         if not is_strict:
