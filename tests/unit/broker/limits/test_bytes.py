@@ -8,7 +8,7 @@ import pytest
 from odradek.client.connection import Connection
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.types import Offset
+from odradek.protocol.types import BrokerId, Offset
 from tests.unit.broker.harness import PORT, Client, on_broker
 from tests.unit.broker.limits.quota_requests import (
     alter,
@@ -198,7 +198,7 @@ async def test_followers_are_exempt(connect: Connect) -> None:
     follower = Client(await Connection.open("broker", PORT, client_id="broker-2"))
     for _ in range(3):
         request = fetch_request(Offset(0))
-        request.replica_id = 2
+        request.replica_id = BrokerId(2)
         response = await follower.ask(request, FetchResponse, version=12)
         assert response.throttle_time_ms == 0
     follower.connection.close()
