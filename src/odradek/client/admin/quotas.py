@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.client.admin.results import Results
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -65,7 +66,7 @@ class QuotaCalls(AdminChannel):
         changes: Mapping[QuotaEntity, Mapping[str, float | None]],
         *,
         validate_only: bool = False,
-    ) -> dict[QuotaEntity, KafkaError | None]:
+    ) -> Results[QuotaEntity, KafkaError | None]:
         """Sets quotas by name; None removes one. The quotas of an entity change together."""
         call = "alter_client_quotas()"
         entries = []
@@ -91,10 +92,13 @@ class QuotaCalls(AdminChannel):
             AlterClientQuotasRequest(entries=entries, validate_only=validate_only),
             AlterClientQuotasResponse,
         )
-        return {
-            entity: error_or_none(result.error_code, result.error_message)
-            for entity, result in zip(changes, response.entries, strict=True)
-        }
+        return Results(
+            call,
+            {
+                entity: error_or_none(result.error_code, result.error_message)
+                for entity, result in zip(changes, response.entries, strict=True)
+            },
+        )
 
 
 def _component(kind: EntityType, name: str) -> ComponentData:

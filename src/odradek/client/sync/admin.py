@@ -410,7 +410,7 @@ class Admin(WaitingClient[AsyncAdmin]):
         changes: Mapping[QuotaEntity, Mapping[str, float | None]],
         *,
         validate_only: bool = False,
-    ) -> dict[QuotaEntity, KafkaError | None]:
+    ) -> Results[QuotaEntity, KafkaError | None]:
         """Sets quotas by name; None removes one. The quotas of an entity change together."""
         return self._wait(self._client.alter_client_quotas(changes, validate_only=validate_only))
 
