@@ -181,6 +181,7 @@ class Broker:
                     # Requests that wait for replication or for records are answered.
                     components.services.replicas.resign()
                     await self._server.drain(_MAX_DRAIN_S)
+                    components.services.quotas.close()
         finally:
             await self._server.close()
 
@@ -208,6 +209,7 @@ class Broker:
 
             dispatcher.listen_in(audit, partial(audited, audit))
         connections, clock = self._server.connections, self._world.clock
+        components.services.quotas.attach(dispatcher, connections)
         serve: Serve = dispatcher.serve
         followers: list[ConnectionFollower] = []
         beside: list[Coroutine[Any, Any, None]] = []

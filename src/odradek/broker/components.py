@@ -18,6 +18,7 @@ from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
 from odradek.broker.late_requests import LateRequests
 from odradek.broker.lease import SessionLease
+from odradek.broker.limits.broker_quotas import BrokerQuotas
 from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs, ListenerSecurity
@@ -26,6 +27,7 @@ from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.membership import Membership
 from odradek.cluster.offline_replicas import OfflineReplicas
 from odradek.cluster.producer_ids import ProducerIds, highest_id
+from odradek.cluster.quotas import QuotaStore
 from odradek.cluster.roles import RoleStore
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
@@ -69,6 +71,7 @@ class Components:
             self.services.authorizer.follow(change.after.acls)
             self.services.authorizer.follow_roles(change.after.roles)
         is_reconfigured = self.follow_settings(change)
+        self.services.quotas.follow(change.after.quotas)
         self._follow_replicas(change)
         if is_reconfigured:
             self.services.replicas.reconfigure()
@@ -156,6 +159,8 @@ def assemble(
         config_descriptions=ConfigDescriptionCache(),
         longest_log=longest_log,
         acls=AclStore(store, cache),
+        quota_store=QuotaStore(cache),
+        quotas=BrokerQuotas(settings, world.clock),
         authorizer=load_authorizer(settings.broker),
         audit=open_audit(topics),
         roles=RoleStore(store, cache),

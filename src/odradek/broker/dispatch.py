@@ -14,7 +14,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from odradek.broker.handlers import find_handler
 from odradek.broker.network.connection import Connection
@@ -54,6 +54,21 @@ _REFERENCES_OF_OWNED: Final = 3
 _ARRAYS_OF: Final[dict[StructType, tuple[str, ...]]] = {}
 
 
+class Limits(Protocol):
+    """What limits clients (`broker.limits`); there is none while no quota is set."""
+
+    # Whether it is serving a request just now, and has called the dispatcher for it.
+    is_serving: bool
+
+    def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
+        """Serves a request in place of the dispatcher, by calling it, if the client may go on."""
+        ...
+
+    def wrap(self, api: AnyApi, handle: Handle) -> Handle:
+        """Returns a handler that calls the given one and counts what the client has used."""
+        ...
+
+
 class _Loaded(NamedTuple):
     """A handler as the dispatcher calls it, with what it needs for each request. A named tuple,
     because every request reads it."""
@@ -89,6 +104,7 @@ class Dispatcher:
         self.note: Note | None = None
         # How many requests were refused because their API or version is not served.
         self.unserved = 0
+        self._limits: Limits | None = None
 
     def listen_in(self, listener: object, wrap: Wrap | None) -> None:
         """Wraps every handler in `wrap` from the next request on; None removes the wrapper of the
@@ -99,12 +115,20 @@ class Dispatcher:
             self._wraps[listener] = wrap
         self._handlers.clear()
 
+    def limit_by(self, limits: Limits | None) -> None:
+        """Lets quotas limit clients from the next request on; None if there are none any more."""
+        self._limits = limits
+        self._handlers.clear()
+
     @property
     def settings(self) -> LiveSettings:
         """The current settings of the broker."""
         return self._services.settings
 
     def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
+        limits = self._limits
+        if limits is not None and not limits.is_serving:
+            return limits.serve(connection, frame)
         (key, version, correlation_id, client_id), position = decode_request_header(frame)
         handler = self._handlers.get(key) or self._load(key)
         if not handler.min_version <= version <= handler.max_version:
@@ -157,6 +181,8 @@ class Dispatcher:
             handle = _ask_permission(found.permission, handle)
         # Permission is asked piece by piece too: it takes as long as many a handler.
         handle = split_requests(found.splitting, handle)
+        if self._limits is not None:
+            handle = self._limits.wrap(found.api, handle)
         for wrap in self._wraps.values():
             handle = wrap(found.api, handle)
         api = found.api

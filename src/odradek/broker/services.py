@@ -15,12 +15,14 @@ from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinato
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.late_requests import LateRequests
+from odradek.broker.limits.broker_quotas import BrokerQuotas
 from odradek.broker.network.connection import Connection
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
 from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.producer_ids import ProducerIds
+from odradek.cluster.quotas import QuotaStore
 from odradek.cluster.roles import RoleStore
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
@@ -79,6 +81,8 @@ class Services:
     config_descriptions: ConfigDescriptionCache
     longest_log: LongestLog
     acls: AclStore
+    quota_store: QuotaStore
+    quotas: BrokerQuotas
     # None if every client may do everything.
     authorizer: Authorizer | None
     # None unless there is an audit log.
@@ -111,6 +115,7 @@ class RequestContext:
     __slots__ = (
         "_deadline_s",
         "_services",
+        "_throttle_s",
         "api",
         "client_id",
         "connection",
@@ -141,6 +146,17 @@ class RequestContext:
     def address(self) -> str:
         """The address of the client and its port, as log lines show them."""
         return f"{self.connection.address}:{self.connection.port}"
+
+    @property
+    def throttle_s(self) -> float:
+        """For how long the client has to wait after this request, because of its quotas."""
+        # Set for few requests only.
+        throttle_s: float = getattr(self, "_throttle_s", 0.0)
+        return throttle_s
+
+    def note_throttle(self, throttle_s: float) -> None:
+        """Called when a quota makes the client wait; the longest wait counts."""
+        self._throttle_s = max(throttle_s, self.throttle_s)
 
     def deadline_s(self, timeout_ms: int) -> float:
         """Returns when the time limit of this request is over, by the event loop's clock: so long

@@ -80,7 +80,9 @@ def _formatter_keys() -> Sequence[str]:
 
 
 def _dynamic_keys() -> list[str]:
-    return sorted({*_topic_keys(), *_broker_keys(), *_group_keys()})
+    from odradek.security.quotas.entities import QUOTA_KEYS
+
+    return sorted({*_topic_keys(), *_broker_keys(), *_group_keys(), *QUOTA_KEYS})
 
 
 _KEYS: Final[dict[str, Callable[[], Sequence[str]]]] = {

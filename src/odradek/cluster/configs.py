@@ -200,7 +200,9 @@ class Configs:
         return {
             user_of_config_path(path): ConfigOverrides.decode(path, node.value).settings
             for path, node in nodes.items()
-            if path.startswith(USER_CONFIGS + "/")
+            # The nodes below a user's are the quotas of the user's client ids. A node that was
+            # only made as their parent is empty.
+            if path.startswith(USER_CONFIGS + "/") and path.count("/") == 3 and node.value
         }
 
     async def user(self, user: str) -> Overrides:
@@ -226,7 +228,7 @@ class Configs:
 
         def changed(value: bytes | None) -> bytes | None:
             try:
-                before = {} if value is None else ConfigOverrides.decode(path, value).settings
+                before = {} if not value else ConfigOverrides.decode(path, value).settings
             except MalformedNode:
                 return ConfigOverrides(_validated(change, known)).encode()
             after = _validated(change, before)

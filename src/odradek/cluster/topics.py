@@ -6,7 +6,7 @@ message for the client if the change is refused.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.cluster.internal_settings import (
@@ -75,6 +75,11 @@ class CreatedTopic(NamedTuple):
     overrides: Mapping[str, str]
 
 
+Admit = Callable[[int], None]
+"""Called with the number of partitions when everything else is checked and nothing is written yet;
+raises `ApiError` if they may not be created now."""
+
+
 class Topics:
     def __init__(
         self,
@@ -88,7 +93,9 @@ class Topics:
         self._settings = settings
         self._randomness = randomness
 
-    async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+    async def create(
+        self, new: NewTopic, *, validate_only: bool = False, admit: Admit | None = None
+    ) -> CreatedTopic:
         check_topic_name(new.name)
         image = self._cache.image
         if await self._is_taken(new.name, image):
@@ -100,6 +107,8 @@ class Topics:
         replicas = self._replicas(image, new)
         if validate_only:
             return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
+        if admit is not None:
+            admit(len(replicas))
         topic_id = TopicId(self._randomness.uuid().bytes)
         await Timeslice.of_running_loop().pause()
         states = [_new_partition_state(brokers, image) for brokers in replicas]
@@ -291,6 +300,7 @@ class Topics:
         assignment: Sequence[Sequence[BrokerId]] | None,
         *,
         validate_only: bool = False,
+        admit: Admit | None = None,
     ) -> None:
         """Adds partitions until the topic has `partitions` of them. `assignment` has the replicas
         of the new partitions; None lets the broker place them."""
@@ -310,6 +320,8 @@ class Topics:
         added = self._added_replicas(image, topic, partitions, assignment)
         if validate_only:
             return
+        if admit is not None:
+            admit(len(added))
         with as_api_errors():
             is_added = await self._add_partitions(
                 name, topic.topic_id, len(topic.partitions), added

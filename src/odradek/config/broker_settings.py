@@ -7,7 +7,7 @@ where each value comes from. Every setting of a broker is in `BROKER_DECLARED`.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Self, TypeVar, cast
 
 from odradek.config.audit_settings import AuditSettings
 from odradek.config.cluster_settings import ClusterSettings
@@ -30,6 +30,8 @@ from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.tracing_settings import TracingSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
+
+T = TypeVar("T")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -73,6 +75,8 @@ class BrokerSettings(
     _topics: dict[tuple[tuple[str, str], ...], TopicSettings]
     # The texts that were set and can be used, of all layers.
     _given: Mapping[str, str]
+    # Values of single listeners, by their full names.
+    _of_listeners: dict[str, object]
 
     def __init__(self, layers: Layers | None = None) -> None:
         """Raises `InvalidSetting` for a bad static value; a bad dynamic one becomes a warning."""
@@ -92,11 +96,12 @@ class BrokerSettings(
                     values[setting.attribute] = value
             elif (prefixed := split_prefixed(name)) is not None:
                 parse_prefixed(prefixed[2], name, text)
-            elif reason(name) is None:
+            elif reason(name) is None and _listener_setting(name) is None:
                 warnings.append(f"Unknown setting {name} is ignored{_SPELLER.hint(name)}")
         interpret(values, usable, warnings)
         _warn_of_unknown_listeners(values, usable, warnings)
         values["layers"] = layers
+        values["_of_listeners"] = _listener_values(usable)
         values["topic_defaults"] = TopicSettings.from_broker(usable)
         values["warnings"] = tuple(warnings)
         values["without_effect"] = _without_effect(usable)
@@ -172,10 +177,20 @@ class BrokerSettings(
         """Returns the settings of a listener: its own, or else those of all listeners."""
         return ListenerSettings(self._given, name)
 
+    def of_listener(self, listener_name: str, setting: Setting[T]) -> T:
+        """Returns the value of a setting for one listener alone, as in
+        `listener.name.internal.max.connections`, or the setting's default. The value for the whole
+        broker is another one, and both apply."""
+        value = self._of_listeners.get(f"{LISTENER_PREFIX}{listener_name.lower()}.{setting.name}")
+        return setting.default if value is None else cast("T", value)
+
     def security_protocol(self, listener_name: str) -> str:
         """Returns the security protocol of a listener; PLAINTEXT, SSL and so on name themselves."""
         return self.listener_security_protocol_map[listener_name]
 
+
+# The settings that a listener may have of its own, by `listener.name.NAME.`.
+OF_LISTENERS: Final = ("max.connections", "max.connection.creation.rate")
 
 BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
 _SPELLER: Final = Speller([*BROKER_DECLARED, *UNDECLARED])
@@ -191,8 +206,26 @@ def broker_setting(name: str) -> Setting[object] | None:
     found = BROKER_DECLARED.get(name) or _ALIASES.get(name)
     if found is None and name.startswith(LISTENER_PREFIX):
         prefixed = split_prefixed(name)
-        return None if prefixed is None else prefixed[2]
+        return _listener_setting(name) if prefixed is None else prefixed[2]
     return found
+
+
+def _listener_setting(name: str) -> Setting[object] | None:
+    """Returns the setting that `listener.name.X.` limits to one listener, if the name is such."""
+    if name.startswith(LISTENER_PREFIX):
+        own = name[len(LISTENER_PREFIX) :].partition(".")[2]
+        if own in OF_LISTENERS:
+            return BROKER_DECLARED[own]
+    return None
+
+
+def _listener_values(given: Mapping[str, str]) -> dict[str, object]:
+    """Returns the limits of single listeners, by their full names. Raises `InvalidSetting`."""
+    return {
+        name.lower(): parse_prefixed(setting, name, text)
+        for name, text in given.items()
+        if (setting := _listener_setting(name)) is not None
+    }
 
 
 def check_broker_overrides(

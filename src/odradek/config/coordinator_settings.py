@@ -15,7 +15,6 @@ from odradek.config.setting import (
 from odradek.config.values import InvalidValue, in_a_line, parse_list
 
 _NO_SHARE_GROUPS: Final = "there are no share groups"
-_NO_QUOTAS: Final = "there are no client quotas"
 _OWN_LOADING: Final = "coordinators choose the size of their reads"
 _PACED: Final = "replication throttles limit each read and keep no samples"
 
@@ -388,25 +387,21 @@ class TransactionSettings(Settings):
 
 
 class QuotaSettings(Settings):
-    quota_window_num = without_effect(
-        _NO_QUOTAS,
-        integer(
-            "quota.window.num",
-            11,
-            "The number of samples that are kept for client quotas.",
-            at_least=1,
-            importance=Importance.LOW,
-        ),
+    quota_window_num = integer(
+        "quota.window.num",
+        11,
+        "The number of samples that are kept for client quotas. They say for how long use "
+        "is remembered.",
+        at_least=1,
+        importance=Importance.LOW,
     )
-    quota_window_size_seconds = without_effect(
-        _NO_QUOTAS,
-        integer(
-            "quota.window.size.seconds",
-            1,
-            "The time span of each sample for client quotas.",
-            at_least=1,
-            importance=Importance.LOW,
-        ),
+    quota_window_size_seconds = integer(
+        "quota.window.size.seconds",
+        1,
+        "The time span of each sample for client quotas. A client may use this much time's "
+        "share of its quota at once.",
+        at_least=1,
+        importance=Importance.LOW,
     )
     replication_quota_window_num = without_effect(
         _PACED,
@@ -428,23 +423,17 @@ class QuotaSettings(Settings):
             importance=Importance.LOW,
         ),
     )
-    controller_quota_window_num = without_effect(
-        _NO_QUOTAS,
-        integer(
-            "controller.quota.window.num",
-            11,
-            "The number of samples that are kept for quotas on changes of topics.",
-            at_least=1,
-            importance=Importance.LOW,
-        ),
+    controller_quota_window_num = integer(
+        "controller.quota.window.num",
+        11,
+        "The number of samples that are kept for quotas on changes of topics.",
+        at_least=1,
+        importance=Importance.LOW,
     )
-    controller_quota_window_size_seconds = without_effect(
-        _NO_QUOTAS,
-        integer(
-            "controller.quota.window.size.seconds",
-            1,
-            "The time span of each sample for quotas on changes of topics.",
-            at_least=1,
-            importance=Importance.LOW,
-        ),
+    controller_quota_window_size_seconds = integer(
+        "controller.quota.window.size.seconds",
+        1,
+        "The time span of each sample for quotas on changes of topics.",
+        at_least=1,
+        importance=Importance.LOW,
     )

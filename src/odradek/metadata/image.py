@@ -18,6 +18,7 @@ from odradek.metadata.store import Check, Operation
 from odradek.protocol.acls import AccessEntry, ResourcePattern
 from odradek.protocol.roles import RoleBinding
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.security.quotas.entities import QuotaEntity
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -99,6 +100,7 @@ class ClusterImage(NamedTuple):
     acls: Mapping[ResourcePattern, tuple[AccessEntry, ...]] = MappingProxyType({})
     # The role bindings of each principal.
     roles: Mapping[str, tuple[RoleBinding, ...]] = MappingProxyType({})
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from odradek.metadata import acl_nodes, role_nodes
+from odradek.metadata import acl_nodes, quota_nodes, role_nodes
 from odradek.metadata.image import (
     BrokerImage,
     ClusterImage,
@@ -63,6 +63,7 @@ _SINGLES_UNDER: Final = (
     DELETE_TOPICS + "/",
     role_nodes.ROLES + "/",
     *acl_nodes.ROOTS,
+    *quota_nodes.ROOTS,
 )
 
 
@@ -258,7 +259,7 @@ class ImageBuilder:
 
     def set_single(self, path: str, node: Node | None) -> None:
         """Sets what one node says: the controller, the cluster's id, the settings of a broker or a
-        group, the ACLs of a resource, the roles of a principal."""
+        group, the ACLs of a resource, the roles of a principal, quotas."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id
@@ -285,6 +286,8 @@ class ImageBuilder:
             self._set_acls(path, node)
         elif path.startswith(role_nodes.ROLES + "/"):
             self._set_roles(path, node)
+        elif path.startswith(quota_nodes.ROOTS):
+            self._set_quotas(path, node)
 
     def _set_broker_config(self, path: str, node: Node | None) -> None:
         if self._configs is None:
@@ -333,6 +336,21 @@ class ImageBuilder:
         if bindings:
             changed[role_nodes.principal_of(path)] = bindings
         self._fields["roles"] = MappingProxyType(changed)
+
+    def _set_quotas(self, path: str, node: Node | None) -> None:
+        entity = quota_nodes.entity_of(path)
+        if entity is None:
+            return
+        current = self._fields.get("quotas", self._before.quotas)
+        assert isinstance(current, Mapping)  # only this method sets it
+        quotas = {} if node is None else quota_nodes.decode_quotas(path, node.value)
+        if current.get(entity, {}) == quotas:
+            return  # The node of a user changes with the user's credentials too.
+        changed = dict(current)
+        changed.pop(entity, None)
+        if quotas:
+            changed[entity] = quotas
+        self._fields["quotas"] = MappingProxyType(changed)
 
     def build(self) -> ClusterImage:
         fields = self._fields

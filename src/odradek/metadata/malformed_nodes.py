@@ -7,7 +7,7 @@ without the nodes that it needs.
 
 from collections.abc import Iterable
 
-from odradek.metadata import acl_nodes, role_nodes
+from odradek.metadata import acl_nodes, quota_nodes, role_nodes
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.node_values import (
     NO_LEADER,
@@ -33,8 +33,8 @@ def last_known_node(path: str, node: Node, image: ClusterImage) -> Node | None:
 def is_needed_to_start(path: str) -> bool:
     """Returns whether a broker that has no image yet would do harm without this node: it would take
     a topic for deleted, or ignore an ACL. It can start without the registrations of other
-    brokers and without the controller's, which are written again soon."""
-    return path != CONTROLLER and not path.startswith(BROKER_IDS + "/")
+    brokers and without the controller's, which are written again soon, and without a quota."""
+    return path != CONTROLLER and not path.startswith((BROKER_IDS + "/", *quota_nodes.ROOTS))
 
 
 def _last_known(path: str, image: ClusterImage) -> bytes | None:
@@ -60,13 +60,22 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
             value = ConfigOverrides(image.topic_overrides(name)).encode()
         case ["config", "brokers", name] if name in image.broker_configs:
             value = ConfigOverrides(image.broker_configs[name]).encode()
-        case ["kafka-acl" | "kafka-acl-extended", *_]:
-            resource = acl_nodes.resource_of(path)
-            if resource is not None and resource in image.acls:
-                value = acl_nodes.encode_entries(image.acls[resource])
-        case ["odradek", "roles", _] if role_nodes.principal_of(path) in image.roles:
-            value = role_nodes.encode_bindings(image.roles[role_nodes.principal_of(path)])
+        case _:
+            value = _last_known_rule(path, image)
     return value
+
+
+def _last_known_rule(path: str, image: ClusterImage) -> bytes | None:
+    resource = acl_nodes.resource_of(path)
+    if resource is not None and resource in image.acls:
+        return acl_nodes.encode_entries(image.acls[resource])
+    entity = quota_nodes.entity_of(path) if path.startswith(quota_nodes.ROOTS) else None
+    if entity is not None and entity in image.quotas:
+        return quota_nodes.encode_quotas(image.quotas[entity])
+    if path.startswith(f"{role_nodes.ROLES}/"):
+        bindings = image.roles.get(role_nodes.principal_of(path))
+        return None if bindings is None else role_nodes.encode_bindings(bindings)
+    return None
 
 
 def _assignment(topic: TopicImage) -> TopicAssignment:

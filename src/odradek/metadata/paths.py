@@ -19,6 +19,8 @@ BROKER_CONFIGS: Final = "/config/brokers"
 GROUP_CONFIGS: Final = "/config/groups"
 CLIENT_METRICS_CONFIGS: Final = "/config/client-metrics"
 USER_CONFIGS: Final = "/config/users"
+CLIENT_CONFIGS: Final = "/config/clients"
+IP_CONFIGS: Final = "/config/ips"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
@@ -87,12 +89,17 @@ def subscription_of_config_path(path: str) -> str:
 
 
 def user_config_path(user: str) -> str:
-    """The node with the SCRAM credentials of a user, by mechanism."""
-    return f"{USER_CONFIGS}/{node_name(user)}"
+    """The node with the SCRAM credentials of a user, by mechanism, and with the user's quotas."""
+    return f"{USER_CONFIGS}/{sanitized(user)}"
 
 
 def user_of_config_path(path: str) -> str:
     return node_name_meant(path[len(USER_CONFIGS) + 1 :])
+
+
+def sanitized(name: str) -> str:
+    """Returns the name of a user, a client id or an address as Kafka writes it in paths."""
+    return node_name(name).replace("~", "%7E")
 
 
 def node_name(name: str) -> str:

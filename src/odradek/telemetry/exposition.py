@@ -89,10 +89,15 @@ def _inside(labels: tuple[str, ...], values: tuple[str, ...]) -> str:
     return ",".join(
         [
             f'{label}="{value if value.isalnum() else escape(value, quotes=True)}"'
-            for label, value in zip(labels, values, strict=True)
+            for label, value in zip(map(label_name, labels), values, strict=True)
             if value
         ]
     )
+
+
+def label_name(key: str) -> str:
+    """Returns the name of a label; keys of MBeans may have a hyphen, which labels cannot."""
+    return key.replace("-", "_")
 
 
 def escape(text: str, *, quotes: bool) -> str:

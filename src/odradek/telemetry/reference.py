@@ -6,6 +6,7 @@ from types import ModuleType
 
 from odradek.telemetry.catalogue import MODULES
 from odradek.telemetry.declarations import Kind, Metric
+from odradek.telemetry.exposition import label_name
 from odradek.world import OsDisk
 
 _HEAD = """\
@@ -31,7 +32,7 @@ def _section(module: ModuleType) -> str:
 
 
 def _row(metric: Metric) -> str:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    labels = ", ".join(f"`{label_name(label)}`" for label in metric.labels)
     mbean = ""
     if metric.mbean:
         keys = "".join(f",{label}=..." for label in metric.labels)

@@ -10,6 +10,12 @@ from odradek.protocol.apis import AnyApi
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from odradek.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    OpData,
+)
+from odradek.protocol.messages.alter_client_quotas import EntityData as QuotaEntity
+from odradek.protocol.messages.alter_client_quotas import EntryData as QuotaEntry
 from odradek.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -48,6 +54,7 @@ from odradek.protocol.messages.delete_records import (
 )
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -211,6 +218,15 @@ REQUESTS: dict[int, Request] = {
         upsertions=[
             ScramCredentialUpsertion(
                 name="u", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
+            )
+        ]
+    ),
+    DescribeClientQuotasRequest.api_key: DescribeClientQuotasRequest(),
+    AlterClientQuotasRequest.api_key: AlterClientQuotasRequest(
+        entries=[
+            QuotaEntry(
+                entity=[QuotaEntity(entity_type="user", entity_name="u")],
+                ops=[OpData(key="producer_byte_rate", value=1e9)],
             )
         ]
     ),

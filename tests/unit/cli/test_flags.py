@@ -10,7 +10,7 @@ from odradek.cli.parser import load_tool
 from odradek.cli.perf import e2e_latency
 from odradek.cli.records import console_consumer, console_producer
 from odradek.cli.running import up
-from odradek.cli.topics import configs, delete_records, get_offsets, log_dirs, topics
+from odradek.cli.topics import configs, delete_records, get_offsets, log_dirs, quota_actions, topics
 from odradek.tools import hints
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed, UsageError
@@ -150,13 +150,14 @@ class TestConfigs:
         ],
     )
     def test_whose_settings(self, flags: list[str], entity: tuple[str, str | None]) -> None:
-        assert configs.chosen_entity(parse("configs", "--describe", *flags)) == entity
+        chosen = configs.chosen_entities(parse("configs", "--describe", *flags))
+        assert configs.chosen_entity(chosen) == entity
 
     @pytest.mark.parametrize(
         ("flags", "complaint"),
         [
             ([], "whose settings"),
-            (["--user", "u"], "not part of this version"),
+            (["--client-metrics", "m"], "not part of this version"),
             (["--broker", "x"], "a broker's id"),
             (["--topic", "a", "--broker", "1"], "at a time"),
             (["--entity-type", "topics", "--entity-default"], "no common default"),
@@ -165,7 +166,44 @@ class TestConfigs:
     )
     def test_whose_settings_cannot_be(self, flags: list[str], complaint: str) -> None:
         with pytest.raises(UsageError, match=complaint):
-            configs.chosen_entity(parse("configs", "--describe", *flags))
+            configs.chosen_entity(configs.chosen_entities(parse("configs", "--describe", *flags)))
+
+    @pytest.mark.parametrize(
+        ("flags", "names"),
+        [
+            (["--user", "ada"], {"user": "ada"}),
+            (["--user-defaults", "--client-id", "app"], {"user": "", "client-id": "app"}),
+            (["--client", "app", "--user", "ada"], {"user": "ada", "client-id": "app"}),
+            (["--entity-type", "ips", "--entity-default"], {"ip": ""}),
+            (["--entity-type", "users", "--entity-type", "clients"],
+             {"user": None, "client-id": None}),
+            (["--entity-type", "users", "--entity-default", "--entity-type", "clients",
+              "--entity-name", "app"], {"user": "", "client-id": "app"}),
+            (["--entity-type", "clients", "--entity-name", "app", "--entity-type", "user",
+              "--entity-default"], {"user": "", "client-id": "app"}),
+        ],
+    )  # fmt: skip
+    def test_whose_quotas(self, flags: list[str], names: dict[str, str | None]) -> None:
+        chosen = configs.chosen_entities(parse("configs", "--describe", *flags))
+        assert {kind.value: name for kind, name in quota_actions._names(chosen).items()} == names
+
+    @pytest.mark.parametrize(
+        ("flags", "complaint"),
+        [
+            (["--user", "u", "--topic", "t"], "ask for them alone"),
+            (["--user", "u", "--user-defaults"], "not two"),
+            (["--ip", "192.0.2.1", "--user", "u"], "cannot name a user"),
+            (["--entity-type", "users"], "needs the name"),
+            (["--ip", "localhost"], "not an IP address"),
+            (["--user", "u", "--add-config", "producer_byte_rat=1"], "did you mean"),
+            (["--user", "u", "--add-config", "producer_byte_rate=fast"], "is a number"),
+            (["--user", "u", "--add-config", "connection_creation_rate=1"], "has no quota"),
+        ],
+    )
+    def test_quotas_that_cannot_be(self, flags: list[str], complaint: str) -> None:
+        given = flags if "--add-config" in flags else [*flags, "--delete-config", "x"]
+        with pytest.raises(UsageError, match=complaint):
+            configs.run(parse("configs", "--alter", *given))
 
     def test_changes_from_file_and_flags(self, tmp_path: Path) -> None:
         file = tmp_path / "topic.properties"

@@ -155,7 +155,7 @@ def test_what_is_not_here_yet_says_what_to_use(capsys: Captured) -> None:
         ("broker -daemon config/a.properties", "nohup odradek broker config/a.properties"),
         ("zookeeper-server-start.sh -daemon a.properties", "nohup odradek zookeeper a.properties"),
         ("zookeeper-shell", "odradek zookeeper-shell: HOST:PORT|DIR is needed\n"),
-        ("configs --describe --entity-type users", "max.connections.per.ip"),
+        ("configs --describe --entity-type users --entity-type ips", "cannot name a user"),
     ],
 )
 def test_other_programs_and_habits_are_answered(capsys: Captured, line: str, words: str) -> None:

@@ -153,12 +153,12 @@ def test_a_broker_without_an_id_gets_one_on_zookeeper_only() -> None:
 
 
 def test_settings_without_effect_are_said_only_where_they_ask_for_something() -> None:
-    assert settings(num_io_threads="8", quota_window_num="11").idle_sentence is None
-    found = settings(num_io_threads="16", quota_window_num="12", log_preallocate="true")
+    assert settings(num_io_threads="8", replication_quota_window_num="11").idle_sentence is None
+    found = settings(num_io_threads="16", replication_quota_window_num="12", log_preallocate="true")
     assert found.idle_sentence == (
         "set, but without effect here: log.preallocate (segments grow as they are written);"
         " num.io.threads (a broker is one process on one event loop);"
-        " quota.window.num (there are no client quotas)"
+        " replication.quota.window.num (replication throttles limit each read and keep no samples)"
     )
 
 

@@ -173,6 +173,16 @@ class FetchSessions:
                 return Fetch(session.due, session)
         return Fetch(DuePartitions(entries, now_s))
 
+    def skip(self, request: FetchRequest, version: int, now_s: float) -> Fetch:
+        """Returns a fetch that is to be answered without any partition, because a quota of its
+        client is used up. A session goes on with the next request, in which nothing is lost. A full
+        request gets no session: the client takes an empty answer for none, and sends it again."""
+        if request.session_epoch > 0:
+            return self._continue(request, version, now_s)
+        if request.session_id:
+            self._end(request.session_id)
+        return Fetch(DuePartitions((), now_s))
+
     def _continue(self, request: FetchRequest, version: int, now_s: float) -> Fetch:
         session = self._sessions.get(request.session_id)
         error = ErrorCode.NONE

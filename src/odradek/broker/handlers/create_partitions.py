@@ -21,6 +21,9 @@ from odradek.protocol.messages.create_partitions import (
 )
 from odradek.protocol.types import BrokerId
 
+# An older client does not know the error THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_FIRST_VERSION_WITH_QUOTA_ERROR: Final = 3
+
 
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
@@ -43,6 +46,9 @@ async def handle(
                 if assignment is None
                 else [list(map(BrokerId, partition.broker_ids)) for partition in assignment],
                 validate_only=request.validate_only,
+                admit=lambda partitions: services.quotas.take_mutations(
+                    context, partitions, strict_from=_FIRST_VERSION_WITH_QUOTA_ERROR
+                ),
             )
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message

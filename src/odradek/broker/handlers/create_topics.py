@@ -28,6 +28,8 @@ from odradek.protocol.messages.create_topics import (
 from odradek.protocol.types import BrokerId
 
 _FIRST_VERSION_WITH_CONFIGS: Final = CreatableTopicResult.first_version_with("configs")
+# An older client does not know the error THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_FIRST_VERSION_WITH_QUOTA_ERROR: Final = 6
 # After so many topics other connections are served.
 _AT_ONCE: Final = 50
 
@@ -53,7 +55,11 @@ async def handle(
             if times > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
             created = await services.topics.create(
-                _new_topic(by_name[name]), validate_only=request.validate_only
+                _new_topic(by_name[name]),
+                validate_only=request.validate_only,
+                admit=lambda partitions: services.quotas.take_mutations(
+                    context, partitions, strict_from=_FIRST_VERSION_WITH_QUOTA_ERROR
+                ),
             )
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message

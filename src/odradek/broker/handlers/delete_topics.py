@@ -23,6 +23,8 @@ from odradek.protocol.messages.delete_topics import (
 )
 from odradek.protocol.types import NO_TOPIC_ID
 
+# An older client does not know the error THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_FIRST_VERSION_WITH_QUOTA_ERROR: Final = 5
 _FIRST_VERSION_WITH_IDS: Final = DeleteTopicsRequest.first_version_with("topics")
 
 
@@ -81,6 +83,11 @@ async def _delete(
         elif topic.name in image.topics:
             result.topic_id = image.topics[topic.name].topic_id
         topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
+        known = image.topics.get(str(result.name))
+        if known is not None:
+            services.quotas.take_mutations(
+                context, len(known.partitions), strict_from=_FIRST_VERSION_WITH_QUOTA_ERROR
+            )
         await services.topics.delete(str(result.name), topic_id)
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message

@@ -83,6 +83,7 @@ class Connection(asyncio.Protocol):
         "_serve",
         "_small_replies",
         "_transport",
+        "_unmute",
         "_wait",
         "_waiting",
         "_waits_for_group",
@@ -138,6 +139,8 @@ class Connection(asyncio.Protocol):
         self._is_turn_scheduled = self._awaits_reading = False
         self._is_finishing = self._is_serving = False
         self._is_admitted = True
+        # Ends the time for which a quota keeps the connection from being served.
+        self._unmute: asyncio.TimerHandle | None = None
         self._small_replies: list[bytes] = []
 
     @property
@@ -150,6 +153,11 @@ class Connection(asyncio.Protocol):
         """What the requests under way are, by the names of Kafka's purgatories, and how many."""
         kind = "Produce" if self._waits_pipelined else "Fetch"
         return "Rebalance" if self._waits_for_group else kind, len(self._waiting)
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether a quota keeps the connection from being served."""
+        return self._unmute is not None
 
     @property
     def queued(self) -> int:
@@ -242,8 +250,12 @@ class Connection(asyncio.Protocol):
         self._wait_for_admission()
 
     def _wait_for_admission(self) -> None:
-        """Defers serving and receiving if connections arrive faster than they may."""
-        delay_s = self._connections.rate.delay_s(self.active_s)
+        """Defers serving and receiving if connections arrive faster than they may. A connection
+        beyond the quota of its address is never served: it is closed after a while, as in Kafka,
+        so that a client that connects again at once costs less."""
+        refused_s, delay_s = self._connections.delays_s(self, self.active_s)
+        if refused_s:
+            self._loop.call_later(refused_s, self.abort)
         if delay_s:
             self._is_admitted = False
             # Not now, because uvloop begins to read after this callback even if reading is paused.
@@ -253,7 +265,22 @@ class Connection(asyncio.Protocol):
 
     def _admit(self) -> None:
         self._is_admitted = True
+        self._unmute = None
         self._take_turn()
+
+    def mute(self, duration_s: float) -> None:
+        """Serves no further request and receives nothing for so long, because the client has used
+        up a quota. Replies are sent as they are ready."""
+        if self._transport is None:
+            return
+        until_s = self._loop.time() + duration_s
+        if self._unmute is not None:
+            if self._unmute.when() >= until_s:
+                return
+            self._unmute.cancel()
+        self._unmute = self._loop.call_at(until_s, self._admit)
+        self._is_admitted = False
+        self.read_on()
 
     def data_received(self, data: bytes) -> None:
         queue, splitter = self._queue, self.splitter
@@ -300,6 +327,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        if self._unmute is not None:
+            self._unmute.cancel()
         for waiting, _, _ in self._waiting:
             waiting.cancel()
         self._waiting.clear()
@@ -352,8 +381,8 @@ class Connection(asyncio.Protocol):
         self.read_on()
 
     def read_on(self) -> None:
-        """Resumes or pauses receiving. It is paused while the connection is not admitted or is
-        being closed, while frames wait to be served, while it is another connection's turn to
+        """Resumes or pauses receiving. It is paused while the connection is not admitted, is muted
+        or is being closed, while frames wait to be served, while it is another connection's turn to
         receive, while much has arrived behind a request that blocks, and while memory is short."""
         if self._transport is None:
             return
@@ -424,6 +453,8 @@ class Connection(asyncio.Protocol):
         self._connections.serving_order.add(self._take_turn)
 
     def _may_serve(self, frame: Buffer) -> bool:
+        if not self._is_admitted:
+            return False
         if self._writer.is_paused or self._writer.parts:
             return False
         if not self._waiting:

@@ -13,7 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.broker.network.connection import Connection
-from odradek.broker.network.connections import Connections
+from odradek.broker.network.connections import NO_LIMITS, Connections, ListenerLimits
 from odradek.broker.network.listeners import Listeners
 from odradek.broker.network.request_serving import Serve
 from odradek.config import BrokerSettings, Listener
@@ -54,7 +54,13 @@ class Server:
             max_queued_requests=settings.queued_max_requests,
             max_request_bytes=request_memory_bytes(settings.queued_max_request_bytes, world),
             max_creation_rate=settings.max_connection_creation_rate,
+            protected_listener=(
+                settings.effective_inter_broker_listener_name
+                if len(settings.listeners) > 1
+                else None
+            ),
         )
+        self.connections.limit_listeners(_listener_limits(settings))
         self._listeners = Listeners(
             settings.listeners,
             settings.effective_advertised_listeners,
@@ -114,6 +120,7 @@ class Server:
         self.connections.max_per_address = settings.max_connections_per_ip
         self.connections.overrides = dict(settings.max_connections_per_ip_overrides)
         self.connections.rate.per_second = settings.max_connection_creation_rate
+        self.connections.limit_listeners(_listener_limits(settings))
 
     async def close_idle_connections(self, settings: LiveSettings) -> None:
         """Closes connections that have been idle for `connections.max.idle.ms`, until cancelled."""
@@ -137,6 +144,19 @@ class Server:
         if self.secured is not None:
             self.secured.close()
         await self._listeners.close()
+
+
+def _listener_limits(settings: BrokerSettings) -> dict[str, ListenerLimits]:
+    """Returns the limits of the listeners that have any of their own."""
+    limits: dict[str, ListenerLimits] = {}
+    for listener in settings.listeners:
+        own = ListenerLimits(
+            settings.of_listener(listener.name, BrokerSettings.max_connections),
+            settings.of_listener(listener.name, BrokerSettings.max_connection_creation_rate),
+        )
+        if own != NO_LIMITS:
+            limits[listener.name] = own
+    return limits
 
 
 def request_memory_bytes(setting: int, world: World) -> int:

@@ -1,4 +1,5 @@
-"""`odradek configs`: settings of topics, brokers, groups and subscriptions, levels of loggers."""
+"""`odradek configs`: settings of topics, brokers, groups and subscriptions, levels of loggers, and
+quotas."""
 
 import argparse
 import re
@@ -22,11 +23,8 @@ ENTITY_TYPES = (
     "client-metrics",
     "groups",
 )
-_NOT_YET = frozenset({"clients", "users", "ips"})
-_NO_QUOTAS = (
-    ": brokers keep no quotas; until then limit connections, with odradek configs --alter"
-    " --broker-defaults --add-config max.connections.per.ip=100"
-)
+QUOTA_TYPES = frozenset({"clients", "users", "ips"})
+"""The entities that have quotas in place of settings."""
 _SHORTCUTS = {
     "topic": "topics",
     "broker": "brokers",
@@ -46,6 +44,8 @@ examples:
   odradek configs --alter --broker-defaults --delete-config log.retention.ms
   odradek configs --alter --broker-logger 1 --add-config odradek.request=DEBUG
   odradek configs --alter --group billing --add-config consumer.session.timeout.ms=60000
+  odradek configs --alter --user ada --client loader --add-config producer_byte_rate=1048576
+  odradek configs --describe --entity-type users --entity-type clients
 """
 
 
@@ -53,11 +53,11 @@ class Entity(NamedTuple):
     type: str
     """One of ENTITY_TYPES."""
     name: str | None
-    """None means all of them, an empty name means the default of all brokers."""
+    """None means all of them, an empty name means the default of all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "odradek configs --describe|--alter --topic NAME|--broker ID|... [flags]"
+    parser.usage = "odradek configs --describe|--alter --topic NAME|--user NAME|... [flags]"
     parser.epilog = _EXAMPLES
     actions = parser.add_argument_group("what to do, one of")
     actions.add_argument("--describe", action="store_true", help="show settings")
@@ -75,13 +75,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=entity_type,
         choices=ENTITY_TYPES,
-        help="the long form: topics, brokers, broker-loggers, groups or client-metrics ...",
+        help="the long form: topics, brokers, broker-loggers, groups, client-metrics, users,"
+        " clients or ips ...",
     )
     whose.add_argument(
         "--entity-name", metavar="NAME", action="append", help="... and a name or id ..."
     )
     whose.add_argument(
-        "--entity-default", action="store_true", help="... or the default of all brokers"
+        "--entity-default",
+        dest="entity_name",
+        action="append_const",
+        const="",
+        help="... or the default of all brokers, users, clients or ips",
     )
     whose.add_argument(
         "--group", metavar="NAME", help="settings of a consumer group, also before it exists"
@@ -89,10 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--client-metrics", metavar="NAME", help="a subscription to metrics of clients"
     )
-    for later in ("client", "user", "ip"):
-        whose.add_argument(f"--{later}", help=argparse.SUPPRESS)
-    for later in ("client", "user", "ip"):
-        whose.add_argument(f"--{later}-defaults", action="store_true", help=argparse.SUPPRESS)
+    add_quota_arguments(parser)
     parser.add_argument(
         "--all", action="store_true", help="with --describe: all settings, not only changed ones"
     )
@@ -113,6 +115,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
     add_watch_argument(parser, changing=("alter",))
     add_connection_arguments(parser)
+
+
+def add_quota_arguments(parser: argparse.ArgumentParser) -> None:
+    quotas = parser.add_argument_group("whose quotas; a user and a client may go together")
+    quotas.add_argument("--user", metavar="NAME", help="a user, by the name of the principal")
+    quotas.add_argument("--user-defaults", action="store_true", help="users without a quota")
+    quotas.add_argument("--client", "--client-id", metavar="ID", help="a client id")
+    quotas.add_argument("--client-defaults", action="store_true", help="client ids without a quota")
+    quotas.add_argument("--ip", metavar="ADDRESS", help="an IP address")
+    quotas.add_argument("--ip-defaults", action="store_true", help="addresses without a quota")
 
 
 def entity_type(text: str) -> str:
@@ -139,7 +151,8 @@ def parse_added(text: str) -> dict[str, str]:
     return added
 
 
-def chosen_entity(arguments: argparse.Namespace) -> Entity:
+def chosen_entities(arguments: argparse.Namespace) -> list[Entity]:
+    """Returns what the flags name, in any of their forms."""
     entities = [
         Entity(kind, getattr(arguments, shortcut))
         for shortcut, kind in _SHORTCUTS.items()
@@ -152,15 +165,14 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
     ]
     names = arguments.entity_name or []
     for position, kind in enumerate(arguments.entity_type or []):
-        default = "" if arguments.entity_default else None
-        entities.append(Entity(kind, names[position] if position < len(names) else default))
+        entities.append(Entity(kind, names[position] if position < len(names) else None))
     if not entities:
         raise MissingFlag("whose settings? give --topic NAME, --broker ID or --broker-defaults")
-    for entity in entities:
-        if entity.type in _NOT_YET:
-            raise UsageError(
-                f"settings of {entity.type} are not part of this version yet{_NO_QUOTAS}"
-            )
+    return entities
+
+
+def chosen_entity(entities: list[Entity]) -> Entity:
+    """Returns the one that has settings. Raises `UsageError` if there is another one."""
     if len(entities) > 1:
         raise UsageError("give one topic or one broker at a time")
     entity = entities[0]
@@ -206,8 +218,13 @@ def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[
 def run(arguments: argparse.Namespace) -> int:
     if arguments.describe == arguments.alter:
         raise MissingFlag("give exactly one of --describe, --alter")
-    entity = chosen_entity(arguments)
+    entities = chosen_entities(arguments)
     added, deleted = chosen_changes(arguments)
+    if any(entity.type in QUOTA_TYPES for entity in entities):
+        from odradek.cli.topics.quota_actions import run_quotas
+
+        return run_quotas(arguments, entities, added, deleted)
+    entity = chosen_entity(entities)
     if arguments.alter and entity.name is None:
         raise MissingFlag("--alter needs the name: --topic NAME, --broker ID or --broker-defaults")
     if arguments.all and arguments.alter:

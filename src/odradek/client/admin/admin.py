@@ -1,5 +1,5 @@
 """The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
-ACLs, roles.
+ACLs, roles, quotas.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -16,6 +16,7 @@ from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.partitions import PartitionCalls
+from odradek.client.admin.quotas import QuotaCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.roles import RoleCalls
 from odradek.client.admin.topics import TopicCalls
@@ -35,6 +36,7 @@ class Admin(
     GroupOffsetCalls,
     TransactionCalls,
     AclCalls,
+    QuotaCalls,
     RoleCalls,
 ):
     """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""

@@ -15,6 +15,7 @@ from odradek.client.admin.group_types import (
     MemberToRemove,
 )
 from odradek.client.admin.partitions import ElectionType, Reassignment
+from odradek.client.admin.quotas import ANY_ENTITY
 from odradek.client.admin.results import Results
 from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
 from odradek.client.admin.transactions import (
@@ -38,6 +39,7 @@ from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
+from odradek.security.quotas.entities import QuotaEntity
 
 if TYPE_CHECKING:
     from odradek.client.metrics.view import MetricName
@@ -397,6 +399,25 @@ class Admin(WaitingClient[AsyncAdmin]):
     ) -> Results[AclFilter, list[Acl] | KafkaError]:
         """Removes the rules that match filters, and returns them by filter."""
         return self._wait(self._client.delete_acls(filters))
+
+    def describe_client_quotas(
+        self, entity: QuotaEntity = ANY_ENTITY, *, strict: bool = False
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Returns the quotas of the entities that match, or of all of them.
+
+        A part of `entity` is a name, `DEFAULT` (an empty name) for the default, or `ANY_NAME` for
+        both. Entities with further parts match too, unless `strict`.
+        """
+        return self._wait(self._client.describe_client_quotas(entity, strict=strict))
+
+    def alter_client_quotas(
+        self,
+        changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+    ) -> Results[QuotaEntity, KafkaError | None]:
+        """Sets quotas by name; None removes one. The quotas of an entity change together."""
+        return self._wait(self._client.alter_client_quotas(changes, validate_only=validate_only))
 
     def request(
         self,

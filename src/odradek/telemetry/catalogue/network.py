@@ -121,6 +121,72 @@ PURGATORY = gauge(
     "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
     ("delayedOperation",),
 )
+_BY_CLIENT = ("user", "client-id")
+PRODUCE_QUOTA_RATE = gauge(
+    "kafka_server_produce_byte_rate",
+    "Bytes of Produce requests a second, over the windows of the quota, of those who share one. "
+    "Of all quotas the first thousand in use are served.",
+    "kafka.server:type=Produce",
+    _BY_CLIENT,
+    attribute="byte-rate",
+)
+PRODUCE_QUOTA_THROTTLE = gauge(
+    "kafka_server_produce_throttle_time",
+    "How long their last Produce request made them wait, in milliseconds.",
+    "kafka.server:type=Produce",
+    _BY_CLIENT,
+    attribute="throttle-time",
+)
+FETCH_QUOTA_RATE = gauge(
+    "kafka_server_fetch_byte_rate",
+    "Bytes of Fetch responses a second of those who share a quota.",
+    "kafka.server:type=Fetch",
+    _BY_CLIENT,
+    attribute="byte-rate",
+)
+FETCH_QUOTA_THROTTLE = gauge(
+    "kafka_server_fetch_throttle_time",
+    "How long their last Fetch response makes them wait, in milliseconds.",
+    "kafka.server:type=Fetch",
+    _BY_CLIENT,
+    attribute="throttle-time",
+)
+REQUEST_QUOTA_TIME = gauge(
+    "kafka_server_request_request_time",
+    "Percent of the event loop's time of those who share a quota.",
+    "kafka.server:type=Request",
+    _BY_CLIENT,
+    attribute="request-time",
+)
+REQUEST_QUOTA_THROTTLE = gauge(
+    "kafka_server_request_throttle_time",
+    "How long their last request made them wait, in milliseconds.",
+    "kafka.server:type=Request",
+    _BY_CLIENT,
+    attribute="throttle-time",
+)
+MUTATION_QUOTA_TOKENS = gauge(
+    "kafka_server_controllermutation_tokens",
+    "Partitions that those who share a quota may create or delete now.",
+    "kafka.server:type=ControllerMutation",
+    _BY_CLIENT,
+    attribute="tokens",
+)
+MUTATION_QUOTA_THROTTLE = gauge(
+    "kafka_server_controllermutation_throttle_time",
+    "How long their last change makes them wait, in milliseconds.",
+    "kafka.server:type=ControllerMutation",
+    _BY_CLIENT,
+    attribute="throttle-time",
+)
+QUOTA_ENTRIES = gauge(
+    "odradek_quota_entries",
+    "Quotas in use: users, client ids and addresses whose use is remembered.",
+)
+MUTED_CONNECTIONS = gauge(
+    "odradek_network_connections_muted",
+    "Connections that are not read from, because their client has used up a quota.",
+)
 FETCH_SESSIONS = gauge(
     "kafka_server_fetchsessioncache_numincrementalfetchsessions",
     "Fetch sessions that are remembered.",

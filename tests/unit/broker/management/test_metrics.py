@@ -9,6 +9,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from odradek.broker.broker import BrokerCannotStart
 from odradek.client import Consumer, Producer
 from odradek.client.admin.admin import Admin
+from odradek.security.quotas.entities import QuotaEntity
 from odradek.telemetry.catalogue import ALL
 from odradek.telemetry.exposition import OPENMETRICS
 from tests.unit.broker.management.running import (
@@ -72,6 +73,13 @@ async def test_every_declared_metric_is_served_by_a_live_cluster() -> None:
     by_client = {"odradek.metrics.max.client.ids": "10"}
     async with asyncio.timeout(60), running_cluster(properties=by_client) as brokers:
         async with Admin(bootstrap_servers=brokers[0].broker.bootstrap) as admin:
+            quotas = {
+                "producer_byte_rate": 1e9,
+                "consumer_byte_rate": 1e9,
+                "request_percentage": 1e6,
+                "controller_mutation_rate": 1e6,
+            }
+            await admin.alter_client_quotas({QuotaEntity(user="ANONYMOUS"): quotas})
             await admin.create_topic("orders", 3, 3)
         await produce(brokers[0], "orders", 5)
         await commit(brokers[0], "readers", "orders", 2)

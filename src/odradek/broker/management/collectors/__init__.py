@@ -15,6 +15,7 @@ from odradek.broker.management.collectors import (
     network,
     partitions,
     process,
+    quotas,
     security,
     topics,
 )
@@ -22,6 +23,7 @@ from odradek.broker.management.sources import Collector
 
 COLLECTORS: Final[tuple[Collector, ...]] = (
     network.collect,
+    quotas.collect,
     topics.collect,
     partitions.collect,
     partitions.collect_isr_changes,

@@ -36,7 +36,7 @@ def collect(sources: Sources, into: Collected) -> Generator[None, None, None]:
     by_listener = Counter(
         {listener.name: 0 for listener in sources.server.advertised()},
     )
-    queued = blocked = 0
+    queued = blocked = muted = 0
     for number, connection in enumerate(list(connections.open)):
         if not number % 200:
             yield
@@ -45,12 +45,14 @@ def collect(sources: Sources, into: Collected) -> Generator[None, None, None]:
         waiting[operation] += count
         queued += connection.queued
         blocked += connection.is_blocked and not count
+        muted += connection.is_muted
     for listener, count in by_listener.items():
         into.add(metrics.CONNECTIONS, count, listener, "0")
     for operation, count in waiting.items():
         into.add(metrics.PURGATORY, count, operation)
     into.add(metrics.QUEUED_REQUESTS, queued)
     into.add(metrics.QUEUED_RESPONSES, blocked)
+    into.add(metrics.MUTED_CONNECTIONS, muted)
     into.add(metrics.REQUEST_MEMORY, connections.queue.held_bytes)
     into.add(metrics.CREATED_CONNECTIONS, connections.admitted)
     into.add(metrics.REFUSED_CONNECTIONS, connections.refused)
