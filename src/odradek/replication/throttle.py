@@ -7,10 +7,20 @@ throttled, because producers wait for them.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from odradek.protocol.types import BrokerId
 
 _ALL = ("*",)
+# A transfer is worth this time at the rate. Smaller ones cost more requests; larger ones keep both
+# event loops from serving producers while they are read, checked and written.
+_SLICE_S: Final = 0.02
+_LEAST_BYTES: Final = 16 << 10
+
+
+def slice_bytes(rate: int) -> int:
+    """Returns the most bytes of one throttled transfer."""
+    return max(int(rate * _SLICE_S), _LEAST_BYTES)
 
 
 class Throttle:

@@ -16,7 +16,7 @@ from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 from odradek.replication.partition import Partition
-from odradek.replication.throttle import is_listed
+from odradek.replication.throttle import is_listed, slice_bytes
 from odradek.statemachine.watermark import Watermark
 
 # The maximum in one response for followers outside the ISR. The same response may carry
@@ -118,6 +118,9 @@ class ReplicaReader:
             max_bytes = min(max_bytes, self._catch_up_bytes)
             if max_bytes <= 0 or self._is_held_back(partition):
                 return 0
+            if self._is_throttled(partition):
+                rate = self._services.settings.broker.leader_replication_throttled_rate
+                max_bytes = min(max_bytes, slice_bytes(rate))
         records = partition.read_as_replica(
             offset, min(entry.max_bytes, max(max_bytes, 0)), at_least_one=is_first
         )
