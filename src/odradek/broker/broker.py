@@ -285,6 +285,7 @@ class Broker:
             is_store_shared=self._is_shared,
             registration=self._registration,
             follow_settings=self._follow_settings,
+            security=self._server.secured,
         )
 
     async def _join_cluster(self, components: Components) -> None:
@@ -322,6 +323,8 @@ class Broker:
         """Runs components beside the requests. Yields the tasks that fetch as a follower, which
         end before the others when the broker hands its leadership over."""
         services = components.services
+        secured = self._server.secured
+        reloading = () if secured is None else (secured.run(self._settings),)
         async with (
             _running_beside(components.fetchers.run()) as fetching,
             _running_beside(
@@ -341,6 +344,7 @@ class Broker:
                     session_timeout_s(self._settings.broker),
                 ),
                 self._server.close_idle_connections(self._settings),
+                *reloading,
             ),
         ):
             yield fetching
@@ -390,6 +394,8 @@ class Broker:
         )
         if is_changed:
             self._server.apply_limits(self._settings.broker)
+            if self._server.secured is not None:
+                self._server.secured.settings_changed()
         return is_changed
 
 

@@ -20,7 +20,7 @@ from odradek.broker.late_requests import LateRequests
 from odradek.broker.lease import SessionLease
 from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
-from odradek.cluster.configs import Configs
+from odradek.cluster.configs import Configs, ListenerSecurity
 from odradek.cluster.controller import Controller
 from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.membership import Membership
@@ -108,6 +108,7 @@ def assemble(
     is_store_shared: bool,
     registration: Callable[[int], BrokerRegistration],
     follow_settings: Callable[[ImageChange], bool],
+    security: ListenerSecurity | None = None,
 ) -> Components:
     """Makes the components, and starts none of them."""
     membership = Membership(broker_id, store, cache, registration, logs)
@@ -134,7 +135,7 @@ def assemble(
         departed_brokers=departed_brokers,
         topics=topics,
         internal_topics=InternalTopics(topics, cache, world.clock.monotonic_s),
-        configs=Configs(store, cache, settings),
+        configs=Configs(store, cache, settings, security),
         replicas=replicas,
         isr_changes=isr_changes,
         groups=coordinators.groups,

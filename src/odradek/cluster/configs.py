@@ -8,10 +8,16 @@ function may be called more than once, and may raise `ApiError`.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from odradek.cluster.internal_settings import required_overrides
 from odradek.cluster.store_errors import as_api_errors
-from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
+from odradek.config import (
+    BrokerSettings,
+    InvalidSetting,
+    check_broker_overrides,
+    check_topic_overrides,
+)
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import MetadataCache, MetadataStore, NoNode
@@ -38,11 +44,34 @@ Overrides = Mapping[str, str]
 OverridesChange = Callable[[Overrides], Overrides]
 
 
+_LISTENER: Final = "listener.name."
+
+
+class ListenerSecurity(Protocol):
+    """The secured listeners of this broker (`broker.authentication.secured_listeners`)."""
+
+    async def check(self, settings: BrokerSettings) -> None:
+        """Raises `InvalidSetting` if keys or mechanisms of these settings cannot be used."""
+        ...
+
+    def settings_changed(self) -> None:
+        """Reads keys again that may have changed."""
+        ...
+
+
 class Configs:
-    def __init__(self, store: MetadataStore, cache: MetadataCache, settings: LiveSettings) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        cache: MetadataCache,
+        settings: LiveSettings,
+        security: ListenerSecurity | None = None,
+    ) -> None:
+        """`security` is None if every listener is PLAINTEXT."""
         self._store = store
         self._cache = cache
         self._settings = settings
+        self._security = security
 
     def topic_overrides(self, topic: str) -> Overrides:
         image = self._cache.image.topics.get(topic)
@@ -110,10 +139,25 @@ class Configs:
             return after
 
         present = self.broker_overrides(broker)
+        if self._security is not None and broker:
+            await self._check_security(self._security, _validated(checked, present))
         if validate_only:
             _validated(checked, present)
-        else:
-            await self._change(broker_config_path(broker or CLUSTER_DEFAULT), checked, present)
+            return
+        await self._change(broker_config_path(broker or CLUSTER_DEFAULT), checked, present)
+        if self._security is not None:
+            # Also if nothing has changed: who sets the same path again has replaced the file.
+            self._security.settings_changed()
+
+    async def _check_security(self, security: ListenerSecurity, after: Overrides) -> None:
+        """Raises `ApiError` if this broker could not use the keys that its overrides name."""
+        if not any(name.startswith(_LISTENER) for name in after):
+            return
+        default = self._settings.broker.layers.dynamic_default
+        try:
+            await security.check(self._settings.broker.with_dynamic(default, after))
+        except InvalidSetting as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     async def change_group(
         self, group_id: str, change: OverridesChange, *, validate_only: bool

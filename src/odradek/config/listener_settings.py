@@ -63,6 +63,19 @@ class ListenerSettings(ListenerSecuritySettings):
         self.__dict__.update(values)
         self.__dict__["own"] = frozenset(own)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether everything that was set for this listener and its mechanisms is the same."""
+        return isinstance(other, ListenerSettings) and self._texts() == other._texts()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _texts(self) -> dict[str, str]:
+        return {
+            name: text
+            for name, text in self._given.items()
+            if name in self.declared or name.startswith(self.prefix)
+        }
+
     def of_mechanism(self, mechanism: str) -> "ListenerSettings":
         """Returns the same with what was set for one mechanism alone."""
         listener = self.prefix[len(PREFIX) : -1]

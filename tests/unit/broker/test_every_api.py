@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker.handlers import served_apis
 from odradek.protocol.apis import AnyApi
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.protocol.messages.alter_configs import (
@@ -107,6 +108,11 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 )
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
+from odradek.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.messages.write_txn_markers import (
@@ -239,6 +245,8 @@ TELEMETRY = {GetTelemetrySubscriptionsRequest.api_key, PushTelemetryRequest.api_
 PARTS_OF_A_STORY = {
     # A client that pushes metrics: client_telemetry/test_pushes
     *TELEMETRY,
+    SaslAuthenticateRequest.api_key,
+    SaslHandshakeRequest.api_key,
     # A transaction: test_transactions
     AddPartitionsToTxnRequest.api_key,
     AddOffsetsToTxnRequest.api_key,
@@ -301,6 +309,21 @@ async def test_an_api_answers_without_an_error(connect: Connect, api: AnyApi, ve
 def test_every_api_that_is_served_is_asked() -> None:
     assert set(REQUESTS) | PARTS_OF_A_STORY == set(served_apis())
     assert not set(REQUESTS) & PARTS_OF_A_STORY
+
+
+@on_broker()
+async def test_a_log_in_where_nobody_logs_in_is_refused(connect: Connect) -> None:
+    client = await connect()
+    for version in (0, 1):
+        answer = await client.ask(
+            SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse, version=version
+        )
+        assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    for version in (0, 1, 2):
+        refusal = await client.ask(
+            SaslAuthenticateRequest(auth_bytes=b"x"), SaslAuthenticateResponse, version=version
+        )
+        assert refusal.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 @on_broker()

@@ -73,6 +73,8 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -97,6 +99,8 @@ _SHOWS_LESS = {
     DescribeClusterRequest.api_key,
     ListTransactionsRequest.api_key,
     ListGroupsRequest.api_key,
+    SaslAuthenticateRequest.api_key,
+    SaslHandshakeRequest.api_key,
 }
 
 

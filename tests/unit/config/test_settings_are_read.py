@@ -19,8 +19,9 @@ SOURCE = Path(__file__).parents[3] / "src" / "odradek"
 # The rooms of clients have settings of their own, some with the same names.
 OTHER_SETTINGS = ("client", "spark", "recipes", "schemas", "testing")
 # What a read is taken from. `broker` is the attribute of `LiveSettings`, and the parameter of
-# `ConsumerGroupSettings.of`; `self` are the properties of the settings themselves.
-HOLDERS = ("settings", "_settings", "broker", "self")
+# `ConsumerGroupSettings.of`; `own` are the settings of one listener; `self` are the properties of
+# the settings themselves.
+HOLDERS = ("settings", "_settings", "broker", "own", "self")
 # A value that is always refused, so nothing else can read it.
 REFUSED = {"remote.storage.enable"}
 

@@ -7,6 +7,7 @@ mechanisms that change while the broker runs count for connections that come lat
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.authentication.sasl_gate import SaslGate
@@ -15,12 +16,15 @@ from odradek.broker.network.tls import Refused, TlsLayer
 from odradek.broker.network.unauthenticated import Unauthenticated
 from odradek.config import BrokerSettings
 from odradek.config.listener_settings import ListenerSettings
+from odradek.config.live import LiveSettings
+from odradek.config.setting import InvalidSetting
 from odradek.metadata import MetadataError
 from odradek.security.principals import Principal
 from odradek.security.sasl.server.exchange import Login, LoginFailed, Mechanism
 from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
 from odradek.security.tls.distinguished_names import distinguished_name
 from odradek.security.tls.principal_mapping import NoRuleMatches, PrincipalMapping
+from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
 if TYPE_CHECKING:
@@ -71,14 +75,22 @@ class SecuredListener:
 
     def put_in_force(self, settings: BrokerSettings) -> None:
         """Takes the values that count from now on. Raises `InvalidSetting`."""
-        own = settings.listener(self.name)
+        self.own = own = settings.listener(self.name)
         self._mapping = PrincipalMapping(own.ssl_principal_mapping_rules, own.prefix)
         self.failure_delay_s = settings.connection_failed_authentication_delay_ms / 1000
         self._max_receive_bytes = own.sasl_server_max_receive_size
         self._max_session_ms = {
-            mechanism: own.of_mechanism(mechanism).connections_max_reauth_ms
-            for mechanism in self.mechanisms
+            mechanism: _max_session_ms(own.of_mechanism(mechanism)) for mechanism in self.mechanisms
         }
+
+    def replace_mechanisms(
+        self, mechanisms: Mapping[str, Mechanism], settings: BrokerSettings
+    ) -> None:
+        """Lets clients log in by these from now on. Log-ins under way end as they began."""
+        before, self.mechanisms = self.mechanisms, mechanisms
+        self.put_in_force(settings)
+        for mechanism in before.values():
+            mechanism.close()
 
     # New connections
 
@@ -115,7 +127,8 @@ class SecuredListener:
     def session_lifetime_ms(self, mechanism: str, login: Login) -> int | None:
         """Returns how long a log-in counts, or None if it does not lapse."""
         limits = []
-        if (longest_ms := self._max_session_ms[mechanism]) > 0:
+        # A mechanism may have been switched off during this log-in.
+        if (longest_ms := self._max_session_ms.get(mechanism, 0)) > 0:
             limits.append(longest_ms)
         if login.expires_at_ms is not None:
             limits.append(max(0, login.expires_at_ms - self._clock.now_ms()))
@@ -148,6 +161,10 @@ class SecuredListener:
         )
 
 
+def _max_session_ms(own: ListenerSettings) -> int:
+    return own.connections_max_reauth_ms
+
+
 class SecuredListeners:
     """All of them, by name."""
 
@@ -161,9 +178,18 @@ class SecuredListeners:
             settings.odradek_authentication_timeout_ms / 1000,
         )
         self.by_name: dict[str, SecuredListener] = {}
+        self._is_changed = asyncio.Event()
 
     async def open(self) -> None:
         """Reads the keys and makes the mechanisms. Raises `InvalidSetting`."""
+        between_brokers = self._settings.effective_inter_broker_listener_name
+        if self._settings.security_protocol(between_brokers) != "PLAINTEXT":
+            logger.warning(
+                "brokers cannot connect to each other over listener %s yet, which is not PLAINTEXT;"
+                " for a cluster of several brokers name another one in inter.broker.listener.name",
+                between_brokers,
+                extra=TOLD,
+            )
         for listener in self._settings.listeners:
             protocol = self._settings.security_protocol(listener.name)
             if protocol != "PLAINTEXT":
@@ -220,6 +246,47 @@ class SecuredListeners:
             return ScramCredential.decode(found)
         except MalformedCredential as error:
             raise LoginFailed(str(error), user=user) from None
+
+    # Changes while the broker runs
+
+    async def check(self, settings: BrokerSettings) -> None:
+        """Raises `InvalidSetting` if a listener could not use its keys or mechanisms by these
+        settings. Nothing is put in force."""
+        for name, listener in self.by_name.items():
+            own = settings.listener(name)
+            if listener.keys is not None:
+                await listener.keys.check(own)
+            if listener.mechanisms:
+                for mechanism in self._make_mechanisms(own).values():
+                    mechanism.close()
+
+    async def reload(self, settings: BrokerSettings) -> None:
+        """Puts changed keys and mechanisms in force for connections that come later. What cannot
+        be used is told to the operator, and the present one stays."""
+        for name, listener in self.by_name.items():
+            own = settings.listener(name)
+            if listener.keys is not None:
+                await listener.keys.reload(own)
+            if listener.mechanisms and own != listener.own:
+                try:
+                    listener.replace_mechanisms(self._make_mechanisms(own), settings)
+                except InvalidSetting as error:
+                    listener.own = own
+                    logger.error("new log-ins of listener %s are refused: %s", name, error)
+
+    async def run(self, settings: LiveSettings) -> None:
+        """Looks for changed settings and files until cancelled."""
+        while True:
+            interval_ms = settings.broker.odradek_ssl_reload_interval_ms
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval_ms / 1000 if interval_ms else None):
+                    await self._is_changed.wait()
+            self._is_changed.clear()
+            await self.reload(settings.broker)
+
+    def settings_changed(self) -> None:
+        """Called when settings of the broker have changed."""
+        self._is_changed.set()
 
     def protect(self, listener: str, connection: Connection) -> asyncio.Protocol:
         """Returns what the event loop gives the bytes of a new connection to."""
