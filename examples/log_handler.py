@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
 
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.sync import Producer
 
 # How long the thread waits for a broker, for each line, before the line is lost.

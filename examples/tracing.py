@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 
 from odradek.client import Consumer, ConsumerRecord, Producer, ProducerRecord, TopicPartition
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 
 HEADER = "traceparent"
 current_trace: ContextVar[str | None] = ContextVar("current_trace", default=None)

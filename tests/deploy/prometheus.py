@@ -81,6 +81,7 @@ async def running_prometheus(
     *,
     rules: Path = SHIPPED_RULES,
     interval: str = "1s",
+    flags: Sequence[str] = (),
 ) -> AsyncIterator[Prometheus]:
     """Runs Prometheus with its data in the directory, until the end of the block."""
     settings = {
@@ -96,6 +97,7 @@ async def running_prometheus(
         f"--storage.tsdb.path={directory / 'data'}",
         "--web.listen-address=127.0.0.1:0",
         "--web.enable-lifecycle",
+        *flags,
         stderr=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
     )

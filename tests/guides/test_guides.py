@@ -32,6 +32,7 @@ NOT_RUN: Final = {
     "docs/pipelines.md": 2,
     "docs/simulation.md": 2,
     "docs/spark.md": 3,
+    "docs/tracing.md": 2,
     "docs/upgrade.md": 2,
     "examples/README.md": 1,
 }

@@ -75,7 +75,12 @@ def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
 def lag_of_pages(brokers: "Cluster", data: str) -> tuple[str, int, str]:
     """Returns what `odradek lag` says of the query: status, lag, and who owns its partition."""
     words = ["lag", "--bootstrap-server", brokers.bootstrap, "--pipelines", data, "--json"]
-    shown = odradek(*words, "--group", "spark:pages.pages", "--measure", "0s")
+    deadline_s = time.monotonic() + _HANGS_S
+    # Spark notes that a batch is done after the sink has written it.
+    while True:
+        shown = odradek(*words, "--group", "spark:pages.pages", "--measure", "0s")
+        if shown.returncode == 0 or time.monotonic() > deadline_s:
+            break
     assert shown.returncode == 0, shown.stderr
     status = json.loads(shown.stdout)
     assert status["kind"] == "query"

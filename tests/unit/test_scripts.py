@@ -4,7 +4,10 @@ import os
 import subprocess
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
 
+import pyte
 import pytest
 
 _SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -38,12 +41,46 @@ def test_a_long_installation_shows_what_it_does(tmp_path: Path, code: int) -> No
         assert waiting.wait(60) == code
 
 
-def test_the_demo_measures_the_pause_and_not_the_answers_that_were_on_their_way() -> None:
-    spec = spec_from_file_location("failover", _SCRIPTS / "failover.py")
+def _script(name: str) -> ModuleType:
+    spec = spec_from_file_location(name, _SCRIPTS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    failover = module_from_spec(spec)
-    spec.loader.exec_module(failover)
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_the_demo_measures_the_pause_and_not_the_answers_that_were_on_their_way() -> None:
+    failover = _script("failover")
     # Killed at 10.0; the answer at 10.0001 was sent before.
     assert failover.longest_pause_s([9.9, 10.0001, 10.1201, 10.125], 10.0) == pytest.approx(0.12)
     assert failover.longest_pause_s([9.9], 10.0) is None
+
+
+def test_a_photograph_shows_the_cells_of_the_terminal() -> None:
+    script = _script("photograph_terminals")
+    screen = pyte.Screen(20, 2)
+    pyte.ByteStream(screen).feed(
+        b"\x1b[1mLAG\x1b[0m  \x1b[7m 1 \x1b[0m\r\n<a> \x1b[1;31mERR\x1b[0m"
+    )
+    texts, marks = [], []
+    for element in ElementTree.fromstring(script.draw(screen, "top & lag")):
+        if element.tag.endswith("text"):
+            texts.append((element.text, element.get("font-weight"), element.get("fill")))
+        elif element.tag.endswith("rect"):
+            marks.append(element.get("width"))
+    assert texts == [
+        ("LAG", "bold", script._FOREGROUND),
+        (" 1 ", None, script._BACKGROUND),
+        ("<a> ", None, script._FOREGROUND),
+        ("ERR", "bold", script._COLOURS["red"]),
+    ]
+    assert marks == ["180", "22.2"]
+
+
+@pytest.mark.parametrize("name", ["top", "lag"])
+@pytest.mark.parametrize("size", ["80x24", "200x50"])
+def test_the_photographs_are_there(name: str, size: str) -> None:
+    picture = (_SCRIPTS.parent / "docs" / f"{name}-{size}.svg").read_text()
+    assert f"odradek {name}" in picture
+    assert "search-index" in picture

@@ -23,6 +23,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek import __version__
@@ -45,7 +46,9 @@ from odradek.broker.network.request_serving import Serve
 from odradek.broker.network.server import ConnectionFollower, Server
 from odradek.cluster.internal_topics import repair
 from odradek.cluster.membership import BrokerIdTaken, PreviousRun
+from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
+from odradek.config.audit_settings import NO_SINK
 from odradek.config.live import LiveSettings
 from odradek.config.stock_files import GENERATED_ID
 from odradek.metadata import (
@@ -68,6 +71,7 @@ from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.broker.audit.log import AuditLog
     from odradek.broker.management.port import ManagementPort
 
 logger = logging.getLogger("odradek.server")
@@ -199,18 +203,32 @@ class Broker:
 
     def _serving(self, components: Components) -> "_Serving":
         dispatcher = Dispatcher(components.services)
+        if (audit := components.services.audit) is not None and audit.records_changes:
+            from odradek.broker.audit.changes import audited  # noqa: PLC0415 - if asked for
+
+            dispatcher.listen_in(audit, partial(audited, audit))
         connections, clock = self._server.connections, self._world.clock
-        beside = []
+        serve: Serve = dispatcher.serve
+        followers: list[ConnectionFollower] = []
+        beside: list[Coroutine[Any, Any, None]] = []
         telemetry = components.services.client_telemetry
         if telemetry is not None and telemetry.forwarder is not None:
             beside.append(telemetry.forwarder.run())
-        if self._port is None:
-            request_log = RequestLog(dispatcher, connections, clock)
-            return _Serving(dispatcher.serve, (request_log,), tuple(beside))
-        meter, measuring = self._port.attach(components, self._server, dispatcher)
-        beside += measuring
-        request_log = RequestLog(dispatcher, connections, clock, meter.serve)
-        return _Serving(meter.serve, (meter, request_log), tuple(beside))
+        if self._port is not None:
+            meter, measuring = self._port.attach(components, self._server, dispatcher)
+            serve = meter.serve
+            followers.append(meter)
+            beside += measuring
+        endpoint = self._settings.broker.odradek_tracing_otlp_endpoint
+        if endpoint is not None:
+            from odradek.broker.tracing.slow_requests import SlowRequests  # noqa: PLC0415 - if asked for
+
+            tracer = SlowRequests(dispatcher, components.services, serve, endpoint)
+            serve = tracer.serve
+            followers.append(tracer)
+            beside.append(tracer.run())
+        followers.append(RequestLog(dispatcher, connections, clock, serve))
+        return _Serving(serve, tuple(followers), tuple(beside))
 
     @asynccontextmanager
     async def _components(self, store: MetadataStore) -> AsyncIterator[Components]:
@@ -285,8 +303,16 @@ class Broker:
             is_store_shared=self._is_shared,
             registration=self._registration,
             follow_settings=self._follow_settings,
+            open_audit=lambda topics: self._open_audit(topics, cache, peers),
             security=self._server.secured,
         )
+
+    def _open_audit(self, topics: Topics, cache: MetadataCache, peers: Peers) -> "AuditLog | None":
+        if self._settings.broker.odradek_audit_sink == NO_SINK:
+            return None
+        from odradek.broker.audit.opening import open_audit  # noqa: PLC0415 - if asked for
+
+        return open_audit(self._id, self._settings.broker, self._world, topics, cache, peers)
 
     async def _join_cluster(self, components: Components) -> None:
         if self._port is not None:
@@ -344,6 +370,7 @@ class Broker:
                     session_timeout_s(self._settings.broker),
                 ),
                 self._server.close_idle_connections(self._settings),
+                *(() if services.audit is None else (services.audit.run(),)),
                 *reloading,
             ),
         ):

@@ -26,6 +26,7 @@ from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.membership import Membership
 from odradek.cluster.offline_replicas import OfflineReplicas
 from odradek.cluster.producer_ids import ProducerIds, highest_id
+from odradek.cluster.roles import RoleStore
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, ImageChange, MetadataCache, MetadataStore
@@ -42,6 +43,7 @@ from odradek.storage.manager import LogManager
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.broker.audit.log import AuditLog
     from odradek.broker.client_telemetry.receiver import ClientTelemetry
 
 
@@ -65,6 +67,7 @@ class Components:
         # First of all: a client that a new rule denies must not be admitted by what follows.
         if self.services.authorizer is not None:
             self.services.authorizer.follow(change.after.acls)
+            self.services.authorizer.follow_roles(change.after.roles)
         is_reconfigured = self.follow_settings(change)
         self._follow_replicas(change)
         if is_reconfigured:
@@ -108,6 +111,7 @@ def assemble(
     is_store_shared: bool,
     registration: Callable[[int], BrokerRegistration],
     follow_settings: Callable[[ImageChange], bool],
+    open_audit: "Callable[[Topics], AuditLog | None]",
     security: ListenerSecurity | None = None,
 ) -> Components:
     """Makes the components, and starts none of them."""
@@ -153,6 +157,8 @@ def assemble(
         longest_log=longest_log,
         acls=AclStore(store, cache),
         authorizer=load_authorizer(settings.broker),
+        audit=open_audit(topics),
+        roles=RoleStore(store, cache),
         client_telemetry=_client_telemetry(world, settings, cache),
     )
     return Components(

@@ -123,7 +123,9 @@ class Dispatcher:
                     is_pipelined=False,
                 )
             request = decoded
-        context = RequestContext(self._services, handler.api, connection, version, client_id)
+        context = RequestContext(
+            self._services, handler.api, connection, version, client_id, correlation_id
+        )
         reply = handler.handle(self._services, context, request)
         return _answer(handler, version, correlation_id, request, reply)
 
@@ -133,7 +135,9 @@ class Dispatcher:
         version = large.version
         request = await Timeslice.of_running_loop().run(large.steps)
         api = large.handler.api
-        context = RequestContext(self._services, api, connection, version, client_id)
+        context = RequestContext(
+            self._services, api, connection, version, client_id, large.correlation_id
+        )
         reply = large.handler.handle(self._services, context, request)
         if isinstance(reply, Pipelined):
             reply = reply.response

@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Request, Response
+from odradek.security.roles import Area
 
 DENIALS: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -43,7 +44,7 @@ class Required(Generic[Asked]):
     """The request as a whole needs `operation` on one resource. `refuse` makes the response for a
     client that is not allowed it."""
 
-    __slots__ = ("_name_of", "_refuse", "_resource_type", "description", "operation")
+    __slots__ = ("_name_of", "_refuse", "area", "description", "operation", "resource_type")
 
     def __init__(
         self,
@@ -51,20 +52,23 @@ class Required(Generic[Asked]):
         resource_type: ResourceType,
         name_of: Callable[[Asked], str],
         refuse: Callable[[Asked, ErrorCode], Response],
+        area: Area = Area.OPERATION,
     ) -> None:
+        """`area` says what an operation on the cluster is about; roles make a difference."""
         self.operation = operation
-        self._resource_type = resource_type
+        self.resource_type = resource_type
+        self.area = area
         self._name_of = name_of
         self._refuse = refuse
         self.description = f"{operation.name} on the {resource_type.name.lower()}"
 
     def refusal(
-        self, authorize: Callable[[Operation, ResourceType, str], bool], request: Asked
+        self, authorize: Callable[[Operation, ResourceType, str, Area], bool], request: Asked
     ) -> Response | None:
         """Asks for the permission. Returns the response if it is denied, and None if not."""
-        if authorize(self.operation, self._resource_type, self._name_of(request)):
+        if authorize(self.operation, self.resource_type, self._name_of(request), self.area):
             return None
-        return self._refuse(request, DENIALS[self._resource_type])
+        return self._refuse(request, DENIALS[self.resource_type])
 
 
 class CheckedByHandler:
@@ -89,9 +93,11 @@ Permission = Required[Any] | CheckedByHandler | OpenToAll
 
 
 def required_on_cluster(
-    operation: Operation, refuse: Callable[[AnyRequest, ErrorCode], Response]
+    operation: Operation,
+    refuse: Callable[[AnyRequest, ErrorCode], Response],
+    area: Area = Area.OPERATION,
 ) -> Required[AnyRequest]:
-    return Required(operation, ResourceType.CLUSTER, lambda _: CLUSTER_NAME, refuse)
+    return Required(operation, ResourceType.CLUSTER, lambda _: CLUSTER_NAME, refuse, area)
 
 
 def required_on_group(

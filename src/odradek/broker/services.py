@@ -21,6 +21,7 @@ from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
 from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.producer_ids import ProducerIds
+from odradek.cluster.roles import RoleStore
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
@@ -32,6 +33,7 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, Part, TopicId
 from odradek.replication.isr_changes import IsrChanges
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
+from odradek.security.roles import Area
 from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
@@ -39,9 +41,12 @@ from odradek.transactions.verification import TransactionVerifier
 from odradek.world import World
 
 if TYPE_CHECKING:
+    from odradek.broker.audit.log import AuditLog
     from odradek.broker.client_telemetry.receiver import ClientTelemetry
 
 logger: Final = logging.getLogger("odradek.authorizer")
+
+_OPERATION: Final = Area.OPERATION
 
 Item = TypeVar("Item")
 
@@ -76,6 +81,9 @@ class Services:
     acls: AclStore
     # None if every client may do everything.
     authorizer: Authorizer | None
+    # None unless there is an audit log.
+    audit: "AuditLog | None"
+    roles: RoleStore
     # None if metrics of clients have nowhere to go.
     client_telemetry: "ClientTelemetry | None" = None
 
@@ -106,23 +114,26 @@ class RequestContext:
         "api",
         "client_id",
         "connection",
+        "correlation_id",
         "duplicates",
         "version",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - called for every request, and keywords cost time
         self,
         services: Services,
         api: AnyApi,
         connection: Connection,
         version: int,
         client_id: str | None,
+        correlation_id: int = -1,
     ) -> None:
         self._services = services
         self.api = api
         self.connection = connection
         self.version = version
         self.client_id = client_id
+        self.correlation_id = correlation_id
         self.duplicates: frozenset[Hashable] = frozenset()
         self._deadline_s: float | None = None
 
@@ -139,19 +150,30 @@ class RequestContext:
             self._deadline_s = now_s + max(timeout_ms, 0) / 1000
         return self._deadline_s
 
-    def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Returns whether the client may do what it asks for. A denial is logged, as in Kafka."""
-        authorizer = self._services.authorizer
+    def authorize(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        area: Area = _OPERATION,
+    ) -> bool:
+        """Returns whether the client may do what it asks for. A denial is logged, as in Kafka.
+        `area` says what an operation on the cluster is about."""
+        services = self._services
+        authorizer = services.authorizer
         if authorizer is None:
             return True
-        connection = self.connection
-        is_allowed = authorizer.allows(
-            connection.principal, connection.address, operation, resource_type, name
-        )
+        principal, host = self.connection.principal, self.connection.address
+        if area is _OPERATION:
+            is_allowed = authorizer.allows(principal, host, operation, resource_type, name)
+        else:
+            is_allowed = authorizer.allows_on_cluster(principal, host, operation, area)
         if not is_allowed:
             self._log_decision(logging.INFO, operation, resource_type, name)
         elif logger.isEnabledFor(logging.DEBUG):
             self._log_decision(logging.DEBUG, operation, resource_type, name)
+        if services.audit is not None:
+            services.audit.decided(self, operation, resource_type, name, is_allowed=is_allowed)
         return is_allowed
 
     def authorize_without_logging(

@@ -35,7 +35,12 @@ GROUPS: dict[str, dict[str, Command]] = {
         "client-metrics": Command("topics", "which metrics clients push to the brokers"),
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
-        "acls": Command("access", "list, add and remove ACLs"),
+    },
+    "Security": {
+        "acls": Command("access", "list, add and remove ACLs; explain who may do what, and why"),
+        "roles": Command("access", "grant, revoke and list roles, and what each permits"),
+        "certs": Command("access", "create, renew and show certificates of brokers and clients"),
+        "secrets": Command("access", "keep passwords out of properties files; encrypt values"),
     },
     "Groups and transactions": {
         "consumer-groups": Command(
@@ -118,6 +123,7 @@ KAFKAS = tuple(
         "archive",
         "balance",
         "broker",
+        "certs",
         "completion",
         "doctor",
         "get",
@@ -127,6 +133,8 @@ KAFKAS = tuple(
         "pipeline",
         "recipe",
         "restore",
+        "roles",
+        "secrets",
         "shims",
         "sizing",
         "top",

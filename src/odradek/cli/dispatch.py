@@ -197,12 +197,18 @@ def _pipe_closed(failure: BrokenPipeError, name: str) -> int:
     return _BROKEN_PIPE
 
 
+def _without_secrets(text: str) -> str:
+    """Hides secrets that the tool has read. If it has read none, their module is not imported."""
+    redaction = sys.modules.get("odradek.config.redaction")
+    return text if redaction is None else str(redaction.redact(text))
+
+
 def _fail(failure: Exception, name: str, arguments: "Namespace | None" = None) -> int:
     if os.environ.get("ODRADEK_DEBUG"):
         import traceback
 
-        traceback.print_exception(failure)
+        print(_without_secrets("".join(traceback.format_exception(failure))), file=sys.stderr)
     else:
         line = " ".join(explain(failure, arguments).split())
-        print(f"{name}: {line}", file=sys.stderr)
+        print(f"{name}: {_without_secrets(line)}", file=sys.stderr)
     return getattr(failure, "exit_code", 1)

@@ -21,6 +21,10 @@ from odradek.tools.hints import hint
 # The width of help texts if standard output is not a terminal.
 _DEFAULT_COLUMNS: Final = 80
 
+_TAKERS_OF_PAIRS: Final = frozenset(
+    {"--add-config", "--command-property", "--config", "--override", "--property"}
+)
+
 
 class Tool(Protocol):
     """The functions that each tool's module defines."""
@@ -137,11 +141,21 @@ class FlagParser(argparse.ArgumentParser):
 
         return explained(flag, visible_flags(self))
 
+    @staticmethod
+    def _pair_with_space(word: str, words: Sequence[str]) -> str | None:
+        """Returns `--add-config KEY=VALUE` if a space stands in place of the equals sign."""
+        for flag, key, value in zip(words, words[1:], words[2:], strict=False):
+            if flag in _TAKERS_OF_PAIRS and value == word and "=" not in key and "." in key:
+                return f"{flag} {key}={value}"
+        return None
+
     def _unknown(self, word: str, words: Sequence[str]) -> str:
         """Returns what to say about one of the words of a command line that is not understood."""
         if not word.startswith("-"):
             from odradek.cli.flag_habits import flag_before
 
+            if pair := self._pair_with_space(word, words):
+                return f"unexpected {word!r}; write {pair}"
             flags = [self._two_dashes(one) or "" for one in words]
             given = {flag.partition("=")[0] for flag in flags}
             near = flag_before(word, visible_flags(self), given)

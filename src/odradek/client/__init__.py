@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from odradek.client.group.assignment import RebalanceListener
     from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
     from odradek.client.metrics.view import MetricName
-    from odradek.client.producer.accumulator import RecordMetadata
+    from odradek.client.producer.deliveries import RecordMetadata
     from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
     from odradek.client.producer.partitioners import UnplacedRecord
     from odradek.client.producer.producer import Producer
@@ -67,7 +67,7 @@ _HOMES = {
     "ProducerRecord": "odradek.client.producer.interceptors",
     "ProducerSettings": "odradek.client.settings",
     "RebalanceListener": "odradek.client.group.assignment",
-    "RecordMetadata": "odradek.client.producer.accumulator",
+    "RecordMetadata": "odradek.client.producer.deliveries",
     "SerializationContext": "odradek.client.serialization",
     "SettingsError": "odradek.client.errors",
     "TimedOut": "odradek.client.errors",
@@ -119,7 +119,7 @@ __all__ = [
 def _raise_for_import(name: str) -> None:
     from odradek.client.habits import raise_for_import  # noqa: PLC0415 - only for mistakes
 
-    raise_for_import(__name__, name)
+    raise_for_import(__name__, name, __all__)
 
 
 if not TYPE_CHECKING:

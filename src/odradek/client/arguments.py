@@ -115,7 +115,9 @@ def timeout(given: object, call: str) -> int:
     """Returns how long a call may wait."""
     number = milliseconds(given, call)
     if number < 0:
-        raise ValueError(f"{call}: timeout_ms={number}: a time to wait cannot be negative")
+        raise ValueError(
+            f"{call}: timeout_ms={number}: a time to wait cannot be negative; leave it out"
+        )
     return number
 
 

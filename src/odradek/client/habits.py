@@ -9,12 +9,12 @@ import inspect
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import CodeType, FunctionType
 from typing import Final, NoReturn, ParamSpec, Self, TypeVar
 
-from odradek.config.spelling import did_you_mean
+from odradek.config.spelling import did_you_mean, nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,8 +124,8 @@ _CLASSES: Final = {
 }
 
 
-def raise_for_import(module: str, name: str) -> None:
-    """Raises `ImportError` for a class of another client, with the line to write.
+def raise_for_import(module: str, name: str, known: Iterable[str]) -> None:
+    """Raises `ImportError` for a class of another client, or a misspelt one, with what to write.
 
     `from ... import` would hide an error of another kind.
     """
@@ -133,6 +133,8 @@ def raise_for_import(module: str, name: str) -> None:
     if ours is not None:
         package, _, last = f"odradek.client.{ours}".rpartition(".")
         raise ImportError(f"{module} has no {name}: write `from {package} import {last}`")
+    if name[:1].isupper() and (near := nearest(name, known)):
+        raise ImportError(f"{module} has no {name}; did you mean {near}?")
 
 
 class _Habit:
@@ -281,9 +283,12 @@ def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         own = _own_parameters(function)
+        most = _max_positional(function)
 
         @wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> T:
+            if most is not None and len(arguments) > most:
+                raise _too_many(called, function, arguments)
             for name in options:
                 if name in answers or (own is not None and name not in own):
                     hint = (
@@ -303,6 +308,26 @@ def _own_parameters(function: Callable[..., object]) -> tuple[str, ...] | None:
     if code.co_flags & inspect.CO_VARKEYWORDS:
         return None
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _max_positional(function: Callable[..., object]) -> int | None:
+    """Returns how many arguments a method takes without names, with `self`; None is any number."""
+    code: CodeType = inspect.unwrap(function).__code__
+    return None if code.co_flags & inspect.CO_VARARGS else code.co_argcount
+
+
+def _too_many(called: str, function: Callable[..., object], given: Sequence[object]) -> TypeError:
+    """Returns the error of a call with more arguments than it takes without their names."""
+    code: CodeType = inspect.unwrap(function).__code__
+    most, first_named = code.co_argcount, code.co_varnames[code.co_argcount :]
+    named = first_named[: code.co_kwonlyargcount]
+    if most == 2 and all(isinstance(one, str) for one in given[1:]):
+        line = f"several go into a list: {called}({list(given[1:])!r})"
+    elif named:
+        line = f"write {called}(..., {named[0]}={given[most]!r:.40}) if that is meant"
+    else:
+        line = f"it takes {', '.join(code.co_varnames[1:most]) or 'none'}"
+    return TypeError(f"{called}() got {len(given) - most} too many arguments: {line}")
 
 
 def answering_everywhere(**answers: str) -> Callable[[type[C]], type[C]]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Self
 
+from odradek.config.audit_settings import AuditSettings
 from odradek.config.cluster_settings import ClusterSettings
 from odradek.config.coordinator_settings import (
     GroupSettings,
@@ -27,6 +28,7 @@ from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
 from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+from odradek.config.tracing_settings import TracingSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -58,6 +60,8 @@ class BrokerSettings(
     QuotaSettings,
     ApplicationLogSettings,
     ManagementSettings,
+    AuditSettings,
+    TracingSettings,
 ):
     layers: Layers
     topic_defaults: TopicSettings
@@ -257,6 +261,13 @@ def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str
     for name, text in dynamic.items():
         setting = broker_setting(name)
         if setting is not None:
+            if setting.scope is Scope.READ_ONLY:
+                # Brokers refuse to store one. Somebody has written it into the metadata store, and
+                # it may name a file or a class.
+                warnings.append(
+                    f"{name} can only be set in the broker's own file; the stored value is ignored"
+                )
+                continue
             try:
                 parse_prefixed(setting, name, text)
             except InvalidSetting as error:

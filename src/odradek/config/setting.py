@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar, overload
 
+from odradek.config.redaction import protect
 from odradek.config.values import (
     InvalidValue,
     format_value,
@@ -167,6 +168,8 @@ class Setting(Generic[T_co]):
         return f"{self.doc} Without effect here: {self.no_effect}." if self.no_effect else self.doc
 
     def parse(self, text: str) -> T_co:
+        if self.is_sensitive:
+            protect(text)
         try:
             return self.read(text.strip())
         except ValueError as error:
@@ -179,6 +182,8 @@ class Setting(Generic[T_co]):
 
         Raises `InvalidValue`. A setting without `accept` accepts text only.
         """
+        if self.is_sensitive and isinstance(value, str):
+            protect(value)
         try:
             if self.accept is not None:
                 return self.accept(value)

@@ -28,7 +28,7 @@ from odradek.metadata.node_values import LastRegistration
 from odradek.metadata.paths import broker_epoch_path
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
-from odradek.tools.client_properties import read_properties
+from odradek.tools.client_properties import read_properties, with_secrets
 from odradek.tools.failures import CommandFailed
 from odradek.world.disk import OsDisk
 
@@ -104,7 +104,9 @@ def _require_valid(growth: Growth) -> None:
     """Reads the settings as the brokers will, so that an invalid one is reported before anything
     has stopped."""
     try:
-        BrokerSettings.from_properties(growth.settings | laptop_settings(growth.brokers))
+        BrokerSettings.from_properties(
+            with_secrets(growth.settings) | laptop_settings(growth.brokers)
+        )
     except InvalidSetting as problem:
         raise CommandFailed(str(problem)) from None
 

@@ -23,6 +23,7 @@ from odradek.local.cluster_directory import (
     require_usable_directory,
     write_pid,
 )
+from odradek.tools.client_properties import with_secrets
 from odradek.tools.failures import CommandFailed
 from odradek.tools.standard_input import watch_input_end
 from odradek.wording import counted
@@ -53,7 +54,7 @@ def settings_from(
     each is printed once.
     """
     try:
-        typed = parse_overrides(overrides)
+        typed = with_secrets(parse_overrides(overrides))
         settings = BrokerSettings.from_properties({**properties, **typed, **_memory(in_memory)})
     except InvalidSetting as problem:
         raise CommandFailed(str(problem)) from None

@@ -16,6 +16,7 @@ from odradek.metadata.node_values import NO_LEADER
 from odradek.metadata.paths import CLUSTER_DEFAULT, topic_id_path, topic_path
 from odradek.metadata.store import Check, Operation
 from odradek.protocol.acls import AccessEntry, ResourcePattern
+from odradek.protocol.roles import RoleBinding
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -96,6 +97,8 @@ class ClusterImage(NamedTuple):
     # The subscriptions to client metrics, by name.
     client_metrics_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     acls: Mapping[ResourcePattern, tuple[AccessEntry, ...]] = MappingProxyType({})
+    # The role bindings of each principal.
+    roles: Mapping[str, tuple[RoleBinding, ...]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)

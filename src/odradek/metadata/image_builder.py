@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from odradek.metadata import acl_nodes
+from odradek.metadata import acl_nodes, role_nodes
 from odradek.metadata.image import (
     BrokerImage,
     ClusterImage,
@@ -61,6 +61,7 @@ _SINGLES_UNDER: Final = (
     GROUP_CONFIGS + "/",
     CLIENT_METRICS_CONFIGS + "/",
     DELETE_TOPICS + "/",
+    role_nodes.ROLES + "/",
     *acl_nodes.ROOTS,
 )
 
@@ -257,7 +258,7 @@ class ImageBuilder:
 
     def set_single(self, path: str, node: Node | None) -> None:
         """Sets what one node says: the controller, the cluster's id, the settings of a broker or a
-        group, the ACLs of a resource."""
+        group, the ACLs of a resource, the roles of a principal."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id
@@ -282,6 +283,8 @@ class ImageBuilder:
             self._set_topic_to_delete(path[len(DELETE_TOPICS) + 1 :], node)
         elif path.startswith(acl_nodes.ROOTS):
             self._set_acls(path, node)
+        elif path.startswith(role_nodes.ROLES + "/"):
+            self._set_roles(path, node)
 
     def _set_broker_config(self, path: str, node: Node | None) -> None:
         if self._configs is None:
@@ -320,6 +323,16 @@ class ImageBuilder:
         if entries:
             # A pattern whose entries were all removed keeps its node, but has no ACL.
             self._acls[resource] = entries
+
+    def _set_roles(self, path: str, node: Node | None) -> None:
+        current = self._fields.get("roles", self._before.roles)
+        assert isinstance(current, Mapping)  # only this method sets it
+        changed = dict(current)
+        changed.pop(role_nodes.principal_of(path), None)
+        bindings = () if node is None else role_nodes.decode_bindings(path, node.value)
+        if bindings:
+            changed[role_nodes.principal_of(path)] = bindings
+        self._fields["roles"] = MappingProxyType(changed)
 
     def build(self) -> ClusterImage:
         fields = self._fields

@@ -7,7 +7,7 @@ without the nodes that it needs.
 
 from collections.abc import Iterable
 
-from odradek.metadata import acl_nodes
+from odradek.metadata import acl_nodes, role_nodes
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.node_values import (
     NO_LEADER,
@@ -64,6 +64,8 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
             resource = acl_nodes.resource_of(path)
             if resource is not None and resource in image.acls:
                 value = acl_nodes.encode_entries(image.acls[resource])
+        case ["odradek", "roles", _] if role_nodes.principal_of(path) in image.roles:
+            value = role_nodes.encode_bindings(image.roles[role_nodes.principal_of(path)])
     return value
 
 

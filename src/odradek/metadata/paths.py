@@ -71,31 +71,37 @@ def broker_config_path(broker: int | str) -> str:
 
 
 def group_config_path(group_id: str) -> str:
-    return f"{GROUP_CONFIGS}/{_node_name(group_id)}"
+    return f"{GROUP_CONFIGS}/{node_name(group_id)}"
 
 
 def group_of_config_path(path: str) -> str:
-    return unquote(path[len(GROUP_CONFIGS) + 1 :])
+    return node_name_meant(path[len(GROUP_CONFIGS) + 1 :])
 
 
 def client_metrics_config_path(subscription: str) -> str:
-    return f"{CLIENT_METRICS_CONFIGS}/{_node_name(subscription)}"
+    return f"{CLIENT_METRICS_CONFIGS}/{node_name(subscription)}"
 
 
 def subscription_of_config_path(path: str) -> str:
-    return unquote(path[len(CLIENT_METRICS_CONFIGS) + 1 :])
+    return node_name_meant(path[len(CLIENT_METRICS_CONFIGS) + 1 :])
 
 
 def user_config_path(user: str) -> str:
     """The node with the SCRAM credentials of a user, by mechanism."""
-    return f"{USER_CONFIGS}/{_node_name(user)}"
+    return f"{USER_CONFIGS}/{node_name(user)}"
 
 
 def user_of_config_path(path: str) -> str:
-    return unquote(path[len(USER_CONFIGS) + 1 :])
+    return node_name_meant(path[len(USER_CONFIGS) + 1 :])
 
 
-def _node_name(name: str) -> str:
-    """Quotes the name of a group, a user or a subscription, which may have slashes and dots."""
+def node_name(name: str) -> str:
+    """Quotes the name of a group, a user, a principal or a subscription, which may have slashes and
+    dots."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+def node_name_meant(quoted: str) -> str:
+    """Returns the name that `node_name` has quoted."""
+    return unquote(quoted)

@@ -7,7 +7,7 @@ from functools import partial
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.leader_requests import EARLIEST, LATEST
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.client.settings import ConsumerSettings
 from odradek.perf.report import print_consumer_header, report_consumption, report_production

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from odradek.client import Consumer, ConsumerRecord, Producer, ProducerRecord, TopicPartition
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.testing import Cluster
 
 _TOPIC: Final = "payments"

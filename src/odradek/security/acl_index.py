@@ -3,13 +3,14 @@
 An ACL applies to a resource if its pattern is the name of the resource, or `*`, or a prefix of the
 name. An ACL that denies takes precedence over all that allow. An operation that no ACL allows is
 denied. An ACL that allows to read, write, alter or delete a resource allows to describe it too; an
-ACL that denies an operation denies this operation alone.
+ACL that denies an operation denies this operation alone. An ACL about a group is about all of its
+members, and one about `User:*` about everybody.
 
 ACLs are looked up in a dictionary, by the name and by every length that a prefix has, so a decision
 takes as long among a hundred thousand patterns as among ten.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -24,6 +25,7 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
+from odradek.security.principals import Principal
 
 Entries = tuple[AccessEntry, ...]
 Rules = Mapping[ResourcePattern, Entries]
@@ -69,12 +71,14 @@ class AclIndex:
         self._prefix_lengths = {kind: sorted(found) for kind, found in lengths.items()}
 
     def decide(
-        self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
+        self, who: Collection[str], host: str, operation: Operation, kind: ResourceType, name: str
     ) -> Decision:
+        """`who` are the principals whose rules count: that of the client, its groups, and
+        `WILDCARD_PRINCIPAL`; see `concerned`."""
         decision = Decision(Ruling.UNREGULATED)
-        for resource, entries in self._about(kind, name):
+        for resource, entries in self.about(kind, name):
             for entry in entries:
-                if not _concerns(entry, principal, host, operation):
+                if not concerns(entry, who, host, operation):
                     continue
                 if entry.permission is Permission.DENY:
                     return Decision(Ruling.DENIED, resource, entry)
@@ -85,7 +89,7 @@ class AclIndex:
         return decision
 
     def allows_any(
-        self, principal: str, host: str, operation: Operation, kind: ResourceType
+        self, who: Collection[str], host: str, operation: Operation, kind: ResourceType
     ) -> bool:
         """Returns whether the operation may be allowed on any resource of a type."""
         allowed: list[ResourcePattern] = []
@@ -94,7 +98,7 @@ class AclIndex:
             if resource.type is not kind:
                 continue
             for entry in entries:
-                if _concerns(entry, principal, host, operation):
+                if concerns(entry, who, host, operation):
                     if entry.permission is Permission.DENY:
                         denied.add((resource.pattern, resource.name))
                     else:
@@ -103,7 +107,8 @@ class AclIndex:
             return False
         return any(not _is_overruled(resource, denied) for resource in allowed)
 
-    def _about(self, kind: ResourceType, name: str) -> Iterator[tuple[ResourcePattern, Entries]]:
+    def about(self, kind: ResourceType, name: str) -> Iterator[tuple[ResourcePattern, Entries]]:
+        """Yields the patterns that match a resource, with their ACLs."""
         rules = self._rules
         names = [(name, PatternType.LITERAL), (WILDCARD, PatternType.LITERAL)]
         for length in self._prefix_lengths.get(kind, ()):
@@ -117,14 +122,25 @@ class AclIndex:
                 yield resource, entries
 
 
-def _concerns(entry: AccessEntry, principal: str, host: str, operation: Operation) -> bool:
-    if entry.principal not in (principal, WILDCARD_PRINCIPAL) or entry.host not in (host, WILDCARD):
-        return False
-    if entry.operation in (operation, Operation.ALL):
-        return True
-    return entry.permission is Permission.ALLOW and entry.operation in _GRANTED_BY.get(
-        operation, _NOTHING_ELSE
+def concerned(principal: Principal) -> tuple[str, ...]:
+    """Returns the principals whose rules are about a client: its own, its groups, and all."""
+    return (str(principal), *principal.groups, WILDCARD_PRINCIPAL)
+
+
+def concerns(entry: AccessEntry, who: Collection[str], host: str, operation: Operation) -> bool:
+    """Returns whether an ACL says anything about an operation of a client."""
+    return (
+        entry.principal in who
+        and entry.host in (host, WILDCARD)
+        and covers(entry.permission, entry.operation, operation)
     )
+
+
+def covers(permission: Permission, ruled: Operation, asked: Operation) -> bool:
+    """Returns whether an ACL about the operation `ruled` is about the operation `asked` too."""
+    if ruled in (asked, Operation.ALL):
+        return True
+    return permission is Permission.ALLOW and ruled in _GRANTED_BY.get(asked, _NOTHING_ELSE)
 
 
 def _is_overruled(resource: ResourcePattern, denied: set[tuple[PatternType, str]]) -> bool:

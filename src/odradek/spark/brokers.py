@@ -90,6 +90,11 @@ class Brokers:
         return matching
 
     def _unreadable(self, name: str, error: KafkaError) -> BadOption:
+        if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+            advice = f"for a pattern, set subscribePattern={name}"
+            if " " in name:
+                advice = f"separate topics with commas: {','.join(name.split())}"
+            return BadOption(f"{name!r} cannot be the name of a topic; {advice}")
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return BadOption(f"topic {name} cannot be read: {error}")
         existing = list(clients.admin(self._options.admin_settings()).list_topics())
@@ -178,6 +183,9 @@ class Brokers:
         else:
             option = "startingOffsetsByTimestamp" if is_start else "endingOffsetsByTimestamp"
             _check_named(option, times, partitions, max(times.values()))
+        for time_ms in sorted(set(times.values())):
+            if remark := _in_seconds(time_ms):
+                _log.warning("the time %d%s: milliseconds are wanted", time_ms, remark)
         answers = self._list({partition: times[partition] for partition in partitions})
         offsets = {partition: int(answer.offset) for partition, answer in answers.items()}
         without_record = [

@@ -285,7 +285,11 @@ def _by_partition(name: str, text: str) -> tuple[tuple[TopicPartition, int], ...
             raise BadOption(f"{name} must look like {_OFFSETS_EXAMPLE}")
         for partition, offset in offsets.items():
             topic_partition = TopicPartition(topic, _number(name, partition))
-            by_partition.append((topic_partition, _number(name, offset)))
+            number = _number(name, offset)
+            if number < (0 if name.endswith("Timestamp") else EARLIEST):
+                meant = "" if name.endswith("Timestamp") else "; -2 is earliest, -1 is latest"
+                raise BadOption(f"{name}: {number} cannot be negative{meant}")
+            by_partition.append((topic_partition, number))
     return tuple(sorted(by_partition))
 
 

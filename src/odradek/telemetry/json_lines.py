@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from odradek.config.redaction import redact
 from odradek.world import Clock
 
 # One word of a format, as in `connection=%s:%d`.
@@ -47,7 +48,7 @@ class JsonFormatter(logging.Formatter):
             line |= dict(_fields(record))
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, separators=(",", ":"), default=str)
+        return redact(json.dumps(line, separators=(",", ":"), default=str))
 
 
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, object]]:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 from weakref import WeakMethod
 
+from odradek.config.redaction import redact
 from odradek.telemetry.log_files import DEFAULT_MAX_BACKUPS, DEFAULT_MAX_BYTES, RollingFile
 from odradek.wording import counted
 from odradek.world import Clock, Disk, SystemClock
@@ -123,7 +124,7 @@ class LineFormatter(logging.Formatter):
         if record.exc_info:
             trace = self.formatException(record.exc_info).split("\n")
             line = "\n    ".join([line, *(part.translate(_ESCAPES) for part in trace)])
-        return line
+        return redact(line)
 
 
 def formatter_for(line_format: str, clock: Clock) -> logging.Formatter:

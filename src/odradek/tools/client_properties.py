@@ -31,7 +31,8 @@ def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[st
     nothing."""
     properties = {name.replace("_", "."): value for name, value in defaults.items()}
     profile, file = _profile_and_file(arguments)
-    properties |= profile.properties | file | dict(arguments.command_property)
+    flags = with_secrets(dict(arguments.command_property))
+    properties |= with_secrets(profile.properties) | file | flags
     _leave_out_serializers(properties)
     properties[_SERVERS] = _servers(arguments, profile, file).addresses
     if isinstance(arguments.zookeeper, str):
@@ -79,12 +80,29 @@ def _leave_out_serializers(properties: dict[str, str]) -> None:
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Reads a properties file. A file of another kind ends the command with its name."""
-    from odradek.config.properties import parse_properties
+    """Reads a properties file, with the secrets that it refers to. A file of another kind ends the
+    command with its name."""
     from odradek.config.setting import InvalidSetting
-    from odradek.tools.files import read_text
 
     try:
-        return parse_properties(read_text(path))
+        return with_secrets(read_unresolved(path))
     except InvalidSetting as error:
         raise CommandFailed(f"{path}: {error}") from None
+
+
+def read_unresolved(path: str) -> dict[str, str]:
+    """Reads a properties file as it is, with references to secrets. Raises `InvalidSetting`."""
+    from odradek.config.properties import parse_properties
+    from odradek.tools.files import read_text
+
+    return parse_properties(read_text(path))
+
+
+def with_secrets(properties: dict[str, str]) -> dict[str, str]:
+    """Returns properties with the secrets that they refer to. Raises `InvalidSetting`."""
+    if not properties:
+        return properties
+    from odradek.config.secrets import resolve
+    from odradek.world.disk import OsDisk
+
+    return resolve(properties, lambda path: OsDisk().read(path).decode().rstrip("\r\n"), os.environ)

@@ -26,7 +26,7 @@ from odradek.client import Consumer as OwnConsumer
 from odradek.client import Producer as OwnProducer
 from odradek.client.errors import ClientError, MustAbort, TimedOut
 from odradek.client.errors import ProducerFenced as OwnFenced
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.errors import KafkaError as OwnKafkaError
 from simulation.checkers import History, Send

@@ -25,6 +25,7 @@ from odradek.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from odradek.protocol.messages.alter_roles import AlterRolesRequest
 from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -56,6 +57,7 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest
 from odradek.protocol.messages.describe_producers import TopicRequest as DescribedTopic
+from odradek.protocol.messages.describe_roles import DescribeRolesRequest
 from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -66,6 +68,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.explain_access import ExplainAccessRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -237,6 +240,9 @@ REQUESTS: dict[int, Request] = {
             )
         ]
     ),
+    ExplainAccessRequest.api_key: ExplainAccessRequest(
+        principal="User:ada", operation=3, resource_type=2, resource_name="t"
+    ),
 }
 
 
@@ -268,6 +274,8 @@ PARTS_OF_A_STORY = {
     DescribeAclsRequest.api_key,
     CreateAclsRequest.api_key,
     DeleteAclsRequest.api_key,
+    DescribeRolesRequest.api_key,
+    AlterRolesRequest.api_key,
     # A consumer group: test_consumer_groups
     ConsumerGroupHeartbeatRequest.api_key,
     ConsumerGroupDescribeRequest.api_key,

@@ -14,6 +14,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from odradek.protocol.messages.alter_roles import AlterRolesRequest, RoleAlteration
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import (
@@ -27,6 +28,7 @@ from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.protocol.messages.describe_roles import DescribeRolesRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.end_txn import EndTxnRequest
@@ -171,6 +173,8 @@ _OF_STORIES: dict[int, Request] = {
     DescribeAclsRequest.api_key: DescribeAclsRequest(resource_type_filter=1, operation=1),
     CreateAclsRequest.api_key: CreateAclsRequest(creations=[AclCreation()]),
     DeleteAclsRequest.api_key: DeleteAclsRequest(filters=[DeleteAclsFilter()]),
+    DescribeRolesRequest.api_key: DescribeRolesRequest(),
+    AlterRolesRequest.api_key: AlterRolesRequest(alterations=[RoleAlteration()]),
     WriteTxnMarkersRequest.api_key: WriteTxnMarkersRequest(
         markers=[
             WritableTxnMarker(topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])])

@@ -20,7 +20,7 @@ LOOKING = {
     "acls", "archive", "balance", "broker-api-versions", "client-metrics", "cluster", "configs",
     "consumer-groups",
     "doctor", "get-offsets", "groups",
-    "lag", "local", "log-dirs", "pipeline", "reassign-partitions",
+    "lag", "local", "log-dirs", "pipeline", "reassign-partitions", "roles",
     "topics", "transactions", "zookeeper-shell",
 }  # fmt: skip
 

@@ -471,3 +471,39 @@ async def test_a_field_that_is_called_in_a_callback_is_answered(odradek_cluster:
     async with Producer(bootstrap_servers=odradek_cluster.bootstrap) as producer:
         await (await producer.send(topic, b"v", on_delivery=told))
     assert faults[0].__notes__ == ["Fields of a record are attributes: write record.offset"]
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda admin: admin.create_topics("a", "b"), "several go into a list: create_topics(['a'"),
+        (lambda admin: admin.list_groups("Empty"), "write list_groups(..., states='Empty') if tha"),
+        (lambda admin: admin.list_topics(True), "write list_topics(..., include_internal=True) if"),
+        (lambda admin: admin.delete_topic("a", 1), "1 too many arguments: it takes name"),
+    ],
+)
+def test_too_many_arguments_are_answered(call: Any, line: str) -> None:
+    for admin in (Admin(), sync.Admin()):
+        with pytest.raises(TypeError) as raised:
+            call(admin)
+        assert line in str(raised.value)
+        if isinstance(admin, sync.Admin):
+            admin.close()
+
+
+def test_topics_one_after_the_other_are_answered_by_subscribe() -> None:
+    consumer: Any = Consumer(group_id="g")
+    with pytest.raises(TypeError, match=r"several go into a list: subscribe\(\['a', 'b'\]\)"):
+        consumer.subscribe("a", "b")
+
+
+async def test_a_negative_time_is_refused() -> None:
+    for call in (Producer().flush, Producer().close):
+        with pytest.raises(ValueError, match="timeout_ms=-1: a time to wait cannot be negative"):
+            await call(-1)
+
+
+@pytest.mark.parametrize("module", ["odradek.client", "odradek.client.sync"])
+def test_a_misspelt_import_is_answered(module: str) -> None:
+    with pytest.raises(ImportError, match=f"{module} has no Producr; did you mean Producer?"):
+        exec(f"from {module} import Producr")

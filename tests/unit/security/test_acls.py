@@ -87,7 +87,7 @@ def naive(acls: list[Acl], principal: str, host: str, operation: Operation, name
 def test_the_index_decides_as_a_search_of_all_rules_would(
     acls: list[Acl], host: str, operation: Operation, name: str
 ) -> None:
-    decision = index_of(acls).decide("User:x", host, operation, TOPIC, name)
+    decision = index_of(acls).decide(("User:x", "User:*"), host, operation, TOPIC, name)
     assert decision.ruling is naive(acls, "User:x", host, operation, name)
     if decision.entry is not None:
         assert Acl(decision.resource, decision.entry) in acls  # type: ignore[arg-type]
@@ -101,11 +101,11 @@ def test_what_is_allowed_somewhere_is_allowed_on_some_name(
     names = {acl.resource.name for acl in acls} | {acl.resource.name + "c" for acl in acls} | {"c"}
     index = index_of(acls)
     somewhere = any(
-        index.decide("User:x", "1", operation, TOPIC, name).ruling is Ruling.ALLOWED
+        index.decide(("User:x", "User:*"), "1", operation, TOPIC, name).ruling is Ruling.ALLOWED
         for name in names - {"*"}
     )
     if somewhere:
-        assert index.allows_any("User:x", "1", operation, TOPIC)
+        assert index.allows_any(("User:x", "User:*"), "1", operation, TOPIC)
 
 
 def allow(name: str, operation: Operation, pattern: PatternType = LITERAL) -> Acl:
@@ -117,7 +117,7 @@ def deny(name: str, operation: Operation, pattern: PatternType = LITERAL) -> Acl
 
 
 def may(operation: Operation, name: str, *acls: Acl) -> bool:
-    ruling = index_of(list(acls)).decide("User:x", "h", operation, TOPIC, name).ruling
+    ruling = index_of(list(acls)).decide(("User:x", "User:*"), "h", operation, TOPIC, name).ruling
     return ruling is Ruling.ALLOWED
 
 
@@ -147,7 +147,7 @@ def test_something_is_writable_unless_all_of_it_is_denied() -> None:
     write = Operation.WRITE
 
     def somewhere(*acls: Acl) -> bool:
-        return index_of(list(acls)).allows_any("User:x", "h", write, TOPIC)
+        return index_of(list(acls)).allows_any(("User:x", "User:*"), "h", write, TOPIC)
 
     assert somewhere(allow("t", write))
     assert not somewhere(allow("t", write), deny("t", write))

@@ -11,9 +11,9 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
-from odradek.security.acl_index import AclIndex
 from odradek.security.authorizer import AclAuthorizer, Authorizer, load_authorizer
 from odradek.security.principals import ANONYMOUS, Principal
+from odradek.security.rule_book import RuleBook
 
 ALICE, ADMIN = Principal("User", "alice"), Principal("User", "admin")
 TOPIC = ResourceType.TOPIC
@@ -123,7 +123,7 @@ def test_a_decision_that_outlives_its_rules_is_noticed() -> None:
     resource = ResourcePattern(TOPIC, "t")
     authorizer.follow({resource: (entry(),)})
     assert authorizer.allows(ALICE, "h", Operation.READ, TOPIC, "t")
-    authorizer._index = AclIndex()  # The rules change, and the decisions stay.
+    authorizer._book = RuleBook()  # The rules change, and the decisions stay.
     with pytest.raises(InvariantViolation, match="not made by the present ACLs"):
         authorizer.allows(ALICE, "h", Operation.READ, TOPIC, "t")
 

@@ -60,3 +60,45 @@ def test_all_of_them_are_taken(odradek_cluster: Cluster) -> None:
     found = brokers.resolve(source.starting, brokers.partitions(), is_start=True)
     clients.close_admins()
     assert found == {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("clicks*", "for a pattern, set subscribePattern=clicks*"),
+        ("clicks orders", "separate topics with commas: clicks,orders"),
+    ],
+)
+def test_a_name_that_no_topic_can_have_is_answered(
+    odradek_cluster: Cluster, name: str, advice: str
+) -> None:
+    assert refusal(odradek_cluster, name) == f"{name!r} cannot be the name of a topic; {advice}"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("startingOffsets", "-5 cannot be negative; -2 is earliest, -1 is latest"),
+        ("startingOffsetsByTimestamp", "-5 cannot be negative"),
+    ],
+)
+def test_a_negative_offset_is_refused(name: str, said: str) -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", name: '{"t": {"0": -5}}'}
+    with pytest.raises(BadOption) as raised:
+        SourceOptions.read(options, is_streaming=True)
+    assert str(raised.value) == f"{name}: {said}"
+
+
+def test_seconds_in_place_of_milliseconds_are_said(
+    odradek_cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {
+        "kafka.bootstrap.servers": odradek_cluster.bootstrap,
+        "subscribe": odradek_cluster.create_topic(),
+        "startingTimestamp": "1700000000",
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
+    brokers = Brokers(source := SourceOptions.read(options, is_streaming=True))
+    brokers.resolve(source.starting, brokers.partitions(), is_start=True)
+    clients.close_admins()
+    assert "1700000000, which is in 1970 (are these seconds?)" in caplog.text

@@ -23,6 +23,7 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from odradek.security.roles import Area
 from odradek.security.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -116,5 +117,5 @@ def _error_response(
 
 
 HANDLER: Final = Handler(
-    API, handle, permission=required_on_cluster(Operation.ALTER, _error_response)
+    API, handle, permission=required_on_cluster(Operation.ALTER, _error_response, Area.USERS)
 )

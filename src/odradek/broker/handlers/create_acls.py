@@ -30,6 +30,7 @@ from odradek.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from odradek.security.principals import Principal
+from odradek.security.roles import Area
 
 
 async def handle(
@@ -109,6 +110,6 @@ def _error_response(request: CreateAclsRequest, error: ErrorCode) -> CreateAclsR
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.ALTER, _error_response),
+    permission=required_on_cluster(Operation.ALTER, _error_response, Area.ACCESS),
     splitting=[Splitting("creations", "results")],
 )

@@ -18,6 +18,7 @@ from odradek.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from odradek.security.roles import Area
 
 
 async def handle(
@@ -66,6 +67,6 @@ def _error_response(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsR
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.ALTER, _error_response),
+    permission=required_on_cluster(Operation.ALTER, _error_response, Area.ACCESS),
     splitting=[Splitting("filters", "filter_results")],
 )

@@ -20,6 +20,7 @@ from odradek.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from odradek.security.roles import Area
 
 
 async def handle(
@@ -77,5 +78,5 @@ def _error_response(request: DescribeAclsRequest, error: ErrorCode) -> DescribeA
 
 
 HANDLER: Final = Handler(
-    API, handle, permission=required_on_cluster(Operation.DESCRIBE, _error_response)
+    API, handle, permission=required_on_cluster(Operation.DESCRIBE, _error_response, Area.ACCESS)
 )

@@ -20,6 +20,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from odradek.security.roles import Area
 from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
 
 
@@ -85,6 +86,6 @@ def _error_response(
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=required_on_cluster(Operation.DESCRIBE, _error_response),
+    permission=required_on_cluster(Operation.DESCRIBE, _error_response, Area.USERS),
     splitting=[Splitting("users", "results", identity=lambda user: user.name)],
 )

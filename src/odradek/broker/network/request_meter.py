@@ -24,8 +24,8 @@ from odradek.broker.dispatch import Dispatcher, Handle, Reply
 from odradek.broker.network.client_meter import ClientMeter, ClientTraffic
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.reply_writer import Parts
-from odradek.broker.network.request_log import NotifyingRecords, error_codes
 from odradek.broker.network.request_serving import Encode, Pending, Serve
+from odradek.broker.network.request_timing import NotifyingRecords, error_codes
 from odradek.broker.network.traffic import COUNT_AT, Traffic, unpack_count
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import AnyApi

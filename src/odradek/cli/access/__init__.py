@@ -1,1 +1,1 @@
-"""Commands about ACLs."""
+"""Commands about who may do what: ACLs and certificates."""

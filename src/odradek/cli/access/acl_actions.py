@@ -74,23 +74,27 @@ _OPERATIONS = {
 Rules = dict[ResourcePattern, list[AccessEntry]]
 
 _NO_AUTHORIZER = (
-    "brokers without an authorizer keep no ACLs: set"
+    "brokers without an authorizer keep no ACLs and no roles: set"
     " authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer in their"
     " settings, or with --override for `odradek up`, and start them again"
 )
 
 
 @asynccontextmanager
+async def needs_authorizer() -> AsyncIterator[None]:
+    """Ends the command with the line that gives brokers an authorizer, if they have none."""
+    try:
+        yield
+    except KafkaError as error:
+        if error.code != ErrorCode.SECURITY_DISABLED:
+            raise
+        raise CommandFailed(_NO_AUTHORIZER) from None
+
+
+@asynccontextmanager
 async def _admin(arguments: argparse.Namespace) -> AsyncIterator[AclCalls]:
-    """Opens the admin client. Brokers that have no ACLs end the command with the line that gives
-    them some."""
-    async with open_admin(AclCalls, arguments) as admin:
-        try:
-            yield admin
-        except KafkaError as error:
-            if error.code != ErrorCode.SECURITY_DISABLED:
-                raise
-            raise CommandFailed(_NO_AUTHORIZER) from None
+    async with open_admin(AclCalls, arguments) as admin, needs_authorizer():
+        yield admin
 
 
 async def add(arguments: argparse.Namespace) -> int:
@@ -144,7 +148,7 @@ async def show(arguments: argparse.Namespace) -> int:
 
 
 async def _find(admin: AclCalls, arguments: argparse.Namespace) -> Rules:
-    resources = _resources(arguments)
+    resources = resources_of(arguments)
     filters = [
         AclFilter(resource.type, resource.name, resource.pattern) for resource in resources
     ] or [AclFilter()]
@@ -172,7 +176,7 @@ def _collect(into: Rules, acls: Iterable[Acl]) -> None:
 # From flags to rules
 
 
-def _resources(arguments: argparse.Namespace) -> list[ResourcePattern]:
+def resources_of(arguments: argparse.Namespace) -> list[ResourcePattern]:
     pattern = PatternType[arguments.resource_pattern_type.upper()]
     names_by_type = {
         ResourceType.TOPIC: arguments.topic,
@@ -199,7 +203,7 @@ def _rules(arguments: argparse.Namespace) -> Rules:
     flag_operations = [
         Operation.from_display_name(name) for name in arguments.operation or ("All",)
     ]
-    for resource in _resources(arguments):
+    for resource in resources_of(arguments):
         if is_role:
             operations = [
                 *(_PRODUCER.get(resource.type, ()) if arguments.producer else ()),

@@ -1,4 +1,4 @@
-"""`odradek acls`: list, add and remove ACLs, as kafka-acls does."""
+"""`odradek acls`: list, add and remove ACLs, as kafka-acls does; and explain what they decide."""
 
 import argparse
 
@@ -21,6 +21,10 @@ examples:
       --resource-pattern-type prefixed
   odradek acls --list --topic orders --resource-pattern-type match
   odradek acls --remove --topic orders --force
+  odradek acls --explain User:ada --operation Write --topic orders
+
+--explain says whether it is allowed, which rule or role decides and why, and what would have to be
+added. Its exit code is 0 if it is allowed, and 1 if not.
 
 Rules that deny win over rules that allow. They are obeyed by brokers with an
 authorizer.class.name; others refuse to keep them.
@@ -45,14 +49,29 @@ OPERATIONS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "odradek acls --list|--add|--remove [resources] [who] [what] [flags]"
+    parser.usage = (
+        "odradek acls --list|--add|--remove|--explain WHO [resources] [who] [what] [flags]"
+    )
     parser.epilog = _EXAMPLES
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--list", action="store_true", help="show rules, all or of resources")
     action.add_argument("--add", action="store_true", help="add rules")
     action.add_argument("--remove", action="store_true", help="remove rules")
+    action.add_argument(
+        "--explain",
+        metavar="WHO",
+        help="say whether a principal may do an --operation on a resource, and why",
+    )
     _add_resources(parser.add_argument_group("resources"))
     _add_rules(parser.add_argument_group("who and what"))
+    explain = parser.add_argument_group("with --explain")
+    explain.add_argument("--host", metavar="HOST", help="from which address (default: any)")
+    explain.add_argument(
+        "--member-of",
+        metavar="GROUP",
+        action="append",
+        help="a group that the principal is in, as in Group:shop; may be repeated",
+    )
     parser.add_argument("--force", action="store_true", help="remove without asking")
     add_json_argument(parser)
     add_watch_argument(parser, changing=("add", "remove"))
@@ -138,6 +157,10 @@ def check(arguments: argparse.Namespace) -> None:
     values = vars(arguments)
     names_rules = ("allow_principal", "deny_principal", "allow_host", "deny_host")
     is_role = arguments.producer or arguments.consumer
+    if arguments.explain is not None:
+        _check_explain(arguments, is_rule=is_role or any(values[name] for name in names_rules))
+    elif arguments.host or arguments.member_of:
+        raise UsageError("--host and --member-of go with --explain")
     if arguments.list and (is_role or any(values[name] for name in names_rules)):
         raise UsageError("--list takes resources and --principal, and no rules")
     if arguments.principal and not arguments.list:
@@ -157,6 +180,17 @@ def check(arguments: argparse.Namespace) -> None:
     if not arguments.list and not _names_resource(arguments):
         raise UsageError("name a resource: --topic, --group, --cluster, --transactional-id, ...")
     _check_values(arguments)
+
+
+def _check_explain(arguments: argparse.Namespace, *, is_rule: bool) -> None:
+    if is_rule:
+        raise UsageError("--explain takes the principal itself, an --operation and a resource")
+    if not arguments.operation:
+        raise MissingFlag("--explain needs an --operation, as in --operation Write")
+    if "all" in (name.strip().lower() for name in arguments.operation):
+        raise UsageError("--explain is about single operations: name one instead of All")
+    if arguments.resource_pattern_type != "literal":
+        raise UsageError("--explain is about resources by name; leave --resource-pattern-type out")
 
 
 def _names_resource(arguments: argparse.Namespace) -> bool:
@@ -182,6 +216,8 @@ def _check_values(arguments: argparse.Namespace) -> None:
         *(arguments.allow_principal or ()),
         *(arguments.deny_principal or ()),
         *(arguments.principal or ()),
+        *(arguments.member_of or ()),
+        *((arguments.explain,) if arguments.explain is not None else ()),
     ):
         kind, colon, name = who.partition(":")
         if not (kind and colon and name):
@@ -222,6 +258,11 @@ def _is_address(host: str) -> bool:
 def run(arguments: argparse.Namespace) -> int:
     check(arguments)
     import asyncio
+
+    if arguments.explain is not None:
+        from odradek.cli.access.explain_actions import explain
+
+        return asyncio.run(explain(arguments))
 
     from odradek.cli.access.acl_actions import add, remove, show
 

@@ -152,10 +152,15 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--group needs the name of a group; without --group none is joined")
     if arguments.partition is not None and arguments.topic is None:
         raise MissingFlag("--partition needs --topic NAME")
+    if arguments.max_messages is not None and arguments.max_messages < -1:
+        raise UsageError(
+            f"--max-messages {arguments.max_messages}: give a number of records; -1 is no limit"
+        )
     formatter = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2]
     if formatter != "DefaultMessageFormatter":
         raise UsageError(
-            f"--formatter {arguments.formatter}: only DefaultMessageFormatter is there"
+            f"--formatter {arguments.formatter}: only DefaultMessageFormatter is there; --json"
+            " prints records as JSON"
         )
     refuse_with_json(arguments)
 

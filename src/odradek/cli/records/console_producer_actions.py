@@ -5,7 +5,7 @@ import sys
 
 from odradek.cli.records.line_reader import LineReader
 from odradek.client.admin.topics import TopicCalls
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.tools.admin_session import open_admin_beside, require_producible
 from odradek.tools.failures import CommandFailed

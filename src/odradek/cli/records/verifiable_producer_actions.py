@@ -6,7 +6,7 @@ from functools import partial
 
 from odradek.cli.records.verifiable_events import Events
 from odradek.client.admin.topics import TopicCalls
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.perf.throughput import Throttle
 from odradek.tools.admin_session import open_admin_beside, require_producible

@@ -158,7 +158,7 @@ class Page:
             body = self._panel(self.figures, _BY_NAME[self.panel], width, room)
         body = body[:room]
         body += [[] for _ in range(room - len(body))]
-        lines = [self._title(width), self._totals(), self._tabs(), *body, self._foot()]
+        lines = [self._title(width), self._totals(width), self._tabs(), *body, self._foot()]
         # In a terminal that is not high enough, the last line and the first ones are kept.
         kept = [*lines[: max(height - 1, 0)], lines[-1]][-height:] if height else []
         return [cut(line, width) for line in kept]
@@ -177,32 +177,34 @@ class Page:
         )
         return [*line, Span(f" {right}")]
 
-    def _totals(self) -> Line:
+    def _totals(self, width: int) -> Line:
+        """Returns the sums of the cluster, the most important first: as many as fit."""
         figures = self.figures
         if figures is None:
             return []
         there = [one for one in figures.brokers if one.state != "gone"]
         wrong = [one for one in figures.groups if one.status in {"WARN", "ERR"}]
         worst = max((one.lag_seconds or 0.0 for one in figures.groups), default=0.0)
+        brokers = f"{len(there)}/{len(figures.brokers)} brokers"
         spans = [
-            Span(
-                f"{len(there)}/{len(figures.brokers)} brokers",
-                _alarm(len(there) < len(figures.brokers)),
-            ),
-            Span(f"{len(figures.topics)} topics"),
+            Span(brokers, _alarm(len(there) < len(figures.brokers))),
+            Span(f"{figures.offline} offline", _alarm(figures.offline)),
+            Span(f"{figures.under_replicated} URP", _alarm(figures.under_replicated)),
+            Span(f"{len(wrong)}/{len(figures.groups)} groups not OK", _alarm(len(wrong))),
             Span(f"in {size(total([one.bytes_in for one in figures.brokers]))}/s"),
             Span(f"{count(total([one.messages_in for one in figures.topics]))} rec/s"),
-            Span(f"{figures.under_replicated} under-replicated", _alarm(figures.under_replicated)),
-            Span(f"{figures.offline} offline", _alarm(figures.offline)),
-            Span(f"{len(wrong)}/{len(figures.groups)} groups not OK", _alarm(len(wrong))),
             Span(f"out {size(total([one.bytes_out for one in figures.brokers]))}/s"),
             Span(f"{count(total([one.requests for one in figures.brokers]))} req/s"),
             Span(f"furthest behind {shown_seconds(worst)}"),
+            Span(f"{len(figures.topics)} topics"),
+            Span(f"{len(figures.partitions)} partitions"),
         ]
         line: Line = []
         for span in spans:
-            line += [Span("  ")] if line else []
-            line.append(span)
+            width -= len(span.text) + (2 if line else 0)
+            if width < 0:
+                break
+            line += [Span("  "), span] if line else [span]
         return line
 
     def _tabs(self) -> Line:

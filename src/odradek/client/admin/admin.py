@@ -1,5 +1,5 @@
 """The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
-ACLs.
+ACLs, roles.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -17,6 +17,7 @@ from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.partitions import PartitionCalls
 from odradek.client.admin.records import RecordCalls
+from odradek.client.admin.roles import RoleCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.admin.transactions import TransactionCalls
 from odradek.client.habits import awaits, in_admin, names_known
@@ -34,5 +35,6 @@ class Admin(
     GroupOffsetCalls,
     TransactionCalls,
     AclCalls,
+    RoleCalls,
 ):
     """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""

@@ -27,7 +27,7 @@ from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import CommitFailed, MustAbort
 from odradek.client.habits import explain
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.config.values import parse_duration_ms
 from odradek.protocol.errors import ErrorCode, KafkaError

@@ -17,35 +17,27 @@ Invariants, which `check` compares where state moves:
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import pairwise, repeat
 
 from odradek import invariants
 from odradek.client.errors import BufferFull, ClientClosed
-from odradek.client.habits import explain
 from odradek.client.producer.backlog import Backlog
+from odradek.client.producer.deliveries import (
+    OnDelivery,
+    RecordMetadata,
+    call_back,
+    future_factory,
+)
 from odradek.client.producer.sequence_state import SequenceState
 from odradek.client.settings import ProducerSettings
 from odradek.invariants import InvariantViolation
 from odradek.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, Headers, decode_records
-from odradek.protocol.types import NO_TOPIC_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, ProducerEpoch, ProducerId, TopicPartition
 
 # The most bytes that a record takes beside its key, value and headers: its length, attributes,
 # timestamp, offset and header count, and the lengths of key and value.
 RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
-
-
-class RecordMetadata(NamedTuple):
-    """Where a record was written. The offset is -1 with acks=0, where brokers do not answer."""
-
-    topic: str
-    partition: int
-    offset: Offset
-    timestamp_ms: int
-
-
-OnDelivery = Callable[[RecordMetadata | None, BaseException | None], None]
 
 
 class ProducerBatch:
@@ -139,17 +131,21 @@ class ProducerBatch:
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
         """Completes the future of every record with its offset."""
         topic, partition = self.queue.topic_partition
-        new, step = tuple.__new__, 0 if base_offset < 0 else 1
-        offset = base_offset
-        for future, timestamp_ms in zip(self.futures, self.timestamps_ms, strict=True):
+        count = len(self.futures)
+        # Without a loop in Python over the fields: this is called with every record.
+        fields = zip(
+            repeat(topic),
+            repeat(partition),
+            repeat(-1) if base_offset < 0 else range(base_offset, base_offset + count),
+            self.timestamps_ms if log_append_time_ms < 0 else repeat(log_append_time_ms, count),
+            strict=False,  # some of them have no end
+        )
+        deliveries = list(map(tuple.__new__, repeat(RecordMetadata), fields))
+        for future, metadata in zip(self.futures, deliveries, strict=True):
             if not future.done():
-                stamp = timestamp_ms if log_append_time_ms < 0 else log_append_time_ms
-                future.set_result(new(RecordMetadata, (topic, partition, offset, stamp)))
-            offset += step
+                future.set_result(metadata)
         for index, on_delivery in self.callbacks.items():
-            stamp = self.timestamps_ms[index] if log_append_time_ms < 0 else log_append_time_ms
-            metadata = RecordMetadata(topic, partition, Offset(base_offset + index * step), stamp)
-            _call_back(self.futures[index], on_delivery, metadata, None)
+            call_back(self.futures[index], on_delivery, deliveries[index], None)
 
     def fail(self, error: BaseException, record_errors: dict[int, BaseException]) -> None:
         """Fails the future of every record; single records may have an error of their own."""
@@ -159,7 +155,7 @@ class ProducerBatch:
                 # The sender has logged the error, so asyncio need not if the future is not awaited.
                 future.exception()
         for index, on_delivery in self.callbacks.items():
-            _call_back(self.futures[index], on_delivery, None, record_errors.get(index, error))
+            call_back(self.futures[index], on_delivery, None, record_errors.get(index, error))
 
     def owe(self, batch: "ProducerBatch", begin: int, end: int) -> None:
         """Takes over what another batch owes for a range of its records.
@@ -175,21 +171,6 @@ class ProducerBatch:
             for index, on_delivery in batch.callbacks.items()
             if begin <= index < end
         }
-
-
-def _call_back(
-    future: "asyncio.Future[RecordMetadata]",
-    on_delivery: OnDelivery,
-    metadata: RecordMetadata | None,
-    error: BaseException | None,
-) -> None:
-    try:
-        on_delivery(metadata, error)
-    except Exception as fault:  # noqa: BLE001 - a fault of the user's must not stop other records
-        explain(fault)
-        future.get_loop().call_exception_handler(
-            {"message": "a delivery callback raised", "exception": fault, "future": future}
-        )
 
 
 class PartitionQueue:
@@ -263,7 +244,7 @@ class Accumulator:
         self._on_opened = on_opened
         self._on_full = on_full
         self._loop = asyncio.get_running_loop()
-        self._new_future = self._loop.create_future
+        self._new_future = future_factory(self._loop)
         self._opened = 0
         self._closed_because: str | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from odradek.client.calling import positional_parameters
 from odradek.client.habits import explain
 from odradek.client.named_classes import close_all, instance_of
-from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
+from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.protocol.records import Headers
 from odradek.wording import kind_of
 

@@ -23,12 +23,8 @@ from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, Transa
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
 from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush, unknown_argument
 from odradek.client.metrics.client_metrics import ClientMetrics
-from odradek.client.producer.accumulator import (
-    Accumulator,
-    OnDelivery,
-    PartitionQueue,
-    RecordMetadata,
-)
+from odradek.client.producer.accumulator import Accumulator, PartitionQueue
+from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
 from odradek.client.producer.own_classes import OwnClasses
 from odradek.client.producer.record_bytes import (
@@ -249,10 +245,11 @@ class Producer:
 
         After `timeout_ms`, if that is given, it raises `TimedOut`; the records are sent on.
         """
+        timeout_s = _seconds("flush()", timeout_ms)
         if self._sender is None:
             return
         try:
-            async with asyncio.timeout(_seconds("flush()", timeout_ms)):
+            async with asyncio.timeout(timeout_s):
                 await self._sender.flush()
         except TimeoutError:
             raise TimedOut(
@@ -511,4 +508,4 @@ def _check_arguments(
 
 
 def _seconds(call: str, timeout_ms: int | None) -> float | None:
-    return None if timeout_ms is None else arguments.milliseconds(timeout_ms, call) / 1000
+    return None if timeout_ms is None else arguments.timeout(timeout_ms, call) / 1000

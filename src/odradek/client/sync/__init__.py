@@ -95,7 +95,7 @@ _SHARED = {name: "odradek.client" for name in __all__ if name not in globals()}
 
 
 def _raise_for_import(name: str) -> None:
-    raise_for_import(__name__, name)
+    raise_for_import(__name__, name, __all__)
 
 
 if not TYPE_CHECKING:  # with it, type checkers would take any name for right

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Never, Self, Unpack
 from odradek.client.errors import ClientClosed
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit
 from odradek.client.habits import DELIVERY, PRODUCER, answers, in_flush, waits
-from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
+from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor
 from odradek.client.producer.producer import Producer as AsyncProducer
 from odradek.client.producer.record_bytes import GivenHeaders, check_callback

@@ -55,7 +55,11 @@ async def take_sample(
         if not isinstance(answer, str) and answer
     }
     # A group of that name would be another one, and Kafka's groups are what most people look for.
-    read_queries = {name: read_queries[name] for name in read_queries if name not in names}
+    read_queries = {
+        name: positions
+        for name, positions in read_queries.items()
+        if positions and name not in names
+    }
     partitions = {
         partition
         for positions in (*read_groups.values(), *read_queries.values())

@@ -7,7 +7,7 @@ given encoded batches here, so that no work is done for each record.
 from typing import Self
 
 from odradek.client.group.offsets import OffsetAndMetadata
-from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import ProducerSettings

@@ -82,6 +82,24 @@ class PipelineSpec:
     spark: Mapping[str, str] = field(default_factory=dict)
 
 
+# The keys that each table of the file may have.
+_TOP: Final = ("name", "bootstrap", "spark", "source", "transform", "sink")
+_SOURCE: Final = (
+    "topic",
+    "pattern",
+    "starting",
+    "max_offsets_per_trigger",
+    "bootstrap",
+    "value",
+    "schema",
+    "watermark",
+    "format",
+    "options",
+)
+_TRANSFORM: Final = ("name", "sql", "python")
+_SINK: Final = ("topic", "key", "value", "mode", "trigger", "bootstrap", "format", "options")
+
+
 def check_name(name: str) -> str:
     if not _PIPELINE_NAME.fullmatch(name):
         raise BadPipeline(
@@ -96,7 +114,7 @@ def read_spec(text: str, default_name: str) -> PipelineSpec:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadPipeline(f"it is no TOML: {error}") from None
-    top = _Table("the file", document)
+    top = _Table("the file", document, _TOP)
     bootstrap = top.text("bootstrap", DEFAULT_BOOTSTRAP) or DEFAULT_BOOTSTRAP
     spec = PipelineSpec(
         name=check_name(top.text("name", default_name) or default_name),
@@ -105,7 +123,6 @@ def read_spec(text: str, default_name: str) -> PipelineSpec:
         sink=_sink(top, bootstrap),
         spark=top.options("spark"),
     )
-    top.end()
     views = [source.name for source in spec.sources] + [
         transform.name for transform in spec.transforms
     ]
@@ -118,15 +135,18 @@ def read_spec(text: str, default_name: str) -> PipelineSpec:
 
 
 class _Table:
-    """A table of the file. `end` refuses keys that were not read, because they are unknown."""
+    """A table of the file. A key that is not `known` is refused before anything else is checked: it
+    may be the misspelt name of one that is missing."""
 
-    def __init__(self, where: str, entries: Mapping[str, object]) -> None:
+    def __init__(self, where: str, entries: Mapping[str, object], known: tuple[str, ...]) -> None:
         self.where = where
         self._entries = dict(entries)
-        self._known: set[str] = set()
+        for key in entries:
+            if key not in known:
+                hint = did_you_mean(key, known) or f"; it knows {', '.join(sorted(known))}"
+                raise BadPipeline(f"{where} knows no {key}{hint}")
 
     def take(self, key: str) -> object:
-        self._known.add(key)
         return self._entries.get(key)
 
     def text(self, key: str, default: str | None = None) -> str | None:
@@ -183,13 +203,6 @@ class _Table:
             )
         return dict(_flattened(f"{key} in {self.where}", value))
 
-    def end(self) -> None:
-        for key in self._entries:
-            if key not in self._known:
-                hint = did_you_mean(key, sorted(self._known))
-                names = ", ".join(sorted(self._known))
-                raise BadPipeline(f"{self.where} knows no {key}{hint or f'; it knows {names}'}")
-
 
 def _flattened(where: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
     """`a.b = 1` is a nested table in TOML; Spark's settings have dots in their names."""
@@ -212,11 +225,11 @@ def _sources(top: _Table, bootstrap: str) -> tuple[SourceSpec, ...]:
         raise BadPipeline("a [source] is needed: [source] with topic = ..., or [source.NAME]")
     if all(isinstance(value, Mapping) for value in tables.values()) and "options" not in tables:
         return tuple(
-            _source(name, _Table(f"[source.{name}]", table), bootstrap)
+            _source(name, _Table(f"[source.{name}]", table, _SOURCE), bootstrap)
             for name, table in tables.items()
             if isinstance(table, Mapping)
         )
-    return (_source("source", _Table("[source]", tables), bootstrap),)
+    return (_source("source", _Table("[source]", tables, _SOURCE), bootstrap),)
 
 
 def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
@@ -229,6 +242,10 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
     starting = table.text("starting")
     max_offsets = table.take("max_offsets_per_trigger")
     servers = table.text("bootstrap", bootstrap) or bootstrap
+    if kind == "kafka":
+        raise BadPipeline(f'{table.where}: leave format = "kafka" out: topics are read without it')
+    if topic and pattern:
+        raise BadPipeline(f"{table.where}: topic and pattern exclude each other: leave one out")
     if kind == "odradek":
         short = {"subscribe": topic, "subscribePattern": pattern, "startingOffsets": starting}
         short["maxOffsetsPerTrigger"] = None if max_offsets is None else str(max_offsets)
@@ -251,7 +268,6 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
         )
     if watermark:
         table.check_duration("watermark.delay", watermark["delay"])
-    table.end()
     late = (watermark["column"], watermark["delay"]) if watermark else None
     return SourceSpec(name, kind, options, value, schema, late)
 
@@ -264,26 +280,26 @@ def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
         raise BadPipeline("transforms come in order: write [[transform]] with two brackets")
     steps = []
     for number, entry in enumerate(tables, start=1):
-        table = _Table(f"[[transform]] {number}", entry)
+        table = _Table(f"[[transform]] {number}", entry, _TRANSFORM)
         sql, python = table.text("sql"), table.text("python")
         if (sql is None) == (python is None):
-            table.end()
             raise BadPipeline(f"{table.where} needs either sql = ... or python = ...")
         if python is not None and python.count(":") != 1:
             raise BadPipeline(f'{table.where}: python is "module:function" or "file.py:function"')
         name = table.text("name", f"step{number}") or ""
         if not _NAME.fullmatch(name):
             raise BadPipeline(f"{table.where}: {name!r} must be a word that SQL can use")
-        table.end()
         steps.append(TransformSpec(name, sql, python))
     return tuple(steps)
 
 
 def _sink(top: _Table, bootstrap: str) -> SinkSpec:
     entries = top.take("sink")
+    if isinstance(entries, list):
+        raise BadPipeline("there is one sink: write [sink] with one pair of brackets")
     if not isinstance(entries, Mapping):
         raise BadPipeline('a [sink] is needed: topic = ..., or format = "console"')
-    table = _Table("[sink]", entries)
+    table = _Table("[sink]", entries, _SINK)
     topic = table.text("topic")
     kind = table.text("format", "odradek") or "odradek"
     options = table.options("options")
@@ -293,7 +309,7 @@ def _sink(top: _Table, bootstrap: str) -> SinkSpec:
         options = {"kafka.bootstrap.servers": servers, **named, **options}
     elif topic:
         raise BadPipeline(f"[sink]: topic is for topics, not for {kind}")
-    spec = SinkSpec(
+    return SinkSpec(
         format=kind,
         options=options,
         key=table.text("key"),
@@ -301,5 +317,3 @@ def _sink(top: _Table, bootstrap: str) -> SinkSpec:
         mode=table.choice("mode", _MODES, "append") or "append",
         trigger=table.trigger("trigger"),
     )
-    table.end()
-    return spec

@@ -14,11 +14,22 @@ from odradek.telemetry.catalogue import (
     network,
     process,
     replication,
+    security,
     topics,
 )
 from odradek.telemetry.declarations import Metric, by_name
 
-MODULES: Final = (network, topics, replication, logs, cluster, exporter, clients, process)
+MODULES: Final = (
+    network,
+    topics,
+    replication,
+    logs,
+    cluster,
+    exporter,
+    clients,
+    process,
+    security,
+)
 ALL: Final = by_name(
     metric for module in MODULES for metric in vars(module).values() if isinstance(metric, Metric)
 )

@@ -151,7 +151,7 @@ OpenTerminal = Callable[..., Terminal]
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50)])
 def test_the_page_fills_the_terminal(open_terminal: OpenTerminal, columns: int, lines: int) -> None:
     terminal = open_terminal(columns, lines)
-    terminal.wait_for(has("orders", "billing", "0 under-replicated"))
+    terminal.wait_for(has("orders", "billing", "0 URP"))
     terminal.wait_for(has_keys_in(terminal, lines - 1))
     assert terminal.screen.display[0].startswith("odradek top  cluster ")
     # The line is as wide as the terminal, and nothing of it is lost.

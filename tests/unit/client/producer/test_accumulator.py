@@ -8,11 +8,10 @@ from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.producer.accumulator import (
     RECORD_OVERHEAD,
     Accumulator,
-    OnDelivery,
     PartitionQueue,
     ProducerBatch,
-    RecordMetadata,
 )
+from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.records import BatchBuilder, decode_records
 from odradek.protocol.types import ProducerEpoch, ProducerId, TopicPartition

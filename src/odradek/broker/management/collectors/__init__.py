@@ -15,6 +15,7 @@ from odradek.broker.management.collectors import (
     network,
     partitions,
     process,
+    security,
     topics,
 )
 from odradek.broker.management.sources import Collector
@@ -29,4 +30,5 @@ COLLECTORS: Final[tuple[Collector, ...]] = (
     groups.collect,
     clients.collect,
     process.collect,
+    security.collect,
 )
