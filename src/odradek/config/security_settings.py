@@ -8,9 +8,8 @@ prefix `listener.name.NAME.MECHANISM.` (`listener_settings`).
 from typing import Final
 
 from odradek.config.kinds import boolean, integer, long, names, password, string
-from odradek.config.setting import MAX_INT, Importance, Kind, Scope, Settings, without_effect
+from odradek.config.setting import MAX_INT, Importance, Kind, Scope, Settings
 
-_NO_LOGIN: Final = "brokers connect to each other without TLS and without a log-in yet"
 _PEM: Final = "as PEM text, instead of a file"
 
 
@@ -210,22 +209,16 @@ class ListenerSecuritySettings(TlsListenerSettings, SaslListenerSettings):
 class SecuritySettings(ListenerSecuritySettings):
     """The settings of all listeners, and those that listeners share."""
 
-    ssl_endpoint_identification_algorithm = without_effect(
-        _NO_LOGIN,
-        string(
-            "ssl.endpoint.identification.algorithm",
-            "https",
-            "Whether this broker checks the host name in the certificates of other brokers: https, "
-            "or empty for no check.",
-        ),
+    ssl_endpoint_identification_algorithm = string(
+        "ssl.endpoint.identification.algorithm",
+        "https",
+        "Whether this broker checks the host name in the certificates of other brokers: https, or "
+        "empty for no check.",
     )
-    sasl_mechanism_inter_broker_protocol = without_effect(
-        _NO_LOGIN,
-        string(
-            "sasl.mechanism.inter.broker.protocol",
-            "GSSAPI",
-            "The SASL mechanism by which this broker logs in at other brokers.",
-        ),
+    sasl_mechanism_inter_broker_protocol = string(
+        "sasl.mechanism.inter.broker.protocol",
+        "GSSAPI",
+        "The SASL mechanism by which this broker logs in at other brokers.",
     )
     connection_failed_authentication_delay_ms = integer(
         "connection.failed.authentication.delay.ms",

@@ -28,7 +28,6 @@ from odradek.security.jaas import (
 from odradek.world.disk import Disk
 from odradek.world.randomness import Randomness
 
-MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 _JAAS: Final = "sasl.jaas.config"
 
 
@@ -77,8 +76,12 @@ def peer_properties(
     properties = {"security.protocol": protocol}
     if protocol.endswith("SSL"):
         properties |= _prefixed(given, prefix, "ssl.")
+        # This one has no prefix in Kafka: it is about the names of other brokers.
+        properties["ssl.endpoint.identification.algorithm"] = (
+            settings.ssl_endpoint_identification_algorithm
+        )
     if protocol.startswith("SASL"):
-        mechanism = given.get(MECHANISM, "GSSAPI").strip().upper()
+        mechanism = settings.sasl_mechanism_inter_broker_protocol.upper()
         properties |= _prefixed(given, prefix, "sasl.")
         properties |= _prefixed(given, f"{prefix}{mechanism.lower()}.", "sasl.")
         properties["sasl.mechanism"] = mechanism

@@ -36,6 +36,7 @@ def test_the_settings_of_the_listener_win() -> None:
         "security.protocol": "SASL_SSL",
         "ssl.truststore.location": "/all.pem",
         "ssl.keystore.location": "/internal.p12",
+        "ssl.endpoint.identification.algorithm": "https",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": JAAS,
     }
@@ -50,6 +51,7 @@ def test_a_protocol_may_be_named_instead_of_a_listener() -> None:
     assert properties(given) == {
         "security.protocol": "SSL",
         "ssl.keystore.location": "/ssl.p12",
+        "ssl.endpoint.identification.algorithm": "https",
     }
 
 
