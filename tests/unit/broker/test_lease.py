@@ -17,6 +17,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -33,6 +34,7 @@ from odradek.protocol.messages.delete_acls import DeleteAclsRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -124,9 +126,11 @@ NEEDS_NO_LEASE = {
     DescribeConfigsRequest.api_key,
     DescribeAclsRequest.api_key,
     DescribeUserScramCredentialsRequest.api_key,
+    DescribeClientQuotasRequest.api_key,
     ListConfigResourcesRequest.api_key,
     ListPartitionReassignmentsRequest.api_key,
     # Changes of the metadata store, which takes nothing from a session that has expired.
+    AlterClientQuotasRequest.api_key,
     CreateTopicsRequest.api_key,
     DeleteTopicsRequest.api_key,
     CreatePartitionsRequest.api_key,

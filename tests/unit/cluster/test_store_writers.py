@@ -11,6 +11,7 @@ CALLERS = {
     "cluster.adoption:_adopt_topic",
     "cluster.broker_ids:next_broker_id",
     "cluster.configs:Configs._change",
+    "cluster.quotas:QuotaStore.alter",
     "cluster.controller:Controller._become_controller",
     "cluster.controller:Controller._withdraw",
     "cluster.membership:Membership._bump_epoch",
