@@ -125,16 +125,20 @@ on_broker = inside(with_broker)
 
 
 @asynccontextmanager
-async def serving_on_sockets() -> AsyncIterator[Broker]:
-    """A broker on a real socket of the loopback interface; its disk is in memory."""
+async def serving_on_sockets(
+    properties: Mapping[str, str] | None = None, world: World | None = None
+) -> AsyncIterator[Broker]:
+    """A broker on real sockets of the loopback interface; its disk is in memory if `world` does
+    not bring another one."""
     settings = BrokerSettings.from_properties(
         {
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "odradek.metadata.store": "memory",
             "log.dirs": "/data",
+            **(properties or {}),
         }
     )
-    broker = Broker(settings, World(disk=MemoryDisk()))
+    broker = Broker(settings, world or World(disk=MemoryDisk()))
     ready = asyncio.Event()
     serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
     await ready.wait()

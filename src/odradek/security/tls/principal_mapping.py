@@ -13,6 +13,7 @@ import re
 from typing import Final, NamedTuple
 
 from odradek.config.setting import InvalidSetting
+from odradek.wording import counted
 
 NAME: Final = "ssl.principal.mapping.rules"
 DEFAULT: Final = "DEFAULT"
@@ -81,7 +82,8 @@ def _read_rule(found: re.Match[str], text: str, prefix: str) -> _Rule:
         raise InvalidSetting(prefix + NAME, text, reason) from None
     for _, group in _REFERENCE.findall(found["to"]):
         if group and int(group) > pattern.groups:
-            reason = f"${group} in {found['to']}: the pattern has {pattern.groups} groups"
+            there_are = counted(pattern.groups, "group")
+            reason = f"${group} in {found['to']}: the pattern has {there_are}"
             raise InvalidSetting(prefix + NAME, text, reason)
     return _Rule(pattern, found["to"], found["case"])
 

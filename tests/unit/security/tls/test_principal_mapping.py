@@ -77,7 +77,7 @@ def test_no_rule_matches() -> None:
     [
         ("RULE:^CN=(.*)$/$1", "is not a rule"),
         ("RULE:^CN=($/$1/", "not a regular expression"),
-        ("RULE:^CN=(.*)$/$2/", r"\$2 in \$2: the pattern has 1 groups"),
+        ("RULE:^CN=(.*)$/$2/", r"\$2 in \$2: the pattern has 1 group$"),
         ("DEFAULT,nonsense", "nonsense is not a rule"),
     ],
 )
