@@ -14,8 +14,9 @@ from tests.needs import need
 from tests.scenarios.quotas import NAMES, QuotaScenario
 
 SECONDS = 5.0
-# A window's worth may be used at once, and one request more.
-MOST = 1 + 1.5 / SECONDS
+# A window's worth may be used at once, and a response of half a window more. So what is worth five
+# seconds is read in three and a half.
+MOST = SECONDS / (SECONDS - 1.5)
 
 
 @pytest.fixture(scope="module")

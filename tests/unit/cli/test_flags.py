@@ -157,7 +157,7 @@ class TestConfigs:
         ("flags", "complaint"),
         [
             ([], "whose settings"),
-            (["--client-metrics", "m"], "not part of this version"),
+            (["--entity-type", "client-metrics", "--entity-default"], "no common default"),
             (["--broker", "x"], "a broker's id"),
             (["--topic", "a", "--broker", "1"], "at a time"),
             (["--entity-type", "topics", "--entity-default"], "no common default"),
