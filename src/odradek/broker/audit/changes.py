@@ -18,6 +18,7 @@ from odradek.protocol.apis import AnyApi
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.roles import Role
 from odradek.protocol.schema import Request, Response, Struct
+from odradek.wording import counted
 from odradek.world.timeslice import Timeslice
 
 _DENIED: Final = frozenset(map(int, DENIALS.values()))
@@ -46,7 +47,7 @@ Results = Callable[[Any, Any], Iterable[Change]]
 
 def _created_topics(request: Any, response: Any) -> Iterator[Change]:
     for topic in response.topics:
-        detail = f"created with {topic.num_partitions} partitions"
+        detail = f"created with {counted(topic.num_partitions, 'partition')}"
         yield Change("Topic", topic.name, topic.error_code, detail)
 
 

@@ -18,6 +18,7 @@ from odradek.cli.top.panels import (
 from odradek.cli.top.styled import Line, Span, clean, cut, fitted
 from odradek.cli.top.tables import Order, fitting_columns, matching, sorted_rows, table_lines
 from odradek.ops.top.figures import ClusterFigures, total
+from odradek.wording import counted
 
 OVERVIEW: Final = "overview"
 NAMES: Final = (OVERVIEW, *(panel.name for panel in PANELS))
@@ -185,19 +186,22 @@ class Page:
         there = [one for one in figures.brokers if one.state != "gone"]
         wrong = [one for one in figures.groups if one.status in {"WARN", "ERR"}]
         worst = max((one.lag_seconds or 0.0 for one in figures.groups), default=0.0)
-        brokers = f"{len(there)}/{len(figures.brokers)} brokers"
+        brokers = f"{len(there)}/" + counted(len(figures.brokers), "broker")
         spans = [
             Span(brokers, _alarm(len(there) < len(figures.brokers))),
             Span(f"{figures.offline} offline", _alarm(figures.offline)),
             Span(f"{figures.under_replicated} URP", _alarm(figures.under_replicated)),
-            Span(f"{len(wrong)}/{len(figures.groups)} groups not OK", _alarm(len(wrong))),
+            Span(
+                f"{len(wrong)}/" + counted(len(figures.groups), "group") + " not OK",
+                _alarm(len(wrong)),
+            ),
             Span(f"in {size(total([one.bytes_in for one in figures.brokers]))}/s"),
             Span(f"{count(total([one.messages_in for one in figures.topics]))} rec/s"),
             Span(f"out {size(total([one.bytes_out for one in figures.brokers]))}/s"),
             Span(f"{count(total([one.requests for one in figures.brokers]))} req/s"),
             Span(f"furthest behind {shown_seconds(worst)}"),
-            Span(f"{len(figures.topics)} topics"),
-            Span(f"{len(figures.partitions)} partitions"),
+            Span(counted(len(figures.topics), "topic")),
+            Span(counted(len(figures.partitions), "partition")),
         ]
         line: Line = []
         for span in spans:
