@@ -17,6 +17,7 @@ from odradek.client.admin.group_types import (
 from odradek.client.admin.partitions import ElectionType, Reassignment
 from odradek.client.admin.quotas import ANY_ENTITY
 from odradek.client.admin.results import Results
+from odradek.client.admin.roles import AccessExplanation
 from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
 from odradek.client.admin.transactions import (
     FencedProducer,
@@ -32,11 +33,12 @@ from odradek.client.leader_requests import ListedOffset
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import AdminSettings
 from odradek.client.sync.waiting import WaitingClient
-from odradek.protocol.acls import Acl, AclFilter
+from odradek.protocol.acls import Acl, AclFilter, Operation, ResourcePattern
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.create_topics import CreatableTopicResult
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.roles import RoleBinding
 from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
 from odradek.security.quotas.entities import QuotaEntity
@@ -418,6 +420,33 @@ class Admin(WaitingClient[AsyncAdmin]):
     ) -> Results[QuotaEntity, KafkaError | None]:
         """Sets quotas by name; None removes one. The quotas of an entity change together."""
         return self._wait(self._client.alter_client_quotas(changes, validate_only=validate_only))
+
+    def describe_roles(self, principal: str | None = None) -> list[RoleBinding]:
+        """Returns the roles of a principal, as in `User:ada`, or all of them."""
+        return self._wait(self._client.describe_roles(principal))
+
+    def grant_roles(self, bindings: Iterable[RoleBinding]) -> dict[RoleBinding, KafkaError | None]:
+        """Grants roles; one that the principal has already stays as it is."""
+        return self._wait(self._client.grant_roles(bindings))
+
+    def revoke_roles(self, bindings: Iterable[RoleBinding]) -> dict[RoleBinding, KafkaError | None]:
+        """Revokes roles."""
+        return self._wait(self._client.revoke_roles(bindings))
+
+    def explain_access(
+        self,
+        principal: str,
+        operation: Operation,
+        resource: ResourcePattern,
+        *,
+        host: str = "*",
+        groups: Iterable[str] = (),
+    ) -> AccessExplanation:
+        """Returns whether a principal may do an operation on a resource, what decides, and what
+        would have to be added. `groups` are those that it is in, as in `Group:shop`."""
+        return self._wait(
+            self._client.explain_access(principal, operation, resource, host=host, groups=groups)
+        )
 
     def request(
         self,
