@@ -163,7 +163,8 @@ class Broker:
                 self._background(components) as fetching,
             ):
                 if self._server.secured is not None:
-                    self._server.secured.use(components.services.configs)
+                    services = components.services
+                    self._server.secured.use(services.configs, services.audit)
                 serving = self._serving(components)
                 await self._server.accept(serving.serve, *serving.followers)
                 if self._port is not None:

@@ -42,6 +42,7 @@ from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -75,6 +76,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
@@ -98,6 +100,8 @@ AUTHORIZATION_FAILED = {code for code in ErrorCode if code.name.endswith("AUTHOR
 # What shows less to whoever may see less, and refuses nobody.
 _SHOWS_LESS = {
     ApiVersionsRequest.api_key,
+    GetTelemetrySubscriptionsRequest.api_key,
+    PushTelemetryRequest.api_key,
     DescribeClusterRequest.api_key,
     ListTransactionsRequest.api_key,
     ListGroupsRequest.api_key,

@@ -30,6 +30,7 @@ from odradek.world import World
 if TYPE_CHECKING:
     import ssl
 
+    from odradek.broker.audit.log import AuditLog
     from odradek.broker.authentication.listener_keys import ListenerKeys
     from odradek.cluster.configs import Configs
 
@@ -68,6 +69,8 @@ class SecuredListener:
         self.keys = keys
         self.mechanisms = mechanisms
         self.counters = Counters()
+        # None unless there is an audit log.
+        self.audit: AuditLog | None = None
         self._unauthenticated = unauthenticated
         self._frame_bytes = frame_bytes
         self._clock = world.clock
@@ -107,6 +110,8 @@ class SecuredListener:
             if not self.mechanisms:
                 connection.principal = self._principal_of_certificate(tls.getpeercert())
                 self._unauthenticated.remove(connection)
+                if self.audit is not None:
+                    self.audit.authenticated(connection, "SSL", connection.principal)
 
         return TlsLayer(connection, self.keys.context, handshake_done)
 
@@ -122,7 +127,7 @@ class SecuredListener:
     # What `SaslGate` asks and says
 
     def principal_of(self, login: Login) -> Principal:
-        return Principal(USER, login.name)
+        return Principal(USER, login.name).in_groups(login.groups)
 
     def session_lifetime_ms(self, mechanism: str, login: Login) -> int | None:
         """Returns how long a log-in counts, or None if it does not lapse."""
@@ -147,6 +152,8 @@ class SecuredListener:
             self.name,
             mechanism,
         )
+        if self.audit is not None:
+            self.audit.authenticated(connection, mechanism, connection.principal)
 
     def failed(self, connection: Connection, mechanism: str, user: str, reason: str) -> None:
         self.counters.failed += 1
@@ -159,6 +166,9 @@ class SecuredListener:
             f" as {user!r}" if user else "",
             reason,
         )
+        if self.audit is not None:
+            claimed = Principal(USER, user) if user else None
+            self.audit.authenticated(connection, mechanism, claimed, reason=reason)
 
 
 def _max_session_ms(own: ListenerSettings) -> int:
@@ -225,9 +235,12 @@ class SecuredListeners:
 
         return make_mechanisms(own, self._find_credentials, self._world)
 
-    def use(self, configs: "Configs") -> None:
-        """Says where SCRAM credentials are stored. Called before clients are accepted."""
+    def use(self, configs: "Configs", audit: "AuditLog | None") -> None:
+        """Says where SCRAM credentials are stored, and where log-ins are written down. Called
+        before clients are accepted."""
         self._configs = configs
+        for listener in self.by_name.values():
+            listener.audit = audit
 
     def _find_credentials(self, mechanism: ScramMechanism) -> "_StoredCredentials":
         return _StoredCredentials(self, mechanism)
