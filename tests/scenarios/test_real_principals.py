@@ -151,8 +151,12 @@ def test_a_group_in_a_token_has_its_roles(secured: Secured) -> None:
     operator.ok("acls", "--add", "--deny-principal", "Group:shop", "--operation", "Write",
                 "--topic", "shop-1")  # fmt: skip
     assert send(secured.token_config("max", "staff", "shop"), "shop-1") is not None
-    grouped = secured.events(event="authorization", principal="User:max", resource="shop-1")
-    assert ["Group:shop", "Group:staff"] in [event.get("groups") for event in grouped]
+
+    def groups_denied() -> list[list[str] | None]:
+        found = secured.events(event="authorization", principal="User:max", resource="shop-1")
+        return [event.get("groups") for event in found]
+
+    wait_for(lambda: ["Group:shop", "Group:staff"] in groups_denied())
 
 
 def test_log_ins_are_audited_with_who_and_how(secured: Secured) -> None:
