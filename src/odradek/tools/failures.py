@@ -86,8 +86,8 @@ def _explain_unreachable(
 ) -> str:
     from odradek.tools.broker_addresses import what_to_check
 
-    if "security.protocol" in said:
-        # Somebody answers there, and the line says what to set.
+    if "security.protocol" in said and not said.endswith("?"):
+        # Somebody answers there, and the line says what to set. A question does not say it.
         return said
     advice = what_to_check(failure, arguments)
     if said.endswith("?"):
