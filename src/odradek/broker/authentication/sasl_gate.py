@@ -224,7 +224,7 @@ class SaslGate:
         """Lets the client in; returns how long the session counts in ms, 0 if it does not lapse."""
         principal = self._listener.principal_of(login)
         previous = self._session
-        if previous is not None and principal != previous.principal:
+        if previous is not None and not principal.is_same_user(previous.principal):
             raise LoginFailed(
                 f"it was {previous.principal} before",
                 "Cannot change principals during re-authentication from"
