@@ -19,12 +19,11 @@ from odradek.config.listener_settings import ListenerSettings
 from odradek.config.live import LiveSettings
 from odradek.config.setting import InvalidSetting
 from odradek.metadata import MetadataError
-from odradek.security.principals import Principal
+from odradek.security.principals import ANONYMOUS, USER, Principal
 from odradek.security.sasl.server.exchange import Login, LoginFailed, Mechanism
 from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
 from odradek.security.tls.distinguished_names import distinguished_name
 from odradek.security.tls.principal_mapping import NoRuleMatches, PrincipalMapping
-from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("odradek.authentication")
 
-USER: Final = "User"
 TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
 SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 
@@ -118,7 +116,7 @@ class SecuredListener:
     def _principal_of_certificate(self, certificate: Mapping[str, Any] | None) -> Principal:
         """Raises `Refused` if no rule says who that is."""
         if not certificate:
-            return Principal(USER, "ANONYMOUS")
+            return ANONYMOUS
         try:
             return Principal(USER, self._mapping.name(distinguished_name(certificate)))
         except NoRuleMatches as error:
@@ -192,14 +190,6 @@ class SecuredListeners:
 
     async def open(self) -> None:
         """Reads the keys and makes the mechanisms. Raises `InvalidSetting`."""
-        between_brokers = self._settings.effective_inter_broker_listener_name
-        if self._settings.security_protocol(between_brokers) != "PLAINTEXT":
-            logger.warning(
-                "brokers cannot connect to each other over listener %s yet, which is not PLAINTEXT;"
-                " for a cluster of several brokers name another one in inter.broker.listener.name",
-                between_brokers,
-                extra=TOLD,
-            )
         for listener in self._settings.listeners:
             protocol = self._settings.security_protocol(listener.name)
             if protocol != "PLAINTEXT":
