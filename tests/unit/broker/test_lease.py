@@ -23,6 +23,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from odradek.protocol.messages.alter_roles import AlterRolesRequest
 from odradek.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -42,12 +43,14 @@ from odradek.protocol.messages.describe_cluster import (
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.protocol.messages.describe_roles import DescribeRolesRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.explain_access import ExplainAccessRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -92,6 +95,8 @@ from odradek.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -103,7 +108,7 @@ from odradek.protocol.types import Offset, TopicId
 from simulation.run import run
 from simulation.world import Simulation
 from tests.unit.broker.harness import BrokerHost, Client, batch, on_broker
-from tests.unit.broker.test_every_api import REQUESTS
+from tests.unit.broker.test_every_api import REQUESTS, TELEMETRY
 from tests.unit.broker.test_permissions import Lines
 from tests.unit.broker.transactional import insist
 
@@ -127,6 +132,8 @@ NEEDS_NO_LEASE = {
     DescribeAclsRequest.api_key,
     DescribeUserScramCredentialsRequest.api_key,
     DescribeClientQuotasRequest.api_key,
+    DescribeRolesRequest.api_key,
+    ExplainAccessRequest.api_key,
     ListConfigResourcesRequest.api_key,
     ListPartitionReassignmentsRequest.api_key,
     # Changes of the metadata store, which takes nothing from a session that has expired.
@@ -141,8 +148,13 @@ NEEDS_NO_LEASE = {
     AlterUserScramCredentialsRequest.api_key,
     CreateAclsRequest.api_key,
     DeleteAclsRequest.api_key,
+    AlterRolesRequest.api_key,
     # Names live brokers, without this one.
     DescribeClusterRequest.api_key,
+    # Of the connection itself, and of the client that pushes metrics to this broker.
+    SaslHandshakeRequest.api_key,
+    SaslAuthenticateRequest.api_key,
+    *TELEMETRY,
 }
 
 ASKED: dict[int, Request] = {
