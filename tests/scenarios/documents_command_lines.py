@@ -34,7 +34,6 @@ class Answered(NamedTuple):
 ZOOKEEPER = "--zookeeper localhost:2181"
 HERE = f"Topic: {TOPIC}\t"
 READY = "odradek is ready at"
-NO_QUOTAS = "not part of this version yet: brokers keep no quotas; until then"
 CLIENTS = "--entity-type clients --entity-name clueful"
 LINES: list[tuple[str, Accepted | Serves | Answered]] = [
     # A Byte's Journey Through Kafka
@@ -277,21 +276,24 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
         Accepted("LAG"),
     ),
     # Chapter 10
-    ("odradek keytool -genkey -keystore broker.jks -alias localhost", Answered("PLAINTEXT")),
-    ("odradek openssl req -new -x509 -keyout ca.key -out ca.crt", Answered("PLAINTEXT")),
+    (
+        "odradek keytool -genkey -keystore broker.jks -alias localhost",
+        Answered("odradek certs create"),
+    ),
+    ("odradek openssl req -new -x509 -keyout ca.key -out ca.crt", Answered("odradek certs create")),
     (
         (
             "kafka-console-producer.sh --broker-list localhost:9092 --topic T --producer.config"
             " ssl.properties"
         ),
-        Answered("only PLAINTEXT is supported so far; use a PLAINTEXT listener"),
+        Answered("client.jks for ssl.truststore.location: the file cannot be read"),
     ),
     (
         (
             "kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic T"
             " --consumer.config ssl.properties"
         ),
-        Answered("only PLAINTEXT is supported so far; use a PLAINTEXT listener"),
+        Answered("client.jks for ssl.truststore.location: the file cannot be read"),
     ),
     (
         (
@@ -328,19 +330,19 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
             f"kafka-configs.sh {ZOOKEEPER} --alter --add-config"
             f" 'producer_byte_rate=1048576,consumer_byte_rate=10485760' {CLIENTS}"
         ),
-        Answered(NO_QUOTAS),
+        Accepted("Completed updating config for client clueful."),
     ),
-    (f"kafka-configs.sh {ZOOKEEPER} --describe {CLIENTS}", Answered(NO_QUOTAS)),
+    (f"kafka-configs.sh {ZOOKEEPER} --describe {CLIENTS}", Accepted("client-id 'clueful'")),
     (
         (
             f"kafka-configs.sh {ZOOKEEPER} --alter --delete-config"
             f" 'producer_byte_rate,consumer_byte_rate' {CLIENTS}"
         ),
-        Answered(NO_QUOTAS),
+        Accepted("Completed updating config for client clueful."),
     ),
     (
         f"kafka-configs.sh {ZOOKEEPER} --alter --add-config 'request_percentage=100' {CLIENTS}",
-        Answered(NO_QUOTAS),
+        Accepted("Completed updating config for client clueful."),
     ),
     # Appendix A
     ("odradek jps", Answered("type: odradek local status")),

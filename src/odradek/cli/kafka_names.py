@@ -108,8 +108,8 @@ _AVRO: Final = (
 )
 
 _TLS: Final = (
-    "certificates are made with openssl or keytool, as for Kafka: brokers and clients read PEM,"
-    " PKCS12 and JKS files, by Kafka's ssl.* names, as docs/security.md says"
+    "type odradek certs create, which makes an authority and certificates; those of other programs"
+    " work too: brokers and clients read PEM, PKCS12 and JKS files by Kafka's ssl.* names"
 )
 
 # Programs that the documents use beside Kafka's, and what to type here.

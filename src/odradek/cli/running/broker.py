@@ -26,7 +26,7 @@ _JVM_VARIABLES: Final = {
     "KAFKA_HEAP_OPTS": "a broker takes the memory that it needs; odradek sizing says how much",
     "KAFKA_JMX_OPTS": "a broker has no JMX; JMX_PORT opens its management port, with the MBeans",
     "KAFKA_LOG4J_OPTS": "see odradek.logs.level and --log-directory",
-    "KAFKA_OPTS": "a broker has no JVM; its settings file says everything",
+    "KAFKA_OPTS": "except for the JAAS file that it names: a broker has no JVM",
 }
 
 

@@ -22,7 +22,8 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def announce_spark() -> None:
-    """Says at once that the work has begun: Spark takes seconds to start, and before that flags,
-    files, topics and brokers are checked. It says so also where standard error is not a terminal:
-    whoever reads a log file or the output of CI wonders likewise."""
-    print("checking, then starting Spark ...", file=sys.stderr, flush=True)
+    """Says at once on a terminal that the work has begun: Spark takes seconds to start, and before
+    that flags, files, topics and brokers are checked. Elsewhere a command that fails leaves one
+    line, the reason."""
+    if sys.stderr.isatty():
+        print("checking, then starting Spark ...", file=sys.stderr, flush=True)
