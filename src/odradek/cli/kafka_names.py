@@ -107,8 +107,8 @@ _AVRO: Final = (
     " `odradek console-consumer` move bytes as they are"
 )
 
-_TLS: Final = (
-    "type odradek certs create, which makes an authority and certificates; those of other programs"
+_CERTIFICATES: Final = (
+    "odradek certs create, which makes an authority and certificates; those of other programs"
     " work too: brokers and clients read PEM, PKCS12 and JKS files by Kafka's ssl.* names"
 )
 
@@ -118,6 +118,8 @@ OTHER_PROGRAMS: Final = {
     " needs no generated classes",
     "confluent": "odradek local start",
     "jps": "odradek local status",
+    "keytool": _CERTIFICATES,
+    "openssl": _CERTIFICATES,
     "systemctl": "odradek local start, or odradek broker CONFIG as the command of a unit",
 }
 
@@ -157,14 +159,12 @@ NOT_YET: Final = {
     "delegation-tokens": "",
     "features": "",
     "flume-ng": _CONNECT,
-    "keytool": _TLS,
     "ksql": _SQL,
     "ksql-cli": _SQL,
     "ksql-datagen": _SQL,
     "ksql-server-start": _SQL,
     "ksql-server-stop": _SQL,
     "mirror-maker": _MIRROR,
-    "openssl": _TLS,
     "rest-start": _REST,
     "rest-stop": _REST,
     "schema-registry-start": _REGISTRY,

@@ -57,7 +57,7 @@ def test_the_shell_can_read_it(shell: str, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_bash_completes(
-    line: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]
+    line: list[str], expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = script_for("bash", capsys)
     script += (
@@ -69,8 +69,11 @@ def test_bash_completes(
         f"COMP_WORDS=({words}); COMP_CWORD={len(line) - 1}; _odradek;"
         ' printf "%s\\n" "${COMPREPLY[@]}"'
     )
+    # As a file: the script is longer than an argument of a program may be.
+    program = tmp_path / "completion.bash"
+    program.write_text(script + ask)
     done = subprocess.run(
-        ["bash", "-c", script + ask], text=True, check=True, capture_output=True, timeout=30
+        ["bash", str(program)], text=True, check=True, capture_output=True, timeout=30
     )
     assert done.stdout.split() == expected
 
