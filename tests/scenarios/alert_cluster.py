@@ -70,7 +70,6 @@ class AlertCluster:
 
     directory: Path
     port: int
-    up_pid: int
     prometheus: Prometheus
     by_hand: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
 
@@ -92,13 +91,6 @@ class AlertCluster:
 
     def pid(self, number: int) -> int:
         return int((self.data(number) / "broker.pid").read_text())
-
-    def store_pid(self) -> int:
-        """The process of the metadata store: the child of `odradek up` that is no broker."""
-        brokers = {self.pid(number) for number in BROKERS}
-        children = Path(f"/proc/{self.up_pid}/task/{self.up_pid}/children").read_text().split()
-        (store,) = [child for child in map(int, children) if child not in brokers]
-        return store
 
     def signal(self, number: int, what: signal.Signals) -> None:
         os.kill(self.pid(number), what)
@@ -193,7 +185,7 @@ async def alert_cluster(
             # How long a series counts that is not scraped any more; 5 minutes otherwise.
             flags=[f"--query.lookback-delta={_shorter('5m')}"],
         ) as prometheus:
-            cluster = AlertCluster(directory, port, up.pid, prometheus)
+            cluster = AlertCluster(directory, port, prometheus)
             yield cluster
     finally:
         for process in () if cluster is None else cluster.by_hand.values():
