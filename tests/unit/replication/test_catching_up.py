@@ -17,7 +17,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from odradek.protocol.types import BrokerId
-from odradek.replication.throttle import Throttle, is_listed
+from odradek.replication.throttle import Throttle, is_listed, slice_bytes
 from tests.unit.replication.cluster import TOPIC, Cluster, on_cluster
 
 _TOPIC_TYPE, _BROKER_TYPE = 2, 4
@@ -133,3 +133,9 @@ def test_which_replicas_are_listed() -> None:
     assert is_listed(("0:1", "5:2"), 5, BrokerId(2))
     assert not is_listed(("0:1", "5:2"), 5, BrokerId(1))
     assert not is_listed((), 5, BrokerId(1))
+
+
+def test_a_throttled_transfer_is_worth_20_milliseconds() -> None:
+    assert slice_bytes(3_000_000) == 60_000
+    # A slow throttle makes transfers wait longer, not smaller than is worth a request.
+    assert slice_bytes(1_000) == 16 << 10
