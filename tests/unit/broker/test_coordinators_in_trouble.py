@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from odradek.client.errors import ConnectionClosed
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -319,15 +322,16 @@ async def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was(cluster
 
 
 def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_of() -> None:
-    """An EndTxn of version 1 comes late, by a connection that was cut off: the next transaction has
-    begun, and the replicas do not have its beginning yet. The producer waits for the answer to its
-    AddPartitionsToTxn, so the end cannot be of that one, though its epoch is right."""
+    """An EndTxn of version 1 comes late, by a connection that was cut off before the coordinator
+    heard of it: the next transaction has begun, and the replicas do not have its beginning yet. The
+    producer waits for the answer to its AddPartitionsToTxn, so the end cannot be of that one, and
+    its epoch is right all the same. Over a connection that the broker knows it is refused."""
     end_version, add_version = 1, 0
 
     async def test(cluster: Cluster) -> None:
         await create_spread(cluster)
         broker = await coordinator_of(cluster, "tx", 1)
-        old, new = cluster.another_client(), cluster.another_client()
+        old, new, cut_off, last = (cluster.another_client() for _ in range(4))
         identity = -1, -1
 
         async def init() -> int:
@@ -371,13 +375,15 @@ def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_
             cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
         began = asyncio.ensure_future(add(new))
         await asyncio.sleep(0.1)
-        late = asyncio.ensure_future(end(old, committed=True))
+        late = asyncio.ensure_future(end(cut_off, committed=True))
         await asyncio.sleep(0.1)
         assert not began.done()
         cluster.simulation.network.heal_all()
         assert await began == ErrorCode.NONE
         assert await late == ErrorCode.CONCURRENT_TRANSACTIONS
-        assert await insist(lambda: end(new, committed=False)) == ErrorCode.NONE
+        with pytest.raises(ConnectionClosed):
+            await end(old, committed=True)
+        assert await insist(lambda: end(last, committed=False)) == ErrorCode.NONE
 
     with_cluster(
         test,
