@@ -19,6 +19,7 @@ CALLERS = {
     "cluster.producer_ids:ProducerIds._take_block",
     "cluster.producer_ids:start_above",
     "cluster.reassignment:write_steps",
+    "cluster.roles:RoleStore.change",
     "cluster.state_changes:change_states",
     "cluster.topics:Topics._add_partitions",
     "cluster.topics:Topics._delete",
