@@ -62,7 +62,7 @@ FINDINGS: Final = {
     # Coordinators.
     "forget-the-next-id": Finding("fencing", 11000, Anomaly, ("shut out",)),
     "fence-by-one-epoch": Finding("fencing", 1002, Anomaly, ("zombie",)),
-    "tell-unstable-offsets": Finding("transactions", 1032, Anomaly, ("not once", "wrong start")),
+    "tell-unstable-offsets": Finding("transactions", 1034, Anomaly, ("not once", "wrong start")),
     "name-itself-leader": Finding("leases", 1007, Anomaly, ("self-named",)),
     "coordinate-without-lease": Finding("leases", 1007, Anomaly, ("stale offset",)),
     "wait-for-slow-followers": Finding("leases", 16, Anomaly, ("slow answer",)),

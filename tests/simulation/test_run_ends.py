@@ -17,7 +17,7 @@ LAST_EPOCH = transaction.LAST_EPOCH
 
 def told_version() -> int:
     """The level of `transaction.version` that brokers tell their clients."""
-    told = make_response(ErrorCode.NONE, 4).finalized_features
+    told = make_response(ErrorCode.NONE, 4, has_telemetry=False).finalized_features
     return next(one.max_version_level for one in told if one.name == "transaction.version")
 
 

@@ -6,7 +6,6 @@ connections of the client share. A log-in is written as Kafka's users write it, 
 `sasl.username` and `sasl.password`.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -25,6 +24,7 @@ from odradek.security.sasl.client.plain import PlainExchange
 from odradek.security.sasl.client.scram import NONCE_BYTES, ScramExchange, ScramUser
 from odradek.security.scram import ScramMechanism
 from odradek.world.disk import OsDisk
+from odradek.world.environment import environment
 from odradek.world.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _module(settings: "SecuritySettings", mechanism: str) -> LoginModule | None:
                 )
             module = parse_jaas_config(settings.sasl_jaas_config)
         else:
-            path = None if settings.sasl_username is not None else jaas_file_path(os.environ)
+            path = None if settings.sasl_username is not None else jaas_file_path(environment())
             if path is None:
                 return None
             named = f"{path}, which KAFKA_OPTS names,"

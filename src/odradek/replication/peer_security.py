@@ -7,7 +7,6 @@ are in `listener.name.NAME.MECHANISM.sasl.jaas.config`, or in the section `NAME.
 none of this.
 """
 
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,6 +25,7 @@ from odradek.security.jaas import (
     parse_jaas_file,
 )
 from odradek.world.disk import Disk
+from odradek.world.environment import environment
 from odradek.world.randomness import Randomness
 
 _JAAS: Final = "sasl.jaas.config"
@@ -58,7 +58,7 @@ class PeerSecurity:
         return self._security
 
     def _read(self) -> dict[str, str]:
-        return peer_properties(self._settings.broker, os.environ, self._disk)
+        return peer_properties(self._settings.broker, environment(), self._disk)
 
     def _make(self) -> ClientSecurity:
         return ClientSecurity(AdminSettings.from_properties(self._properties), self._randomness)

@@ -6,7 +6,6 @@ the JAAS file that KAFKA_OPTS names, `NAME.KafkaServer` or `KafkaServer`. Kafka 
 """
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final, cast
@@ -28,6 +27,7 @@ from odradek.security.sasl.server.plain import JaasUsers, PasswordChecker, Plain
 from odradek.security.sasl.server.scram import Credentials, Scram
 from odradek.security.scram import ScramMechanism
 from odradek.world import World
+from odradek.world.environment import environment
 from odradek.world.installing import install_line
 
 logger = logging.getLogger("odradek.authentication")
@@ -95,7 +95,7 @@ def _login_module(settings: ListenerSettings, mechanism: str, world: World) -> L
         return module
     if settings.sasl_jaas_config is not None:
         logger.warning("%s without a prefix is ignored, as in Kafka: write %s", _JAAS, name)
-    path = jaas_file_path(os.environ)
+    path = jaas_file_path(environment())
     if path is None:
         raise InvalidSetting(
             name,
