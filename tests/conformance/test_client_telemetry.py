@@ -22,7 +22,7 @@ from benchmarks.broker_process import odradek_broker as running_odradek
 from tests.conformance.peer import Peer
 from tests.conformance.rows import numbered_rows
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 INTERVAL_MS = 200
 TOOL = "client-metrics"
 
