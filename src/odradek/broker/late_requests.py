@@ -9,8 +9,12 @@ abort. Nothing in the request tells the two apart. Version 2 has an epoch for ea
 
 So the broker remembers over which connection each producer was heard last. A producer uses one
 connection at a time for these requests, and never goes back to an earlier one: what arrives there
-is late. Handlers call `check` before they ask the coordinator. A change of the coordinator between
-both requests is not covered, because the next coordinator has not seen the connections.
+is late. Handlers call `check` before they ask the coordinator.
+
+Two cases are not covered. After a change of the coordinator the next one has not seen the
+connections. And a late request may be the first that is heard over its connection: it is served,
+and the connection that the producer really uses is closed at the next request, so that the producer
+connects again.
 """
 
 from collections import OrderedDict
@@ -49,7 +53,8 @@ class LateRequests:
                 f" (id {producer_id}, epoch {epoch}) has gone on over another connection"
             )
         if heard[:1] != (address,):
-            self._heard[key] = (address, *heard[:_MAX_LEFT])
+            heard = self._heard[key] = (address, *heard[:_MAX_LEFT])
+        assert address not in heard[1:]
         self._heard.move_to_end(key)
         while len(self._heard) > _MAX_PRODUCERS:
             self._heard.popitem(last=False)
