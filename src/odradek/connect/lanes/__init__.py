@@ -1,0 +1,1 @@
+"""Runs the tasks of connectors by streaming queries of Spark. See README.md."""

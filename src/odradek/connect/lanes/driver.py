@@ -1,0 +1,184 @@
+"""The process that has Spark: it starts Java and runs the query of a lane.
+
+It is not the worker's own process, so that an end of Java, whatever its reason, ends nothing but
+this process; the worker starts another one. What it is to do comes in one line on standard input,
+and it ends with that input. What becomes of it goes in lines to standard output.
+"""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from odradek.connect.lanes.messages import encoded
+from odradek.spark.failures import cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+SHARED: Final = "shared"
+OWN_SOURCE: Final = "own source"
+OWN_SINK: Final = "own sink"
+_LOOK_AGAIN_S: Final = 0.2
+# A turn costs hardly any time, so two partitions run at once. One that fails is tried again.
+_MASTER: Final = "local[2,4]"
+_SETTINGS: Final = {
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    # A query without data says that it runs within a second.
+    "spark.sql.streaming.noDataProgressEventInterval": "1000",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+}
+_OF_SHARED_LANE: Final = {
+    # The heap is small because no records are in it. Java's second compiler and a parallel
+    # collector cost memory and processor time that this query never earns back.
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms96m -Xss512k",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.python.daemon.module": "odradek.connect.lanes.spark_daemon",
+    "spark.cleaner.periodicGC.interval": "5min",
+}
+
+
+class _Channel:
+    """Standard output as it was. From now on what is printed goes to standard error."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+
+    def say(self, message: Mapping[str, object]) -> None:
+        try:
+            self._file.write(encoded(message))
+            self._file.flush()
+        except OSError:
+            return  # The worker has ended, and this process is about to.
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The worker handles Ctrl-C.
+    worker = os.getppid()
+    channel = _Channel()
+    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    over = _End()
+    threading.Thread(target=over.wait_for, daemon=True).start()
+    try:
+        _run(order, channel, over)
+    except Exception as error:  # noqa: BLE001 - it is told to the worker
+        channel.say({"failed": _reason(error)})
+    if os.getppid() != worker:
+        # It was killed, and so cannot do this.
+        shutil.rmtree(order["directory"], ignore_errors=True)
+    # Without waiting for the thread that reads.
+    os._exit(0)
+
+
+def _reason(error: Exception) -> str:
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - pyspark brings it
+
+    # What Java itself has raised is another kind.
+    is_lost = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    if is_lost or isinstance(error, ConnectionError):
+        return "its Java process has ended"
+    return cause(error)
+
+
+class _End(threading.Event):
+    """Is set when this process is to end, which is when its input does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_query_running = False
+
+    def wait_for(self) -> None:
+        while sys.stdin.buffer.readline():
+            pass
+        self.set()
+        if not self.is_query_running:
+            # It starts Java, which may take long and hears nothing. Java ends with this process.
+            os._exit(0)
+
+
+def _run(order: Mapping[str, Any], channel: _Channel, over: _End) -> None:
+    from odradek.spark.spark_session import session, stop  # noqa: PLC0415 - it needs pyspark
+
+    # When Java ends, py4j logs all calls that were under way, by the root logger.
+    logging.getLogger().setLevel(logging.CRITICAL + 1)
+    logging.getLogger("odradek").setLevel(logging.INFO)
+    # The checkpoint is new at each start: the offsets that count are in Kafka.
+    checkpoint = f"file://{order['directory']}/checkpoint/{os.getpid()}"
+    local = {"spark.local.dir": order["directory"], **_SETTINGS}
+    if order["lane"] == SHARED:
+        given = {**local, **_OF_SHARED_LANE, **order["spark"]}
+        spark = session(order["name"], master=_MASTER, config=given)
+    else:
+        spark = session(order["name"], config={**local, **order["spark"]})
+    spark.sparkContext.setLogLevel("ERROR")
+    query = (
+        _writer(spark, order)
+        .queryName(order["name"])
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    over.is_query_running = True
+    channel.say({"running": str(query.id)})
+    _follow(query, channel, over, order.get("longest_batch_s"))
+    query.stop()
+    stop(spark)
+
+
+def _writer(spark: "SparkSession", order: Mapping[str, Any]) -> "DataStreamWriter":
+    """Returns the query of a lane."""
+    # Only what the lane needs, because it takes memory.
+    if order["lane"] == SHARED:
+        from odradek.connect.lanes import lane_source  # noqa: PLC0415
+
+        spark.dataSource.register(lane_source.LaneDataSource)
+        rows = lane_source.rows(spark, order["directory"], order["turn_ms"])
+        return rows.writeStream.format("noop")
+    from odradek.connect.lanes import own_sink, own_source  # noqa: PLC0415
+    from odradek.connect.lanes.handing_over import OPTION, HandedOver  # noqa: PLC0415
+
+    given = HandedOver.of(order["given"])
+    if order["lane"] == OWN_SOURCE:
+        spark.dataSource.register(own_source.OwnSource)
+        rows, sink = own_source.rows(spark, given), own_source.OwnSource.name()
+    else:
+        spark.dataSource.register(own_sink.OwnSink)
+        rows, sink = own_sink.rows(spark, given), own_sink.OwnSink.name()
+    return rows.writeStream.format(sink).option(OPTION, order["given"])
+
+
+def _follow(
+    query: "StreamingQuery",
+    channel: _Channel,
+    over: _End,
+    longest_batch_s: float | None,
+) -> None:
+    """Says what the query has done, until it is to end. Raises its error."""
+    said, said_s = -1, time.monotonic()
+    while not over.wait(_LOOK_AGAIN_S):
+        if not query.isActive:
+            error = query.exception()
+            if error is not None:
+                raise error
+            return
+        last = query.lastProgress
+        if last is not None and last["batchId"] != said:
+            said, said_s = last["batchId"], time.monotonic()
+            channel.say({"batch": said, "records": last["numInputRows"]})
+        elif not query.status["isTriggerActive"]:
+            said_s = time.monotonic()
+        elif longest_batch_s is not None and time.monotonic() > said_s + longest_batch_s:
+            raise TimeoutError(f"a batch has not ended for {longest_batch_s:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The worker's side of the process that has Spark: starts it, and starts it again if it ends."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from odradek.connect.engine.backoff import Backoff
+from odradek.connect.lanes.messages import Message, encoded, received
+
+_log = logging.getLogger("odradek.connect")
+_STOP_S: Final = 15.0
+
+
+class DriverProcess:
+    """Runs from `start` to `close`. `on_failure` is told in one line why Spark is not there,
+    `on_message` what the process says. `restarts` says whether it is started again if it ends."""
+
+    def __init__(
+        self,
+        order: Mapping[str, object],
+        on_failure: Callable[[str], None],
+        on_message: Callable[[Message], None] | None = None,
+        *,
+        restarts: bool = True,
+    ) -> None:
+        self._order = order
+        self._on_failure = on_failure
+        self._on_message = on_message
+        self._restarts = restarts
+        self._process: asyncio.subprocess.Process | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), name="connect-spark")
+
+    @property
+    def process_id(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def close(self) -> None:
+        if self._running is None:
+            return
+        self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+        self._running = None
+
+    async def _run(self) -> None:
+        backoff = Backoff()
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            reason = await self._run_once()
+            if not self._restarts:
+                self._on_failure(reason)
+                return
+            pause_s = backoff.next_s(loop.time() - began_s)
+            _log.error("Spark has ended: %s; it starts again in %.0f s", reason, pause_s)
+            self._on_failure(reason)
+            await asyncio.sleep(pause_s)
+
+    async def _run_once(self) -> str:
+        """Returns why the process has ended."""
+        process = self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "odradek.connect.lanes.driver",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        reason = None
+        try:
+            process.stdin.write(encoded(self._order))
+            while (message := await received(process.stdout)) is not None:
+                reason = message.get("failed", reason)
+                if self._on_message is not None:
+                    self._on_message(message)
+            status = await process.wait()
+        finally:
+            await _ended(process)
+            self._process = None
+        how = f"by signal {-status}" if status < 0 else f"with status {status}"
+        return reason or f"its process was ended {how}"
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Returns when the process has ended: by itself if it does within a while."""
+    if process.returncode is not None:
+        return
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,322 @@
+"""Runs tasks by a streaming query of Spark: the shared lane.
+
+Each task lives in a process of its own (`task_host`). One query gives all of them their turns: a
+micro-batch is a turn of every task, and outside of it a task does no work. So tasks come and go
+without a restart of the query, and one that hangs, fails or floods leaves the others their turns.
+
+What the engine promises, and what it rests on:
+
+- Records of sources are written exactly once, whoever is killed: a task writes each range with its
+  offset in one transaction, under the transactional id that Kafka Connect would use, and a process
+  that takes its place fences it first. Sinks commit what is safely written, under the group that
+  Kafka Connect would use.
+- The state is true. A host says twice a second that it is alive, and when a call takes long. Then
+  the task is shown as failed within 5 seconds, and is running again if the call returns; if it has
+  not after `hang_timeout_s`, the process is killed. One that says nothing has failed.
+- If Spark ends, all tasks are shown as failed until it gives them turns again.
+"""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from odradek.config.redaction import redact
+from odradek.connect import plugins
+from odradek.connect.engine.connector_log import LOGGING_FOR
+from odradek.connect.engine.context import EngineContext
+from odradek.connect.engine.engine import Engine, TaskId, TaskListener, TaskSpec
+from odradek.connect.engine.figures import FailureFigures, TaskFigures
+from odradek.connect.lanes.driver import SHARED
+from odradek.connect.lanes.driver_process import DriverProcess
+from odradek.connect.lanes.handing_over import HandedOver
+from odradek.connect.lanes.messages import Message
+from odradek.connect.lanes.own_lanes import OwnLanes, has_own_lane
+from odradek.connect.lanes.requirements import require
+from odradek.connect.lanes.task_host import BEAT_S
+from odradek.connect.lanes.task_processes import Host, HostListener, TaskProcesses
+
+_log = logging.getLogger("odradek.connect")
+
+_LOOK_S: Final = 0.25
+_SILENT_S: Final = 7 * BEAT_S
+_FIRST_WORD_S: Final = 60.0
+# A process ends its task within the context's `stop_timeout_s`, and then itself.
+_GRACE_S: Final = 2.0
+_NO_TASKS_S: Final = 0.5
+_TURN_MS: Final = 500
+
+
+class _Phase(Enum):
+    STARTING = "it has not had its first turn yet"
+    RUNNING = "it works"
+    STALLED = "it is shown as failed, but its process is there, and takes turns"
+    STOPPING = "it has been asked to end"
+    ENDED = "its process is gone or about to be, and the listener knows"
+
+
+@dataclass(slots=True)
+class _Hosted:
+    spec: TaskSpec
+    host: Host
+    heard_s: float
+    phase: _Phase = _Phase.STARTING
+    has_connected: bool = False
+    figures: TaskFigures = field(default_factory=TaskFigures)
+    failures: FailureFigures = field(default_factory=FailureFigures)
+
+    def is_silent(self) -> bool:
+        """Whether it has said nothing for longer than a process that is well ever does."""
+        return _now_s() - self.heard_s >= (_SILENT_S if self.has_connected else _FIRST_WORD_S)
+
+
+class SparkEngine(Engine, HostListener):
+    def __init__(
+        self,
+        context: EngineContext,
+        listener: TaskListener,
+        *,
+        turn_ms: int = _TURN_MS,
+    ) -> None:
+        """Starts nothing."""
+        self._context = context
+        self._listener = listener
+        self._turn_ms = turn_ms
+        self._tasks: dict[TaskId, _Hosted] = {}
+        self._by_host: dict[str, _Hosted] = {}
+        self._directory = ""
+        self._own_lanes: OwnLanes | None = None
+        self._processes: TaskProcesses | None = None
+        self._driver: DriverProcess | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._opening = asyncio.Lock()
+
+    async def start(self, task: TaskSpec) -> None:
+        await self._prepare()
+        await self._end_former(task.id)
+        if has_own_lane(task):
+            self._own().start(task)
+            return
+        processes = await self._opened()
+        given = HandedOver([task], self._context).to_text()
+        host = await processes.start({"task": given}, _module_of(task))
+        hosted = _Hosted(task, host, heard_s=_now_s())
+        self._tasks[task.id] = self._by_host[host.key] = hosted
+
+    async def stop(self, task: TaskId) -> None:
+        if await self._end_former(task):
+            self._listener.stopped(task)
+
+    async def _end_former(self, task: TaskId) -> bool:
+        """Ends a task if it is here; returns whether it was still there."""
+        was_in_own_lane = self._own_lanes is not None and await self._own_lanes.stop(task)
+        hosted = self._tasks.get(task)
+        if hosted is None:
+            return was_in_own_lane
+        was_there = hosted.phase is not _Phase.ENDED
+        await self._end(hosted)
+        return was_there
+
+    async def close(self) -> None:
+        await asyncio.gather(*(self.stop(task) for task in self.figures()))
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._driver is not None:
+            await self._driver.close()
+        if self._processes is not None:
+            await self._processes.close()
+            self._processes = None
+        if self._directory:
+            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+
+    def figures(self) -> Mapping[TaskId, tuple[TaskFigures, FailureFigures | None]]:
+        """Returns what each task has counted since it started here."""
+        own = {} if self._own_lanes is None else self._own_lanes.figures()
+        return {
+            **{task: (figures, None) for task, figures in own.items()},
+            **{task: (hosted.figures, hosted.failures) for task, hosted in self._tasks.items()},
+        }
+
+    async def _prepare(self) -> None:
+        """Makes the directory of all processes. Raises `ConnectError` if Spark cannot run here."""
+        async with self._opening:
+            if not self._directory:
+                await asyncio.to_thread(require)
+                self._directory = tempfile.mkdtemp(prefix="odradek-connect-")
+
+    def _own(self) -> OwnLanes:
+        if self._own_lanes is None:
+            self._own_lanes = OwnLanes(self._context, self._listener, self._directory)
+        return self._own_lanes
+
+    async def _opened(self) -> TaskProcesses:
+        """Starts what all tasks share, with the first of them."""
+        async with self._opening:
+            if self._processes is None:
+                self._processes = TaskProcesses(self._directory, self)
+                await self._processes.open()
+                order = {
+                    "lane": SHARED,
+                    "name": "odradek-connect",
+                    "directory": self._directory,
+                    "turn_ms": self._turn_ms,
+                    "spark": dict(self._context.spark),
+                }
+                self._driver = DriverProcess(order, self._spark_ended)
+                self._driver.start()
+                self._watching = asyncio.create_task(self._watch(), name="connect-watch")
+            return self._processes
+
+    async def _end(self, hosted: _Hosted) -> None:
+        """Returns when the task's process has ended."""
+        assert self._processes is not None
+        if hosted.phase is not _Phase.ENDED:
+            hosted.phase = _Phase.STOPPING
+        self._processes.stop(hosted.host)
+        if not await self._has_exited(hosted):
+            _log.warning("%s does not end; its process is killed", hosted.spec.id)
+            self._processes.kill(hosted.host)
+            await hosted.host.exited.wait()
+        if self._tasks.get(hosted.spec.id) is hosted:
+            del self._tasks[hosted.spec.id]
+
+    async def _has_exited(self, hosted: _Hosted) -> bool:
+        """Waits for the end of a process; returns False if it says nothing, or takes too long."""
+        deadline_s = _now_s() + self._context.stop_timeout_s + _GRACE_S
+        while _now_s() < deadline_s and not hosted.is_silent():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await hosted.host.exited.wait()
+                    return True
+        return hosted.host.exited.is_set()
+
+    # What the query asks
+
+    async def asked_for_tasks(self) -> Message:
+        """Returns the tasks that take turns. If there are none, waits for a while."""
+        takers = self._takers()
+        if not takers:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NO_TASKS_S):
+                    await self._changed.wait()
+            takers = self._takers()
+        offsets = {
+            name: [[*found] for found in self._context.offsets.all_of(name)]
+            for name in sorted({hosted.spec.id.connector for hosted in takers})
+        }
+        tasks = {str(hosted.spec.id): hosted.host.key for hosted in takers}
+        return {"tasks": tasks, "offsets": offsets}
+
+    def _takers(self) -> list[_Hosted]:
+        working = {_Phase.STARTING, _Phase.RUNNING, _Phase.STALLED}
+        return [
+            hosted
+            for hosted in self._tasks.values()
+            if hosted.has_connected and hosted.phase in working
+        ]
+
+    # What hosts say
+
+    def said(self, host: Host, message: Message) -> None:
+        hosted = self._by_host.get(host.key)
+        if hosted is None:
+            return
+        hosted.heard_s = _now_s()
+        if not hosted.has_connected:
+            hosted.has_connected = True
+            self._changed.set()
+        task = hosted.spec.id
+        if "turned" in message:
+            self._note_turn(hosted, *message["turned"])
+        elif "stalled" in message:
+            self._stall(hosted, *message["stalled"])
+        elif "running" in message and hosted.phase is _Phase.STALLED:
+            # It is shown so with its next turn.
+            hosted.phase = _Phase.STARTING
+        elif "topic" in message:
+            self._listener.used_topic(task, message["topic"])
+        elif "log" in message:
+            level, name, text = message["log"]
+            _log_of(task, level, text, name)
+        elif "failed" in message:
+            self._fail(hosted, *message["failed"])
+
+    def exited(self, host: Host, status: int) -> None:
+        hosted = self._by_host.pop(host.key, None)
+        if hosted is None or hosted.phase is _Phase.STOPPING:
+            return
+        name = signal.Signals(-status).name if status < 0 else f"status {status}"
+        self._fail(hosted, f"its process was ended by {name}", "")
+
+    def _note_turn(
+        self, hosted: _Hosted, figures: Mapping[str, int], failures: Mapping[str, int]
+    ) -> None:
+        hosted.figures = TaskFigures(**figures)
+        hosted.failures = FailureFigures(**failures)
+        if hosted.phase is _Phase.STARTING:
+            hosted.phase = _Phase.RUNNING
+            self._listener.running(hosted.spec.id)
+
+    def _stall(self, hosted: _Hosted, reason: str, trace: str) -> None:
+        if hosted.phase in {_Phase.STARTING, _Phase.RUNNING}:
+            hosted.phase = _Phase.STALLED
+            _log_of(hosted.spec.id, logging.WARNING, f"{hosted.spec.id} does no work: {reason}")
+            self._listener.stalled(hosted.spec.id, redact(reason), redact(trace))
+
+    def _fail(self, hosted: _Hosted, reason: str, trace: str) -> None:
+        """Tells the listener, unless it knows that the task has ended, or has asked for it."""
+        if hosted.phase in {_Phase.ENDED, _Phase.STOPPING}:
+            return
+        hosted.phase = _Phase.ENDED
+        _log_of(hosted.spec.id, logging.ERROR, f"{hosted.spec.id} has failed: {reason}")
+        self._listener.failed(hosted.spec.id, redact(reason), redact(trace))
+
+    def _spark_ended(self, reason: str) -> None:
+        for hosted in [*self._tasks.values()]:
+            if hosted.phase in {_Phase.STARTING, _Phase.RUNNING}:
+                self._stall(hosted, f"Spark has ended, and starts again: {reason}", "")
+                # It is shown as running with its next turn.
+                hosted.phase = _Phase.STARTING
+
+    async def _watch(self) -> None:
+        """Notices hosts that say nothing: they hang in C with the interpreter's lock."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for hosted in [*self._tasks.values()]:
+                if hosted.is_silent() and hosted.phase not in {_Phase.STOPPING, _Phase.ENDED}:
+                    await self._note_silence(hosted)
+
+    async def _note_silence(self, hosted: _Hosted) -> None:
+        assert self._processes is not None
+        stack = await self._processes.stack_of(hosted.host)
+        # It may have said something meanwhile: this process may be the one that was slow.
+        if hosted.is_silent():
+            silent_s = _now_s() - hosted.heard_s
+            reason = f"its process has not answered for {silent_s:.1f} s: it hangs, or is stopped"
+            self._fail(hosted, reason, stack)
+            self._processes.kill(hosted.host)
+
+
+def _module_of(task: TaskSpec) -> str:
+    return plugins.find_connector(task.properties.get("connector.class", "")).module
+
+
+def _log_of(task: TaskId, level: int, text: str, name: str = "odradek.connect") -> None:
+    """Logs a line of a task, among those of its connector."""
+    token = LOGGING_FOR.set(task.connector)
+    try:
+        logging.getLogger(name).log(level, "%s", redact(text))
+    finally:
+        LOGGING_FOR.reset(token)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,210 @@
+"""The worker's side of the processes of tasks: starts the zygote, and speaks with every host.
+
+Place: `SparkEngine` decides which tasks there are, and is told what they say. Nothing here waits
+for a host, so one that hangs holds up nothing.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import signal
+import socket
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.connect.lanes.messages import MAX_LINE_BYTES, Message, encoded, received
+from odradek.connect.lanes.task_host import STACK_SIGNAL, stack_path
+from odradek.world.unix_sockets import listening_socket
+
+_log = logging.getLogger("odradek.connect")
+_STACK_S: Final = 0.1
+
+
+class HostListener(ABC):
+    @abstractmethod
+    def said(self, host: "Host", message: Message) -> None:
+        """A host has said something."""
+
+    @abstractmethod
+    def exited(self, host: "Host", status: int) -> None:
+        """The process has ended; negative is the signal that ended it."""
+
+    @abstractmethod
+    async def asked_for_tasks(self) -> Message:
+        """The lane's query asks what the next batch consists of."""
+
+
+@dataclass(slots=True)
+class Host:
+    """The process of one task. `key` is the name of its socket."""
+
+    key: str
+    given: Mapping[str, object]
+    pid: int | None = None
+    writer: asyncio.StreamWriter | None = None
+    exited: asyncio.Event = field(default_factory=asyncio.Event)
+    is_unwanted: bool = False
+
+
+class TaskProcesses:
+    def __init__(self, directory: str, listener: HostListener) -> None:
+        self._directory = directory
+        self._listener = listener
+        self._numbers = itertools.count()
+        self._hosts: dict[str, Host] = {}
+        self._by_pid: dict[int, Host] = {}
+        self._zygote: asyncio.subprocess.Process | None = None
+        self._orders: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._starting = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Starts to listen. The zygote starts with the first host."""
+        listener = listening_socket(os.path.join(self._directory, "hub"))
+        self._server = await asyncio.start_unix_server(
+            self._serve, sock=listener, limit=MAX_LINE_BYTES
+        )
+
+    async def start(self, given: Mapping[str, object], module: str) -> Host:
+        """Starts a process and gives it its task as soon as it asks. `module` has the connector's
+        class."""
+        async with self._starting:
+            if self._orders is None:
+                await self._start_zygote()
+        host = Host(f"task-{next(self._numbers)}", given)
+        self._hosts[host.key] = host
+        self._order({"fork": host.key, "module": module})
+        return host
+
+    def stop(self, host: Host) -> None:
+        """Asks the process to end its task, and itself."""
+        host.is_unwanted = True
+        if host.writer is not None:
+            host.writer.write(encoded({"stop": True}))
+        elif host.pid is not None:
+            self.kill(host)
+
+    def kill(self, host: Host) -> None:
+        host.is_unwanted = True
+        if host.pid is not None:
+            self._order({"signal": [host.pid, int(signal.SIGKILL)]})
+
+    async def stack_of(self, host: Host) -> str:
+        """Returns where the process is now, whatever it does there."""
+        path = stack_path(self._directory, host.key)
+        with contextlib.suppress(OSError):
+            os.truncate(path, 0)
+            if host.pid is not None:
+                self._order({"signal": [host.pid, int(STACK_SIGNAL)]})
+            await asyncio.sleep(_STACK_S)
+            return await asyncio.to_thread(_text_of, path)
+        return ""
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._orders is not None:
+            self._orders.close()
+        if self._zygote is not None:
+            await self._zygote.wait()
+        if self._reading is not None:
+            self._reading.cancel()
+        # A server that closes leaves its connections open. Those that serve them end by themselves.
+        serving = [*self._connections]
+        for writer in self._connections.values():
+            writer.close()
+        await asyncio.gather(*serving)
+
+    # The zygote
+
+    async def _start_zygote(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._zygote = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "odradek.connect.lanes.zygote",
+                str(theirs.fileno()),
+                self._directory,
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+        reader, self._orders = await asyncio.open_unix_connection(sock=ours)
+        self._reading = asyncio.create_task(self._read_zygote(reader))
+
+    async def _read_zygote(self, reader: asyncio.StreamReader) -> None:
+        while (message := await received(reader)) is not None:
+            if "forked" in message:
+                host = self._hosts[message["forked"]]
+                host.pid = message["pid"]
+                self._by_pid[message["pid"]] = host
+                if host.is_unwanted:
+                    self.kill(host)
+            else:
+                self._gone(self._by_pid.pop(message["exited"]), message["status"])
+        # It has ended, and all its children with it.
+        self._orders = None
+        for host in [*self._hosts.values()]:
+            self._gone(host, -int(signal.SIGKILL))
+        self._by_pid.clear()
+
+    def _gone(self, host: Host, status: int) -> None:
+        self._hosts.pop(host.key, None)
+        for path in (
+            os.path.join(self._directory, host.key),
+            stack_path(self._directory, host.key),
+        ):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        host.exited.set()
+        self._listener.exited(host, status)
+
+    def _order(self, order: Mapping[str, object]) -> None:
+        if self._orders is not None:
+            self._orders.write(encoded(order))
+
+    # The hub
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves a connection: that of a host, or one of the lane's query."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = writer
+        try:
+            with contextlib.suppress(ConnectionError):
+                first = await received(reader)
+                if first is not None and "hello" in first:
+                    await self._serve_host(first["hello"], reader, writer)
+                elif first is not None:
+                    writer.write(encoded(await self._listener.asked_for_tasks()))
+                    await writer.drain()
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+        finally:
+            del self._connections[task]
+
+    async def _serve_host(
+        self, key: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        host = self._hosts.get(key)
+        if host is None or host.is_unwanted:
+            return
+        host.writer = writer
+        writer.write(encoded(host.given))
+        while (message := await received(reader)) is not None:
+            self._listener.said(host, message)
+        host.writer = None
+
+
+def _text_of(path: str) -> str:
+    with open(path) as file:
+        return file.read().replace("\x00", "")
