@@ -13,6 +13,7 @@ power cut between two operations, or with a power cut in the middle of one. Afte
 """
 
 import asyncio
+import posixpath
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -32,6 +33,10 @@ from simulation.world import Host, Simulation
 TOPIC = "words"
 TOPIC_ID = TopicId(bytes(range(16)))
 PARTITIONS = 2
+# In this part of the runs the topic is encrypted.
+ENCRYPTED_RUNS = 0.3
+KEY = "words"
+KEY_FILE = "/keys/topics.json"
 PRODUCERS = 3
 
 
@@ -124,6 +129,8 @@ class StorageStory:
         # With very many keys compaction removes nothing.
         self._keys = self._random.choice((4, 1 << 40))
         self._settings = _broker_settings(self._random)
+        if simulation.random("encryption").random() < ENCRYPTED_RUNS:
+            self._encrypt()
         self.appended = 0
         self.survived_cuts = 0
 
@@ -263,7 +270,23 @@ class StorageStory:
 
     # Coming back
 
+    def _encrypt(self) -> None:
+        """The topic is encrypted in this run."""
+        properties = {"odradek.key.provider": "file", "odradek.key.file": KEY_FILE}
+        self._settings = BrokerSettings(Layers({**self._settings.layers.static, **properties}))
+        overrides = {**self._topic_settings.overrides, "odradek.encryption.key": KEY}
+        self._topic_settings = self._settings.topic(overrides)
+
+    def _make_key(self, world: World) -> None:
+        if self._topic_settings.odradek_encryption_key and not world.disk.exists(KEY_FILE):
+            from odradek.security.keys.key_file import KeyFile  # noqa: PLC0415 - seldom
+
+            world.disk.make_directories(posixpath.dirname(KEY_FILE))
+            world.disk.sync_directory("/")
+            KeyFile(KEY_FILE, world).create(KEY)
+
     async def _load(self, world: World, previous: Fate) -> LogManager:
+        self._make_key(world)
         manager = LogManager(self._settings, world, cluster_id="simulated", node_id=BrokerId(1))
         was_loaded, self._was_loaded = self._was_loaded, False
         await manager.load(lambda _: self._topic_settings)

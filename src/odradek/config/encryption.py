@@ -9,6 +9,8 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Final
 
+from odradek.world.installing import install_line
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -33,7 +35,7 @@ class CryptographyMissing(NotDecrypted):
 
     def __init__(self) -> None:
         super().__init__(
-            "encrypted values need the package cryptography: pip install 'odradek[security]'"
+            f"encrypted values need the package cryptography: {install_line('security')}"
         )
 
 

@@ -21,6 +21,7 @@ from odradek.storage.file_names import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
+from odradek.storage.locked_log import LockedLog
 from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
 from odradek.world import World
@@ -75,6 +76,8 @@ class Checkpointer:
         self._logs = logs
         self._world = world
         self._checkpoints: dict[LogDirectory, Checkpoints] = {}
+        # Logs that are not loaded, because their keys cannot be had, keep their entries.
+        self.locked: Mapping[TopicPartition, LockedLog] = {}
         # Directories in which logs were deleted since their files were written.
         self._with_deleted_logs: set[LogDirectory] = set()
 
@@ -96,12 +99,16 @@ class Checkpointer:
         """`offset_of` returns None for a log that has no entry in this file."""
 
         def current() -> Iterator[tuple[TopicPartition, Offset | None]]:
+            for locked in self.locked.values():
+                if locked.directory is directory:
+                    yield locked.topic_partition, file.entries.get(locked.topic_partition)
             for log in self._logs_in(directory):
                 name = log.topic_partition
                 # It may have been deleted, or replaced by another, since the list was made.
                 yield name, offset_of(log) if self._logs.get(name) is log else None
 
-        return CheckpointFile(directory, name, self._world, current)
+        file = CheckpointFile(directory, name, self._world, current)
+        return file
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
         return [log for log in self._logs.values() if log.directory is directory]

@@ -48,6 +48,11 @@ class SegmentFile:
         elif self.pins < 0:
             raise InvariantViolation(self.path, "the file is unpinned more often than pinned")
 
+    def close_if_idle(self) -> None:
+        """Closes the descriptor if nobody uses it. The file is opened again when it is needed."""
+        if not self.pins:
+            self.close()
+
     def retire(self) -> None:
         """Closes the descriptor as soon as the file is not pinned any more."""
         self._retired = True
@@ -107,6 +112,19 @@ class Descriptors:
                 ring.append(file)
             else:
                 file.close()
+
+
+def is_encrypted(handle: File) -> bool:
+    """Returns whether a file is encrypted, so that it can only be appended to. A file that is still
+    empty may become one."""
+    return hasattr(handle, "seal")
+
+
+def seal_file(handle: File, size: int) -> None:
+    """Completes an encrypted file, which ends at `size` and takes no more appends. Does nothing to
+    other files."""
+    if is_encrypted(handle):
+        handle.seal(size)  # type: ignore[attr-defined]
 
 
 class Slice:

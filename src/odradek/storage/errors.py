@@ -7,10 +7,13 @@ StorageError
 ├── CorruptLog                 the bytes in a segment are not valid batches
 ├── LogClosed                  the log was deleted, closed, or truncated below an awaited offset
 ├── ResourceShortage           no descriptor or memory left; nothing changed, a retry may succeed
+├── PartitionLocked            the keys of an encrypted log cannot be had, so it is not loaded
 ├── LogFailed                  an invariant of the log or its replica was violated; it is offline
 ├── LogDirectoryFull           no space on the disk; nothing was written, reads go on
 └── LogDirectoryFailed         a disk error; every log of that directory is offline from now on
 """
+
+from errno import EAGAIN
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import Offset
@@ -79,10 +82,16 @@ class LogClosed(StorageError):
 class ResourceShortage(StorageError):
     def __init__(self, error: OSError) -> None:
         is_files = error.errno in NO_DESCRIPTOR_LEFT
-        shortage = (
-            "too many open files, raise the limit (ulimit -n)" if is_files else "short of memory"
-        )
+        shortage = "short of memory"
+        if is_files:
+            shortage = "too many open files, raise the limit (ulimit -n)"
+        elif error.errno == EAGAIN:
+            shortage = "not possible now"
         super().__init__(f"{shortage}: {error}")
+
+
+class PartitionLocked(StorageError):
+    """The log of a partition is on disk and encrypted, and its keys cannot be had."""
 
 
 class LogFailed(StorageError):

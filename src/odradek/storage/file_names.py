@@ -14,6 +14,9 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
+# The first bytes of an encrypted file. No segment begins like this: its first offset is positive.
+ENCRYPTED_FILE = b"\xf0ODRKENC"
+
 # The files of a compacted segment. The `.log` is renamed last: from then on the new segment counts.
 COMPACTED_FILES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)

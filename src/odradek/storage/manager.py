@@ -13,20 +13,20 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from odradek.config import BrokerSettings, TopicSettings
-from odradek.protocol.types import FIRST_OFFSET, NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from odradek.config.key_settings import NO_PROVIDER
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from odradek.storage.broker_run import BrokerRun, note_run, read_run, remove_run
 from odradek.storage.checkpointer import Checkpointer
-from odradek.storage.compaction.cleanable import first_dirty_offset
 from odradek.storage.compaction.cleaner import LogCleaner
 from odradek.storage.descriptors import Descriptors
+from odradek.storage.directory_loader import DirectoryLoader
 from odradek.storage.errors import StorageError
 from odradek.storage.file_names import (
     CLEAN_SHUTDOWN,
     deleted_directory,
-    is_deleted_directory,
-    parse_partition_directory,
     stray_directory,
 )
 from odradek.storage.housekeeping import Housekeeping
@@ -34,17 +34,18 @@ from odradek.storage.index import LoadedIndexes
 from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.ownership import DirectoryOwnership
-from odradek.storage.recovery import LogLoader, create_log
+from odradek.storage.recovery import create_log
 from odradek.storage.segment_indexes import SegmentStores
 from odradek.storage.subscribers import Subscribers
 from odradek.storage.text_files import NO_CLEAN_STOP, CleanStop, common_stop
 from odradek.storage.validation import MAX_LONG, AppendRules
-from odradek.world import World
+from odradek.world import Disk, World
+
+if TYPE_CHECKING:
+    from odradek.storage.encryption.at_rest import EncryptionAtRest as AtRest
 
 logger = logging.getLogger("odradek.storage")
 
-# Loading yields to the loop after this many logs.
-_LOGS_A_TURN = 64
 # A client may name directories for partitions that are never created (AlterReplicaLogDirs).
 _MAX_PREFERENCES = 100_000
 # How many logs are made durable at once when the broker stops.
@@ -91,28 +92,45 @@ class LogManager:
         self.on_log_failure: Subscribers[TopicPartition] = Subscribers()
         # Called when a directory is full, and when it has room again.
         self.on_room_changed: Subscribers[LogDirectory] = Subscribers()
+        # Called with the topics of locked partitions when their keys may be at hand.
+        self.on_keys_asked_for: Subscribers[str] = Subscribers()
         # Called when retention has moved the start of a log.
         self.on_start_moved: Subscribers[TopicPartition] = Subscribers()
         self.checkpoints = Checkpointer(self.logs, world)
+        # None unless the broker has a key provider.
+        self.encryption: AtRest | None = None
+        if settings.odradek_key_provider != NO_PROVIDER:
+            # Imported here, so that a broker that encrypts nothing does not load cryptography.
+            from odradek.storage.encryption.at_rest import EncryptionAtRest  # noqa: PLC0415
+
+            self.encryption = EncryptionAtRest(settings, world)
+            self.encryption.supply.on_retry = self._keys_asked_for_again
+            self.checkpoints.locked = self.encryption.locked
         # Half of the file descriptors: the other half is for connections.
         max_open_files = max_open_files or world.disk.max_open_files() // 2
-        descriptors = Descriptors(world.disk, max_open_files)
-        indexes = LoadedIndexes()
-        self.directories = [
+        self.directories = self._open_directories(max_open_files)
+        self.cleaner = LogCleaner(self, world)
+
+    def _open_directories(self, max_open_files: int) -> list[LogDirectory]:
+        disk: Disk = self._world.disk if self.encryption is None else self.encryption.disk
+        stores = partial(SegmentStores, disk, Descriptors(disk, max_open_files), LoadedIndexes())
+        directories = [
             LogDirectory(
                 path.rstrip("/") or "/",
-                world.disk,
-                SegmentStores(world.disk, descriptors, indexes),
-                reserve_bytes=settings.odradek_log_dirs_reserve_bytes,
+                disk,
+                stores(),
+                reserve_bytes=self.settings.odradek_log_dirs_reserve_bytes,
             )
-            for path in settings.data_directories
+            for path in self.settings.data_directories
         ]
-        for directory in self.directories:
+        for directory in directories:
+            if self.encryption is not None:
+                directory.stores.takes_appends = self.encryption.disk.takes_appends
             directory.on_failure.add(self._directory_failed)
             directory.on_log_failure.add(self.on_log_failure.notify)
             directory.on_full.add(self._directory_full)
             directory.on_truncation.add(self.checkpoints.truncated)
-        self.cleaner = LogCleaner(self, world)
+        return directories
 
     # Starting
 
@@ -125,11 +143,8 @@ class LogManager:
                 try:
                     run = read_run(self._world, directory.path)
                     runs.append(run)
-                    stops.append(
-                        await self._load_directory(
-                            directory, settings_of, pages_survived=run is not None
-                        )
-                    )
+                    loader = self._loader_of(directory, settings_of)
+                    stops.append(await loader.load(self._ownership, pages_survived=run is not None))
                 except BlockingIOError:
                     raise StorageError(
                         f"{directory.path} is in use by another process; "
@@ -151,6 +166,18 @@ class LogManager:
             self.last_clean_stop = common_stop(clean_stops)
         if len(stops) == len(self.directories) and len(set(runs)) == 1:
             self.killed_run = runs[0]
+
+    def _loader_of(
+        self, directory: LogDirectory, settings_of: Callable[[str], TopicSettings]
+    ) -> DirectoryLoader:
+        return DirectoryLoader(
+            directory,
+            self._world,
+            self.checkpoints,
+            settings_of=settings_of,
+            encryption=self.encryption,
+            add=self._add,
+        )
 
     @property
     def had_clean_shutdown(self) -> bool:
@@ -176,88 +203,38 @@ class LogManager:
                 except OSError as error:
                     directory.fail(error)
 
-    async def _load_directory(
-        self,
-        directory: LogDirectory,
-        settings_of: Callable[[str], TopicSettings],
-        *,
-        pages_survived: bool,
-    ) -> CleanStop | None:
-        """Returns what the clean-shutdown marker says; None if there was no marker.
+    # Partitions whose keys cannot be had
 
-        `pages_survived` says that the operating system was not booted since the previous run: if
-        there is no marker the broker was killed, and the page cache still has everything that it
-        wrote.
-        """
-        disk, path = self._world.disk, directory.path
-        disk.make_directories(path)
-        self._ownership.lock(directory)
-        # Recovery needs space to write; housekeeping makes the reserve again.
-        directory.reserve.release()
-        names = disk.list_directory(path)
-        has_logs = any(parse_partition_directory(name) is not None for name in names)
-        self._ownership.claim(directory, has_logs=has_logs)
-        clean_stop = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
-        checkpoints = self.checkpoints.of_directory(directory)
-        offsets = checkpoints.read()
-        if not has_logs and not offsets.has_recovery_points:
-            # From now on a file that is missing was lost.
-            checkpoints.recovery_points.create()
-        loaded, begun_s = 0, self._world.clock.monotonic_s()
-        for name in names:
-            if is_deleted_directory(name):
-                directory.delete_later(0, partial(disk.remove_tree, f"{path}/{name}"))
-                continue
-            topic_partition = parse_partition_directory(name)
-            if topic_partition is None:
-                continue
-            settings = settings_of(topic_partition.topic)
-            try:
-                log = LogLoader(topic_partition, directory, settings, self._world).load(
-                    recovery_point=offsets.recovery_points.get(topic_partition, FIRST_OFFSET),
-                    log_start_offset=offsets.log_starts.get(topic_partition, FIRST_OFFSET),
-                    is_clean=clean_stop is not None,
-                    pages_survived=pages_survived,
-                    gaps_allowed_below=offsets.gaps_allowed_below(topic_partition),
-                )
-            except NotADirectoryError:
-                continue  # A file that is named like a partition.
-            log.high_watermark = min(
-                max(
-                    offsets.high_watermarks.get(topic_partition, FIRST_OFFSET), log.log_start_offset
-                ),
-                log.log_end_offset,
-            )
-            compacted = offsets.compacted.get(topic_partition, FIRST_OFFSET)
-            log.first_dirty_offset = first_dirty_offset(log, compacted)
-            self._add(log)
-            await _make_durable(log)
-            loaded += 1
-            # A log that is recovered is read. The session with the store must be kept meanwhile.
-            if clean_stop is None or loaded % _LOGS_A_TURN == 0:
-                await asyncio.sleep(0)
-        if clean_stop is None:
-            # A log may have been made just before the crash: its directory is durable from now on.
-            disk.sync_directory(path)
-            self.checkpoints.recovered(directory)
-        took_ms = 1000 * (self._world.clock.monotonic_s() - begun_s)
-        how = _describe_loading(is_clean=clean_stop is not None, has_logs=has_logs)
-        logger.info("%s: %s; logs: %d, %d ms", path, how, loaded, took_ms)
-        return clean_stop
+    def _unlock(self, topic_partition: TopicPartition) -> Log | None:
+        """Loads a log that was locked, if its keys are at hand now; raises `PartitionLocked`."""
+        encryption = self.encryption
+        locked = None if encryption is None else encryption.locked.get(topic_partition)
+        if encryption is None or locked is None:
+            return None
+        log = encryption.load_locked(locked)
+        self._add(log)
+        if not locked.is_clean:
+            self.checkpoints.truncated(log)
+        logger.warning("%s-%d is loaded: its keys can be had again", *topic_partition)
+        return log
 
-    def _take_clean_marker(self, path: str) -> CleanStop:
-        """Reads the marker of a clean shutdown and removes it."""
-        disk = self._world.disk
-        clean_stop = CleanStop.decode(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
-        clean_epoch = clean_stop.broker_epoch
-        # A broker that stopped before it was registered has -1 in its marker.
-        run = read_run(self._world, path)
-        if clean_epoch >= 0 and (run is None or clean_epoch not in run):
-            note_run(self._world, path, BrokerRun(clean_epoch, clean_epoch))
-        # From here on a crash must be recognized as one, even if nothing was written yet.
-        disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
-        disk.sync_directory(path)
-        return clean_stop
+    def discard_locked(self, topic: str) -> None:
+        """A topic was deleted: the files of its locked partitions are deleted too."""
+        if self.encryption is None:
+            return
+        for locked in self.encryption.locked_of(topic):
+            name = deleted_directory(locked.topic_partition, self._world.randomness.uuid())
+            target = f"{locked.directory.path}/{name}"
+            with locked.directory.disk_errors():
+                self._world.disk.rename(locked.path, target)
+            remove = partial(self._world.disk.remove_tree, target)
+            locked.directory.delete_later(self._world.clock.monotonic_s(), remove)
+            del self.encryption.locked[locked.topic_partition]
+
+    def _keys_asked_for_again(self) -> None:
+        if self.encryption is not None:
+            for topic in dict.fromkeys(name.topic for name in self.encryption.locked):
+                self.on_keys_asked_for.notify(topic)
 
     def trust_store(self) -> None:
         """From now on the metadata store knows every log of this broker: a log that the store lacks
@@ -295,13 +272,14 @@ class LogManager:
     ) -> Log:
         """Returns the log of a partition. A new log is made in the directory that was preferred for
         it, or in the one with the fewest logs."""
-        log = self.logs.get(topic_partition)
+        log = self.logs.get(topic_partition) or self._unlock(topic_partition)
         if log is not None:
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID and log.is_usable:
                 log.write_topic_id(topic_id)
             if topic_id not in (NO_TOPIC_ID, log.topic_id):
                 raise StorageError(f"{log.path} belongs to an earlier topic of the same name")
             return log
+        self._require_key(topic_partition, settings)
         online = [directory for directory in self.directories if directory.is_online]
         if not online:
             raise self.directories[0].failure or StorageError("no log directory is usable")
@@ -325,6 +303,17 @@ class LogManager:
             raise directory.fail(error) from error
         self._add(log)
         return log
+
+    def _require_key(self, topic_partition: TopicPartition, settings: TopicSettings) -> None:
+        """Raises `StorageError` if a new log must be encrypted and cannot be."""
+        key_name = settings.odradek_encryption_key
+        if self.encryption is not None:
+            self.encryption.require_key(key_name)
+        elif key_name:
+            raise StorageError(
+                f"{topic_partition.topic} is to be encrypted with the key {key_name}, but this "
+                "broker has no key provider: set odradek.key.provider"
+            )
 
     def prefer_directory(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
         """Sets where `create` makes this log, until the broker stops. Drops the oldest preference
@@ -382,6 +371,8 @@ class LogManager:
 
     def _configure(self, log: Log, rules: AppendRules) -> None:
         log.configure(rules)
+        if self.encryption is not None:
+            self.encryption.begin_to_use(log)
         if rules.flush_ms < MAX_LONG:
             self.flushed_by_age[log] = None
         else:
@@ -435,6 +426,8 @@ class LogManager:
         async with asyncio.TaskGroup() as group:
             group.create_task(Housekeeping(self, self._world).run())
             group.create_task(self.cleaner.run())
+            if self.encryption is not None:
+                group.create_task(self.encryption.supply.run())
 
     async def close(self) -> None:
         """Makes everything durable and writes the clean-shutdown markers."""
@@ -466,6 +459,9 @@ class LogManager:
         await self.checkpoints.write_high_watermarks(directory)
         await self.checkpoints.write_compacted(directory)
         is_whole = not directory.moved_starts and not directory.must_recover
+        if self.encryption is not None:
+            # A log that was never loaded is still to be recovered.
+            is_whole &= all(log.is_clean for log in self.encryption.locked_in(directory))
         if directory.is_online and is_whole:
             marker = self.clean_stop.encode()
             path = f"{directory.path}/{CLEAN_SHUTDOWN}"
@@ -481,20 +477,3 @@ class LogManager:
         for log in self.logs.values():
             log.mark_deleted()
         self._ownership.release_all()
-
-
-def _describe_loading(*, is_clean: bool, has_logs: bool) -> str:
-    if is_clean:
-        return "loaded after a clean stop"
-    return "loaded after no clean stop, so recovered" if has_logs else "no logs yet"
-
-
-async def _make_durable(log: Log) -> None:
-    """Syncs what a killed process left in the page cache if `flush.messages` is 1, before any
-    client sees it: a producer that sends such a batch again gets it acknowledged as a duplicate at
-    once, and the acknowledgement promises that it is durable."""
-    if log.flushes_before_acknowledging and log.has_unflushed:
-        try:
-            await log.flush()
-        except StorageError:
-            return  # The directory is offline now, and has logged it.

@@ -23,7 +23,7 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.protocol.types import Offset
-from odradek.storage.descriptors import SegmentFile
+from odradek.storage.descriptors import SegmentFile, is_encrypted, seal_file
 from odradek.storage.errors import CorruptLog
 from odradek.storage.file_names import LOG_SUFFIX, offset_file
 from odradek.storage.index import OffsetIndex, TimeIndex, is_rising
@@ -48,6 +48,7 @@ class Segment:
     __slots__ = (
         "_disk",
         "_resume",
+        "_takes_appends",
         "_write_handle",
         "base_offset",
         "bytes_since_index",
@@ -93,6 +94,7 @@ class Segment:
         self.tail_offsets: list[Offset] = [base_offset]
         self.tail_positions: list[int] = [0]
         self._disk = stores.disk
+        self._takes_appends = stores.takes_appends
         self._resume: dict[Offset, int] | None = None
         # None until the first append, and while a large batch is staged.
         self._write_handle: File | None = None
@@ -131,6 +133,7 @@ class Segment:
             self.indexes.load(self.size)
         handle = self._write_handle
         if handle is None:
+            is_staged = is_staged and self.stage is not None and self.stage.writes_ahead
             handle = self._prepare(is_staged=is_staged)
         if is_staged:
             buffers = buffers[:1]
@@ -138,6 +141,7 @@ class Segment:
             handle.write_at(self.size, buffers)
         except OSError:
             # Part of a batch may be written. The file should end with a whole batch.
+            self.indexes.is_full = self._takes_appends is not None
             handle.truncate(self.size)
             raise
 
@@ -156,7 +160,8 @@ class Segment:
         """Returns a place beyond the end where a thread may write a batch (see `staging`)."""
         handle = self._write_handle or self._prepare()
         self._write_handle = None
-        self.stage = StagedBatch(handle, self.size, records)
+        writes_ahead = not is_encrypted(handle)
+        self.stage = StagedBatch(handle, self.size, records, writes_ahead=writes_ahead)
         return self.stage
 
     def drop_stage(self, *, truncates: bool = True) -> File:
@@ -216,10 +221,22 @@ class Segment:
         if self.stage is not None:
             self.drop_stage()
         if self.is_dirty:
+            self._seal()
             _ = self.index
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
             self.indexes.write()
             self.is_dirty = False
+
+    def _seal(self) -> None:
+        """Completes the file if it is encrypted."""
+        if self._takes_appends is not None and self.size:
+            handle = self.file.pin()
+            try:
+                # If the roll fails that this belongs to, the next append tries it again.
+                self.indexes.is_full = True
+                seal_file(handle, self.size)
+            finally:
+                self.file.unpin()
 
     def close_for_appends(self) -> None:
         """The segment takes no more appends. Its file may be closed when it is not pinned."""
@@ -413,6 +430,12 @@ class Segment:
         handle = self.file.pin(create=True)
         try:
             handle.truncate(position)
+            # An encrypted file that was cut takes no appends.
+            must_roll = (
+                position > 0
+                and self._takes_appends is not None
+                and not self._takes_appends(self.file.path, handle)
+            )
         finally:
             self.file.unpin()
         self.size = position
@@ -421,7 +444,7 @@ class Segment:
         time_index.truncate_to(offset)
         self.set_end(self.find_next_offset())
         self.bytes_since_index = 0
-        self.indexes.is_full = False
+        self.indexes.is_full = must_roll
         self._reload_max_timestamp()
         if not position:
             self.first_timestamp = -1

@@ -6,6 +6,8 @@ may be dropped from memory at any time (`LoadedIndexes`). `is_index_entry_due` d
 get entries.
 """
 
+from collections.abc import Callable
+
 from odradek.protocol.types import Offset
 from odradek.storage.descriptors import Descriptors
 from odradek.storage.disk_errors import is_passing
@@ -20,7 +22,7 @@ from odradek.storage.index import (
     is_rising,
     last_time_entry,
 )
-from odradek.world.disk import Disk
+from odradek.world.disk import Disk, File
 
 # Entries are written to the files when this many are only in memory: half a megabyte of log.
 _ENTRIES_A_WRITE = 128
@@ -38,7 +40,7 @@ def is_index_entry_due(bytes_since_entry: int, interval_bytes: int) -> bool:
 class SegmentStores:
     """What the segments of one log directory share."""
 
-    __slots__ = ("descriptors", "disk", "indexes", "unwritten")
+    __slots__ = ("descriptors", "disk", "indexes", "takes_appends", "unwritten")
 
     def __init__(
         self,
@@ -49,6 +51,8 @@ class SegmentStores:
         self.disk = disk
         self.descriptors = descriptors or Descriptors(disk)
         self.indexes = indexes or LoadedIndexes()
+        # With encryption: whether the open file of a segment may be appended to (`EncryptingDisk`).
+        self.takes_appends: Callable[[str, File], bool] | None = None
         # Indexes of active segments with entries that are not in their files yet.
         self.unwritten: dict[SegmentIndexes, None] = {}
 

@@ -22,6 +22,9 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.protocol.types import Offset
+from odradek.storage.descriptors import seal_file
+from odradek.storage.errors import StorageError
+from odradek.storage.file_names import ENCRYPTED_FILE
 from odradek.storage.leader_epochs import UNKNOWN_EPOCH, LeaderEpochs
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
@@ -100,7 +103,11 @@ def recover_segment(
     segment.reset()
     handle = segment.file.pin()
     try:
-        for header, batch in valid_batches(handle, segment.base_offset, size):
+        readable = size
+        begin_recovery = getattr(handle, "begin_recovery", None)
+        if begin_recovery is not None:  # The file is encrypted.
+            readable = min(size, begin_recovery())
+        for header, batch in valid_batches(handle, segment.base_offset, readable):
             if end_offset is not None and header.next_offset > end_offset:
                 break
             if state.is_outdated(header):
@@ -108,11 +115,23 @@ def recover_segment(
             segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp, interval)
             state.add_batch(header, batch)
         if segment.size < size:
+            if not segment.size:
+                _refuse_encrypted(handle, segment.file.path)
             handle.truncate(segment.size)
             return False
+        seal_file(handle, size)
         return True
     finally:
         segment.file.unpin()
+
+
+def _refuse_encrypted(handle: File, path: str) -> None:
+    """A broker without a key provider must not take an encrypted segment for a damaged one."""
+    if handle.read_at(0, len(ENCRYPTED_FILE)) == ENCRYPTED_FILE:
+        raise StorageError(
+            f"{path} is encrypted, and this broker has no key provider: set odradek.key.provider "
+            "as it was, and start the broker again"
+        )
 
 
 def valid_batches(

@@ -27,10 +27,23 @@ STAGING_SIZES: Final = Sizes()
 class StagedBatch:
     """One batch that is being written beyond the end of a segment. `Segment` makes and drops it."""
 
-    __slots__ = ("_is_cancelled", "_lock", "handle", "is_whole", "position", "records")
+    __slots__ = (
+        "_is_cancelled",
+        "_lock",
+        "handle",
+        "is_whole",
+        "position",
+        "records",
+        "writes_ahead",
+    )
 
-    def __init__(self, handle: File, position: int, records: Buffer) -> None:
+    def __init__(
+        self, handle: File, position: int, records: Buffer, *, writes_ahead: bool = True
+    ) -> None:
         self.handle = handle
+        # An encrypted file is only appended to: then all of the batch is written when it is
+        # appended.
+        self.writes_ahead = writes_ahead
         # Where the batch begins in the file.
         self.position = position
         self.records = records
@@ -56,6 +69,8 @@ class StagedBatch:
         self.is_whole = True
 
     def _chunks(self) -> Iterator[tuple[int, memoryview]]:
+        if not self.writes_ahead:
+            return
         view, step = memoryview(self.records), STAGING_SIZES.chunk_bytes
         for start in range(PREFIX_SIZE, len(view), step):
             yield self.position + start, view[start : start + step]

@@ -98,6 +98,7 @@ class AppendRules:
         "_limits_age",
         "_looks_inside",
         "_max_message_bytes",
+        "_validates_schemas",
         "flush_messages",
         "flush_ms",
         "index_bytes",
@@ -130,11 +131,12 @@ class AppendRules:
         self._is_compacted = settings.is_compacted
         self._limits_age = self._before_max_ms != MAX_LONG and not self.is_log_append_time
         self._looks_inside = self._is_compacted or self._limits_age
+        self._validates_schemas = settings.validates_schemas
 
     def validate(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """Returns the batch to write, usually `records` itself, and its header."""
-        if len(records) > STAGING_SIZES.large_bytes:
-            raise CannotAppendAtOnce  # The checksum alone takes long.
+        if len(records) > STAGING_SIZES.large_bytes or self._validates_schemas:
+            raise CannotAppendAtOnce  # The checksum alone takes long, or the registry is asked.
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
         if self._looks_inside or (attributes & CODEC_MASK and _is_doubtful(header)):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from odradek.protocol.types import FIRST_OFFSET, Offset
 from odradek.storage.compaction.job import Aborted
+from odradek.storage.descriptors import seal_file
 from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -96,6 +97,7 @@ class CleanedSegment:
         """
         self.write()
         self._time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        seal_file(self._file, self.size)
         self._file.sync()
         self.close()
         transactions = AbortedTransactions()

@@ -30,6 +30,7 @@ from odradek.storage.compaction.segment_replacement import find_replaced, replac
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.file_names import CLEANED_SUFFIX
 from odradek.storage.log import Log
+from odradek.storage.worker_disk import keys_for_worker
 from odradek.wording import counted
 from odradek.world import World
 from odradek.world.processes import Message, Worker, WorkerDied, WorkFailed
@@ -264,6 +265,7 @@ class LogCleaner:
                 )
                 for producer_id, entry in log.producers.entries.items()
             ],
+            encryption=keys_for_worker(log),
         )
 
     def _take(self, log: Log, truncations: int, message: Message) -> None:

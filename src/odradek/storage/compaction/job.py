@@ -43,6 +43,8 @@ class Job:
     aborted: list[Aborted] = field(default_factory=list)
     # Producer id, epoch, last offset of its last batch (-1 if it has none), as the log knows them.
     producers: list[tuple[ProducerId, ProducerEpoch, Offset]] = field(default_factory=list)
+    # The keys of the files (`worker_disk`); None if they are not encrypted.
+    encryption: Message | None = None
 
     def as_message(self) -> Message:
         return asdict(self)

@@ -34,6 +34,7 @@ from odradek.storage.compaction.job import Job, Message, Outcome, Replacement, r
 from odradek.storage.compaction.key_map import KeyMap, make_key_map
 from odradek.storage.compaction.segment_reader import Chunk, payload, read_chunks
 from odradek.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
+from odradek.storage.worker_disk import disk_for_worker
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk
 
@@ -47,6 +48,7 @@ def compact(
 ) -> Generator[Message, None, Message]:
     """Runs in the worker; `job` describes what it yields and returns."""
     job = read_job(message)
+    disk = disk_for_worker(disk, job.encryption)
     compaction = Compaction(disk, clock, job, make_key_map(job.key_map_bytes))
     yield from compaction.run()
     return compaction.outcome.as_message()

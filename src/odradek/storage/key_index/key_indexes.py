@@ -17,6 +17,7 @@ from odradek.storage.key_index.index import DEFAULT_LIMITS, KeyIndex, KeyIndexLi
 from odradek.storage.key_index.run import DamagedRun, RunHeader
 from odradek.storage.key_index.run_builder import Job, carry_out, encode_job
 from odradek.storage.log import Log
+from odradek.storage.worker_disk import ENCRYPTION, keys_for_worker
 from odradek.world import World
 from odradek.world.processes import Worker, WorkerDied, WorkFailed
 
@@ -131,7 +132,8 @@ class KeyIndexes:
 
     async def _do(self, index: KeyIndex, job: Job) -> RunHeader:
         try:
-            made: Mapping[str, Any] = await self._worker.run(carry_out, encode_job(job), _ignore)
+            message = {**encode_job(job), ENCRYPTION: keys_for_worker(index.log)}
+            made: Mapping[str, Any] = await self._worker.run(carry_out, message, _ignore)
         except WorkFailed as failure:
             if failure.kind == DamagedRun.__name__:
                 index.distrust(job)

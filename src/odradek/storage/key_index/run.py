@@ -2,11 +2,14 @@
 
     <first offset>-<next offset>.keys
 
+    blocks      4096 bytes each: up to 511 entries, their number, their checksum
+    directory   the hash that each block begins with, 4 bytes each
     header      64 bytes: magic, first and next offset, leader epoch of the last offset, entries,
                 blocks, bytes of log, checksum of the directory, checksum of the header
-    directory   the hash that each block begins with, 4 bytes each
-    blocks      4096 bytes each, from the next multiple of 4096 on: up to 511 entries, their
-                number, their checksum
+
+The header is at the end, so that a file is only appended to, as encrypted files are
+(`odradek.storage.encryption`). Earlier versions had it at the beginning: their files count as
+damaged, and are made again.
 
 An entry has the hash in its upper 32 bits and the distance from the first offset in its lower 32
 bits, so that entries sort by hash and then by offset. All numbers are little-endian. The directory
@@ -31,7 +34,8 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.types import LeaderEpoch, Offset
-from odradek.storage.errors import StorageError
+from odradek.storage.descriptors import seal_file
+from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.key_index.search import BytesRead
 from odradek.world.disk import Disk, File
 
@@ -40,7 +44,7 @@ KEYS_SUFFIX: Final = ".keys"
 UNFINISHED_SUFFIX: Final = ".tmp"
 MAX_SPAN: Final = 1 << 32
 
-_MAGIC: Final = b"odrkeys1"
+_MAGIC: Final = b"odrkeys2"
 _HEADER: Final = struct.Struct("<8sqqiqiqI8xI")
 _CHECKED: Final = _HEADER.size - 4
 _TRAILER: Final = struct.Struct("<II")
@@ -86,13 +90,12 @@ def parse_run_name(name: str) -> tuple[Offset, Offset] | None:
 
 
 class Run:
-    __slots__ = ("_blocks_start", "_starts", "header", "path")
+    __slots__ = ("_starts", "header", "path")
 
-    def __init__(self, path: str, header: RunHeader, starts: "array[int]", position: int) -> None:
+    def __init__(self, path: str, header: RunHeader, starts: "array[int]") -> None:
         self.path = path
         self.header = header
         self._starts = starts
-        self._blocks_start = position
 
     def __repr__(self) -> str:
         return f"Run({self.path}, {self.header.entries} entries)"
@@ -108,23 +111,22 @@ class Run:
 
     @classmethod
     def _read(cls, file: File, path: str) -> "Run":
-        encoded = file.read_at(0, _HEADER.size)
+        start = file.size() - _HEADER.size
+        encoded = _read_at(file, path, max(start, 0), _HEADER.size)
         if len(encoded) < _HEADER.size or crc32c(encoded[:_CHECKED]) != _HEADER.unpack(encoded)[-1]:
             raise DamagedRun(f"{path}: the header is damaged")
         magic, first, upto, epoch, entries, blocks, log_bytes, checksum, _ = _HEADER.unpack(encoded)
         if magic != _MAGIC:
             raise DamagedRun(f"{path}: the format is not known")
-        directory = file.read_at(_HEADER.size, 4 * blocks)
-        position = _aligned(_HEADER.size + 4 * blocks)
-        least = position + blocks * _BLOCK_BYTES if blocks else _HEADER.size
-        if crc32c(directory) != checksum or file.size() < least:
+        directory = _read_at(file, path, max(start - 4 * blocks, 0), 4 * blocks)
+        if crc32c(directory) != checksum or start != blocks * (_BLOCK_BYTES + 4):
             raise DamagedRun(f"{path}: the file is cut short or damaged")
         header = RunHeader(first, upto, epoch, entries, log_bytes)
-        return cls(path, header, _decoded("I", directory), position)
+        return cls(path, header, _decoded("I", directory))
 
     @property
     def size_bytes(self) -> int:
-        return self._blocks_start + len(self._starts) * _BLOCK_BYTES
+        return len(self._starts) * (_BLOCK_BYTES + 4) + _HEADER.size
 
     def offsets(self, file: File, key_hash: int, read: BytesRead) -> Iterator[Offset]:
         """The offsets that may have a key of this hash, the newest first; raises `DamagedRun`."""
@@ -141,7 +143,7 @@ class Run:
             block -= 1
 
     def _block(self, file: File, number: int, read: BytesRead) -> "array[int]":
-        data = file.read_at(self._blocks_start + number * _BLOCK_BYTES, _BLOCK_BYTES)
+        data = _read_at(file, self.path, number * _BLOCK_BYTES, _BLOCK_BYTES)
         read.total += len(data)
         return self._entries(data)
 
@@ -158,11 +160,18 @@ class Run:
         """Yields all entries in order, some thousands at a time, with `shift` added to each."""
         for block in range(0, len(self._starts), _BLOCKS_A_WRITE):
             most = min(_BLOCKS_A_WRITE, len(self._starts) - block)
-            data = file.read_at(self._blocks_start + block * _BLOCK_BYTES, most * _BLOCK_BYTES)
+            data = _read_at(file, self.path, block * _BLOCK_BYTES, most * _BLOCK_BYTES)
             entries = array("Q")
             for start in range(0, most * _BLOCK_BYTES, _BLOCK_BYTES):
                 entries += self._entries(data[start : start + _BLOCK_BYTES])
             yield array("Q", [entry + shift for entry in entries]) if shift else entries
+
+
+def _read_at(file: File, path: str, position: int, length: int) -> bytes:
+    try:
+        return file.read_at(position, length)
+    except CorruptLog as error:  # An encrypted file.
+        raise DamagedRun(str(error)) from None
 
 
 def write_run(
@@ -171,7 +180,7 @@ def write_run(
     """Writes the file of a run, in steps, under its name with `UNFINISHED_SUFFIX`."""
     path = f"{directory}/{run_name(header.first_offset, header.next_offset)}{UNFINISHED_SUFFIX}"
     blocks = -(-header.entries // _ENTRIES_A_BLOCK)
-    position = _aligned(_HEADER.size + 4 * blocks)
+    position = 0
     starts = array("I")
     file = disk.open(path, create=True)
     try:
@@ -186,7 +195,9 @@ def write_run(
             position = _write_blocks(file, position, waiting, starts)
         if len(starts) != blocks:
             raise DamagedRun(f"{path}: the number of entries is not {header.entries}")
-        file.write_at(0, _encode_header(header, starts))
+        end = _encode_end(header, starts)
+        file.write_at(position, end)
+        seal_file(file, position + sum(map(len, end)))
         file.sync()
     finally:
         file.close()
@@ -206,13 +217,13 @@ def _write_blocks(file: File, position: int, waiting: "array[int]", starts: "arr
     return position + len(data)
 
 
-def _encode_header(header: RunHeader, starts: "array[int]") -> list[bytes]:
+def _encode_end(header: RunHeader, starts: "array[int]") -> list[bytes]:
     directory = _encoded(starts)
     first, upto, epoch, entries, log_bytes = header
     without = _HEADER.pack(
         _MAGIC, first, upto, epoch, entries, len(starts), log_bytes, crc32c(directory), 0
     )[:_CHECKED]
-    return [without, crc32c(without).to_bytes(4, "little"), directory]
+    return [directory, without, crc32c(without).to_bytes(4, "little")]
 
 
 def merged(sources: Sequence[Iterator["array[int]"]]) -> Iterator["array[int]"]:
@@ -237,10 +248,6 @@ def merged(sources: Sequence[Iterator["array[int]"]]) -> Iterator["array[int]"]:
             del waiting[number][:below]
         ready.sort()
         yield array("Q", ready)
-
-
-def _aligned(position: int) -> int:
-    return -(-position // _BLOCK_BYTES) * _BLOCK_BYTES
 
 
 def _decoded(kind: str, data: bytes) -> "array[int]":

@@ -27,6 +27,7 @@ from odradek.protocol.types import LeaderEpoch, Offset
 from odradek.storage.errors import StorageError
 from odradek.storage.file_names import LOG_SUFFIX, offset_file
 from odradek.storage.key_index.run import MAX_SPAN, Run, RunHeader, hash_of, merged, write_run
+from odradek.storage.worker_disk import ENCRYPTION, disk_for_worker
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk, File
 
@@ -99,6 +100,7 @@ def carry_out(
     Raises `LogChanged`, `DamagedRun` or `OSError`.
     """
     job = _decode_job(argument)
+    disk = disk_for_worker(disk, argument.get(ENCRYPTION), reads_unsealed=True)
     made = yield from (_index(disk, job) if isinstance(job, IndexJob) else _merge(disk, job))
     return made._asdict()
 
