@@ -109,6 +109,7 @@ class Session:
                 SaslAuthenticateRequest(auth_bytes=message or b""), SaslAuthenticateResponse
             )
             if answer.error_code != ErrorCode.NONE:
+                login.refused()
                 raise self._refused(answer)
             message = await self._reply(exchange, answer.auth_bytes)
             if exchange.is_complete and message is None:

@@ -35,6 +35,7 @@ MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     **dict.fromkeys(_SCRAM, "ScramLoginModule"),
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
 }
 
 
@@ -49,6 +50,9 @@ class Login(ABC):
     async def exchange(self, host: str) -> ClientExchange:
         """Returns the exchange of one log-in at a host; raises `AuthenticationFailed`."""
 
+    def refused(self) -> None:  # noqa: B027 - most mechanisms keep nothing
+        """Called when a broker has refused a log-in; what was kept may be the reason."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mechanism})"
 
@@ -61,11 +65,6 @@ def check_login(settings: "SecuritySettings") -> None:
 def login_of(settings: "SecuritySettings", randomness: Randomness) -> Login:
     """Returns the log-in that the settings describe."""
     mechanism = settings.sasl_mechanism.upper()
-    if mechanism == "GSSAPI":
-        raise SettingsError(
-            "sasl.mechanism is GSSAPI, which is Kafka's default, and Kerberos is not supported yet:"
-            f" set sasl.mechanism to one of {', '.join(MODULES)}"
-        )
     if mechanism not in MODULES:
         raise SettingsError(
             f"sasl.mechanism={settings.sasl_mechanism!r}: must be one of {', '.join(MODULES)}"
@@ -76,6 +75,10 @@ def login_of(settings: "SecuritySettings", randomness: Randomness) -> Login:
             from odradek.client.token_login import TokenLogin  # noqa: PLC0415 - if chosen
 
             return TokenLogin(settings, module)
+        if mechanism == "GSSAPI":
+            from odradek.client.kerberos_login import KerberosLogin  # noqa: PLC0415 - if chosen
+
+            return KerberosLogin(settings, module)
         username, password = _credentials(settings, mechanism, module)
         if mechanism == "PLAIN":
             return _PlainLogin(username, password)

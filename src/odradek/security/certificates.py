@@ -120,6 +120,22 @@ class CertificateDirectory:
         self._issue(path, old.subject, names, days)
         return path
 
+    def require(self, name: str, hosts: Sequence[str], days: int, renewed_days: int) -> bool:
+        """Makes the certificate of `name` if there is none, or anew if it lacks one of the hosts or
+        ends within `renewed_days`. Returns whether it was made."""
+        path = self.path_of(name)
+        if not self._disk.exists(path):
+            self.create(name, hosts, days)
+            return True
+        known = self.describe(path)
+        wanted = [str(one.value) for one in _alternative_names(hosts)]
+        missing = [one for one in wanted if one not in known.names]
+        if not missing and self.days_left(known) >= renewed_days:
+            return False
+        names = _alternative_names([*known.names, *missing])
+        self._issue(path, self._read(path).subject, names, days)
+        return True
+
     def names(self) -> list[str]:
         """Returns the names that have a keystore in the directory."""
         if not self._disk.exists(self.directory):

@@ -20,7 +20,7 @@ CLIENT_SECTION: Final = "KafkaClient"
 SERVER_SECTION: Final = "KafkaServer"
 ZOOKEEPER_SECTION: Final = "Client"
 
-_FILE_PROPERTY: Final = "-Djava.security.auth.login.config="
+_FILE_PROPERTY: Final = "java.security.auth.login.config"
 # Where scripts and units write options of the Java process, the most particular one first.
 _OPTION_VARIABLES: Final = ("KAFKA_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS")
 _CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
@@ -82,6 +82,15 @@ def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
 
 def jaas_file_path(environment: Mapping[str, str]) -> str | None:
     """Returns the path of the JAAS file that the variables of a process name, or None."""
+    # With `==` Java uses this file instead of, not beside, its default one.
+    path = java_property(environment, _FILE_PROPERTY)
+    return None if path is None else path.removeprefix("=").removeprefix("file:")
+
+
+def java_property(environment: Mapping[str, str], name: str) -> str | None:
+    """Returns a system property of Java (`-DNAME=VALUE`) that the variables of a process set for
+    Java's scripts, or None."""
+    beginning = f"-D{name}="
     for variable in _OPTION_VARIABLES:
         try:
             words = shlex.split(environment.get(variable, ""))
@@ -89,9 +98,8 @@ def jaas_file_path(environment: Mapping[str, str]) -> str | None:
             # An open quote: Java's scripts would not start with it either.
             words = environment[variable].split()
         for word in reversed(words):
-            if word.startswith(_FILE_PROPERTY):
-                # With `==` Java uses this file instead of, not beside, its default one.
-                return word.removeprefix(_FILE_PROPERTY).removeprefix("=").removeprefix("file:")
+            if word.startswith(beginning):
+                return word.removeprefix(beginning)
     return None
 
 

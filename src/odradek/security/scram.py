@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
+SALT_BYTES = 17
+_SALT_BITS = 130
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramMechanism(IntEnum):
@@ -26,9 +29,34 @@ class ScramMechanism(IntEnum):
     def kafka_name(self) -> str:
         return f"SCRAM-SHA-{self.digest[3:]}"
 
+    @classmethod
+    def named(cls, name: str) -> "ScramMechanism | None":
+        """Returns the mechanism with Kafka's name, or None if there is none."""
+        return next((one for one in cls if one.kafka_name == name), None)
+
     @property
     def digest(self) -> str:
         return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
+
+
+def salt_from(random_bytes: bytes) -> bytes:
+    """Returns a salt that is made of at least 17 random bytes, in the form in which Kafka's tools
+    make them: a number of 130 bits with digits and letters. All salts have this form, so that it
+    does not tell an invented one from that of a user who exists."""
+    number = int.from_bytes(random_bytes, "big") % (1 << _SALT_BITS)
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits.encode() or b"0"
+
+
+def salted_password(
+    mechanism: ScramMechanism, password: str, salt: bytes, iterations: int
+) -> bytes:
+    """Returns the password after PBKDF2, which takes milliseconds. As in Kafka, a password is UTF-8
+    without SASLprep."""
+    return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
 
 class MalformedCredential(ValueError):

@@ -38,7 +38,12 @@ def _metadata(frame: Buffer, version: int, position: int) -> Response:
     request = MetadataRequest.decode(frame, version, position, allow_trailing=True)
     return MetadataResponse(
         topics=[
-            MetadataResponseTopic(error_code=ErrorCode.ILLEGAL_SASL_STATE, name=topic.name)
+            MetadataResponseTopic(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                # A request may name a topic by its id alone before a response may (version 12).
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+            )
             for topic in request.topics or []
         ]
     )

@@ -24,7 +24,7 @@ from odradek.security.jaas import (
 from odradek.security.sasl.server.exchange import Mechanism
 from odradek.security.sasl.server.oauthbearer import OAuthBearer, TokenChecker
 from odradek.security.sasl.server.plain import JaasUsers, PasswordChecker, Plain
-from odradek.security.sasl.server.scram import Credentials, Scram
+from odradek.security.sasl.server.scram import FindAccount, Scram
 from odradek.security.scram import ScramMechanism
 from odradek.world import World
 from odradek.world.environment import environment
@@ -32,8 +32,8 @@ from odradek.world.installing import install_line
 
 logger = logging.getLogger("odradek.authentication")
 
-FindCredentials = Callable[[ScramMechanism], Credentials]
-"""Returns the look-up of stored credentials for one mechanism."""
+FindAccounts = Callable[[ScramMechanism], FindAccount]
+"""Returns the look-up of users and tokens for one mechanism."""
 
 _JAAS: Final = "sasl.jaas.config"
 _CALLBACK: Final = "sasl.server.callback.handler.class"
@@ -42,6 +42,7 @@ _MODULES: Final = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
 }
 _KAFKAS: Final = "org.apache.kafka.common.security."
 _PLAIN_CHECKER: Final = f"{_KAFKAS}plain.internals.PlainServerCallbackHandler"
@@ -55,7 +56,7 @@ _UNSECURED: Final = (
 
 
 def make_mechanisms(
-    settings: ListenerSettings, find_credentials: FindCredentials, world: World
+    settings: ListenerSettings, find_accounts: FindAccounts, world: World
 ) -> dict[str, Mechanism]:
     """Returns the mechanisms by name. Raises `InvalidSetting`."""
     enabled = settings.sasl_enabled_mechanisms
@@ -70,12 +71,18 @@ def make_mechanisms(
         own = settings.of_mechanism(mechanism)
         module = _login_module(own, mechanism, world)
         if mechanism == "PLAIN":
-            mechanisms[mechanism] = Plain(_password_checker(own, module))
+            mechanisms[mechanism] = Plain(_password_checker(own, module, world))
         elif mechanism == "OAUTHBEARER":
             mechanisms[mechanism] = OAuthBearer(_token_checker(own, module, world))
+        elif mechanism == "GSSAPI":
+            from odradek.broker.authentication.kerberos_keys import (  # noqa: PLC0415 - an extra
+                gssapi_mechanism,
+            )
+
+            mechanisms[mechanism] = gssapi_mechanism(own, module, world)
         else:
             kind = ScramMechanism.SHA_256 if mechanism.endswith("256") else ScramMechanism.SHA_512
-            mechanisms[mechanism] = Scram(kind, find_credentials(kind), world.randomness.bytes)
+            mechanisms[mechanism] = Scram(kind, find_accounts(kind), world.randomness.bytes)
     return mechanisms
 
 
@@ -131,10 +138,22 @@ def _module_of_file(
 # Who checks passwords and tokens
 
 
-def _password_checker(settings: ListenerSettings, module: LoginModule) -> PasswordChecker:
+def _password_checker(
+    settings: ListenerSettings, module: LoginModule, world: World
+) -> PasswordChecker:
     name = settings.sasl_server_callback_handler_class
     if not name or name == _PLAIN_CHECKER:
-        return JaasUsers(module.options)
+        users = JaasUsers(module.options)
+        if not settings.odradek_ldap_urls:
+            return users
+        from odradek.broker.authentication.directory_users import (  # noqa: PLC0415 - an extra
+            directory_users,
+        )
+
+        return directory_users(settings, users, world)
+    if settings.odradek_ldap_urls:
+        reason = f"{name} checks the passwords: set one of both"
+        raise InvalidSetting(f"{settings.prefix}odradek.ldap.urls", "", reason)
     checker_class = _own_class(settings, name)
     checker = checker_class(module.options)
     if not callable(getattr(checker, "check", None)):

@@ -240,9 +240,12 @@ class SaslGate:
         self._state = State.LOGGED_IN
         connection = self._connection
         connection.principal = principal
+        connection.is_by_token = bool(login.token_id)
         if not lapses:
             connection.unguard()
-        self._listener.logged_in(connection, self._mechanism, is_again=previous is not None)
+        self._listener.logged_in(
+            connection, self._mechanism, login.token_id, is_again=previous is not None
+        )
         return lifetime_ms or 0
 
     async def _fail(self, error: LoginFailed, header: RequestHeader | None) -> Parts | None:

@@ -18,10 +18,9 @@ from odradek.config import BrokerSettings
 from odradek.config.listener_settings import ListenerSettings
 from odradek.config.live import LiveSettings
 from odradek.config.setting import InvalidSetting
-from odradek.metadata import MetadataError
 from odradek.security.principals import ANONYMOUS, USER, Principal
-from odradek.security.sasl.server.exchange import Login, LoginFailed, Mechanism
-from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
+from odradek.security.sasl.server.exchange import Login, Mechanism
+from odradek.security.scram import ScramMechanism
 from odradek.security.tls.distinguished_names import distinguished_name
 from odradek.security.tls.principal_mapping import NoRuleMatches, PrincipalMapping
 from odradek.world import World
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
     from odradek.broker.audit.log import AuditLog
     from odradek.broker.authentication.listener_keys import ListenerKeys
-    from odradek.cluster.configs import Configs
+    from odradek.broker.authentication.scram_accounts import ScramAccounts
+    from odradek.broker.services import Services
+    from odradek.security.sasl.server.scram import Account, UnknownUser
 
 logger = logging.getLogger("odradek.authentication")
 
@@ -137,11 +138,15 @@ class SecuredListener:
             limits.append(max(0, login.expires_at_ms - self._clock.now_ms()))
         return min(limits, default=None)
 
-    def logged_in(self, connection: Connection, mechanism: str, *, is_again: bool) -> None:
+    def logged_in(
+        self, connection: Connection, mechanism: str, token_id: str, *, is_again: bool
+    ) -> None:
         self.counters.succeeded += 1
         self.counters.again += is_again
         self._unauthenticated.remove(connection)
         connection.splitter.max_size_bytes = self._frame_bytes
+        if token_id:
+            mechanism = f"{mechanism}, delegation token {token_id}"
         logger.debug(
             "%s:%s is %s on %s, by %s",
             connection.address,
@@ -180,7 +185,7 @@ class SecuredListeners:
         self._world = world
         self._frame_bytes = frame_bytes
         self._settings = settings
-        self._configs: Configs | None = None
+        self._accounts: ScramAccounts | None = None
         self.unauthenticated = Unauthenticated(
             settings.odradek_max_unauthenticated_connections,
             settings.odradek_authentication_timeout_ms / 1000,
@@ -223,32 +228,29 @@ class SecuredListeners:
             make_mechanisms,
         )
 
-        return make_mechanisms(own, self._find_credentials, self._world)
+        return make_mechanisms(own, self._find_accounts, self._world)
 
-    def use(self, configs: "Configs", audit: "AuditLog | None") -> None:
-        """Says where SCRAM credentials are stored, and where log-ins are written down. Called
-        before clients are accepted."""
-        self._configs = configs
+    def use(self, services: "Services") -> None:
+        """Says where SCRAM credentials and delegation tokens are stored, and where log-ins are
+        written down. Called before clients are accepted."""
+        from odradek.broker.authentication.scram_accounts import (  # noqa: PLC0415 - needs OpenSSL
+            ScramAccounts,
+        )
+        from odradek.cluster.cluster_secret import ClusterSecret  # noqa: PLC0415 - as above
+
+        secret = ClusterSecret(services.images.cache, self._world.randomness)
+        self._accounts = ScramAccounts(services.configs, services.tokens, secret, self._world)
         for listener in self.by_name.values():
-            listener.audit = audit
+            listener.audit = services.audit
 
-    def _find_credentials(self, mechanism: ScramMechanism) -> "_StoredCredentials":
-        return _StoredCredentials(self, mechanism)
+    def _find_accounts(self, mechanism: ScramMechanism) -> "_AccountLookUp":
+        return _AccountLookUp(self, mechanism)
 
-    async def stored_credential(
-        self, user: str, mechanism: ScramMechanism
-    ) -> ScramCredential | None:
-        assert self._configs is not None
-        try:
-            found = (await self._configs.user(user)).get(mechanism.kafka_name)
-        except MetadataError as error:
-            raise LoginFailed(f"credentials cannot be read: {error}", user=user) from None
-        if found is None:
-            return None
-        try:
-            return ScramCredential.decode(found)
-        except MalformedCredential as error:
-            raise LoginFailed(str(error), user=user) from None
+    async def find_account(
+        self, name: str, mechanism: ScramMechanism, *, is_token: bool
+    ) -> "Account | UnknownUser":
+        assert self._accounts is not None  # Clients are accepted later.
+        return await self._accounts.find(name, mechanism, is_token=is_token)
 
     # Changes while the broker runs
 
@@ -303,12 +305,12 @@ class SecuredListeners:
                 mechanism.close()
 
 
-class _StoredCredentials:
-    """The look-up of SCRAM credentials for one mechanism."""
+class _AccountLookUp:
+    """The look-up of SCRAM accounts for one mechanism."""
 
     def __init__(self, listeners: SecuredListeners, mechanism: ScramMechanism) -> None:
         self._listeners = listeners
         self._mechanism = mechanism
 
-    def __call__(self, user: str) -> Awaitable[ScramCredential | None]:
-        return self._listeners.stored_credential(user, self._mechanism)
+    def __call__(self, name: str, is_token: bool) -> "Awaitable[Account | UnknownUser]":
+        return self._listeners.find_account(name, self._mechanism, is_token=is_token)

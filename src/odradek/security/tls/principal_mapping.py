@@ -13,7 +13,12 @@ import re
 from typing import Final, NamedTuple
 
 from odradek.config.setting import InvalidSetting
-from odradek.wording import counted
+from odradek.security.java_patterns import (
+    InvalidPattern,
+    check_replacement,
+    compile_pattern,
+    expand,
+)
 
 NAME: Final = "ssl.principal.mapping.rules"
 DEFAULT: Final = "DEFAULT"
@@ -22,8 +27,6 @@ _RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<to>(?:\\.|[^\\/])*)/"
     r"(?P<case>[LU]?))\s*(?:,\s*|$)"
 )
-_REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
-_JAVA_GROUP_NAME: Final = re.compile(r"\(\?<(?=[A-Za-z])")
 
 
 class NoRuleMatches(ValueError):
@@ -67,7 +70,7 @@ class PrincipalMapping:
                 return distinguished_name
             found = rule.pattern.fullmatch(distinguished_name)
             if found is not None:
-                name = _replace(rule.replacement, found)
+                name = expand(rule.replacement, found)
                 return {"L": name.lower(), "U": name.upper()}.get(rule.case, name)
         raise NoRuleMatches(f"no rule of {NAME} matches {distinguished_name}")
 
@@ -76,20 +79,8 @@ def _read_rule(found: re.Match[str], text: str, prefix: str) -> _Rule:
     if found["default"]:
         return _Rule(None, "", "")
     try:
-        pattern = re.compile(_JAVA_GROUP_NAME.sub("(?P<", found["pattern"]))
-    except re.error as error:
-        reason = f"{found['pattern']} is not a regular expression: {error}"
-        raise InvalidSetting(prefix + NAME, text, reason) from None
-    for _, group in _REFERENCE.findall(found["to"]):
-        if group and int(group) > pattern.groups:
-            there_are = counted(pattern.groups, "group")
-            reason = f"${group} in {found['to']}: the pattern has {there_are}"
-            raise InvalidSetting(prefix + NAME, text, reason)
+        pattern = compile_pattern(found["pattern"])
+        check_replacement(found["to"], pattern)
+    except InvalidPattern as error:
+        raise InvalidSetting(prefix + NAME, text, str(error)) from None
     return _Rule(pattern, found["to"], found["case"])
-
-
-def _replace(replacement: str, found: re.Match[str]) -> str:
-    def expand(part: re.Match[str]) -> str:
-        return part[1] if part[1] is not None else found[int(part[2])] or ""
-
-    return _REFERENCE.sub(expand, replacement)

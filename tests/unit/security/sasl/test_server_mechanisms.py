@@ -9,7 +9,7 @@ import pytest
 
 from odradek.security.sasl.server.exchange import Login, LoginFailed, ServerExchange, Step
 from odradek.security.sasl.server.plain import JaasUsers, Plain
-from odradek.security.sasl.server.scram import Scram
+from odradek.security.sasl.server.scram import Account, Scram, UnknownUser
 from odradek.security.scram import ScramCredential, ScramMechanism
 
 SHA = ScramMechanism.SHA_256
@@ -74,9 +74,16 @@ SALTED = hashlib.pbkdf2_hmac("sha256", b"secret", SALT, ITERATIONS)
 STORED = {"alice": ScramCredential.derive(SHA, ITERATIONS, SALT, SALTED)}
 
 
+def find_account(name: str, is_token: bool) -> Account | UnknownUser:
+    found = STORED.get(name)
+    if found is None or is_token:
+        return UnknownUser(f"the salt of {name}".encode())
+    return Account(found, Login(name))
+
+
 def scram() -> Scram:
     counter = iter(range(1, 100))
-    return Scram(SHA, STORED.get, lambda length: next(counter).to_bytes(length, "big"))
+    return Scram(SHA, find_account, lambda length: next(counter).to_bytes(length, "big"))
 
 
 def final(first_bare: str, challenge: str, bare: str, salted: bytes = SALTED) -> bytes:
@@ -124,6 +131,24 @@ def test_a_proof_of_an_unknown_user_never_counts() -> None:
     challenge = respond(exchange, b"n,,n=nobody,r=abc").reply.decode()
     bare = f"c=biws,r={nonce_of(challenge)}"
     failure(exchange, final("n=nobody,r=abc", challenge, bare))
+
+
+def test_the_nonce_may_repeat_the_half_of_the_client_as_librdkafka_writes_it() -> None:
+    """librdkafka before 2.6.1, in the kcat of Debian 12 for instance, sends `r=abcabcBROKER`."""
+    exchange = scram().begin()
+    challenge = respond(exchange, b"n,,n=alice,r=abc").reply.decode()
+    bare = f"c=biws,r=abc{nonce_of(challenge)}"
+    assert respond(exchange, final("n=alice,r=abc", challenge, bare)).login is not None
+
+
+@pytest.mark.parametrize("made", ["{0}abc", "xyz{0}", "abcabc{0}", "abc", "{1}"])
+def test_no_other_nonce_is_accepted(made: str) -> None:
+    exchange = scram().begin()
+    challenge = respond(exchange, b"n,,n=alice,r=abc").reply.decode()
+    nonce = nonce_of(challenge)
+    bare = f"c=biws,r={made.format(nonce, nonce.removeprefix('abc'))}"
+    said = failure(exchange, final("n=alice,r=abc", challenge, bare))
+    assert "nonce" in str(said)
 
 
 def test_a_recorded_exchange_cannot_be_sent_again() -> None:

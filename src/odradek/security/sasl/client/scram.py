@@ -16,7 +16,7 @@ import hmac
 from typing import ClassVar, Final, NamedTuple
 
 from odradek.security.sasl.client.exchange import ClientExchange, SaslFailed
-from odradek.security.scram import MIN_ITERATIONS, ScramMechanism
+from odradek.security.scram import MIN_ITERATIONS, ScramMechanism, salted_password
 
 MAX_ITERATIONS: Final = 1_000_000
 """Kafka's brokers accept up to 16,384; this much takes about half a second."""
@@ -53,7 +53,7 @@ class ScramUser:
         self.mechanism = mechanism
         self.username = username
         self.has_token = has_token
-        self._password = password.encode()
+        self._password = password
         self._salted: SaltedPassword | None = None
 
     def __repr__(self) -> str:
@@ -63,8 +63,7 @@ class ScramUser:
         """Returns the password after PBKDF2; it takes milliseconds unless it was asked before."""
         known = self._salted
         if known is None or (known.salt, known.iterations) != (salt, iterations):
-            digest = self.mechanism.digest
-            value = hashlib.pbkdf2_hmac(digest, self._password, salt, iterations)
+            value = salted_password(self.mechanism, self._password, salt, iterations)
             known = self._salted = SaltedPassword(salt, iterations, value)
         return known.value
 

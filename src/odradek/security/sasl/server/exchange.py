@@ -19,12 +19,14 @@ INVALID_CREDENTIALS: Final = ""
 @dataclass(frozen=True, slots=True)
 class Login:
     """Who has logged in. `expires_at_ms` is when the credential ends, by the wall clock. `groups`
-    are what the checker of the credential knows the user to be a member of."""
+    are what the checker of the credential knows the user to be a member of. `token_id` is that of
+    the delegation token by which it has logged in, or empty."""
 
     name: str
     expires_at_ms: int | None = None
     groups: tuple[str, ...] = ()
     extensions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    token_id: str = ""
 
 
 class Step(NamedTuple):

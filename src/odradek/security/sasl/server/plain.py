@@ -38,6 +38,9 @@ class JaasUsers:
             if name.startswith(_USER)
         }
 
+    def has(self, name: str) -> bool:
+        return name in self._passwords
+
     def check(self, name: str, password: str) -> Login | None:
         known = self._passwords.get(name)
         # An unknown name takes as long as a wrong password.

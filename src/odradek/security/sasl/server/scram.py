@@ -6,6 +6,10 @@
 Only the client has to compute the costly hash of the password. An unknown user is asked for a proof
 like a known one, with a salt that is always the same for that name, and fails in the second step
 with the same message: who tries names does not learn which exist.
+
+A client that logs in by a delegation token says so: its first message ends with `,tokenauth=true`,
+its name is the id of the token, and its password is the HMAC of the token. Users and tokens are
+looked up apart, so a user's name that is the id of a token leads nowhere.
 """
 
 import base64
@@ -15,7 +19,7 @@ import hmac
 import re
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.security.sasl.server.exchange import Login, LoginFailed, Step
 from odradek.security.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
@@ -33,8 +37,23 @@ _FOREIGN: Final = (
 )
 _NONCE_BYTES: Final = 18
 
-Credentials = Callable[[str], ScramCredential | Awaitable[ScramCredential | None] | None]
-"""Returns the stored credential of a user, or None. Raises `LoginFailed` if nobody can say."""
+
+class Account(NamedTuple):
+    """A user or a token that exists, and who the client is once it has proved the password."""
+
+    credential: ScramCredential
+    login: Login
+
+
+class UnknownUser(NamedTuple):
+    """A name that nobody has. The client is sent this salt."""
+
+    salt: bytes
+
+
+FindAccount = Callable[[str, bool], Account | UnknownUser | Awaitable[Account | UnknownUser]]
+"""Returns the account of a name, which is the id of a token if the second argument is true. Raises
+`LoginFailed` if nobody can say."""
 
 
 class Scram:
@@ -43,13 +62,12 @@ class Scram:
     def __init__(
         self,
         mechanism: ScramMechanism,
-        credentials: Credentials,
+        find_account: FindAccount,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._mechanism = mechanism
-        self._credentials = credentials
+        self._find_account = find_account
         self._random_bytes = random_bytes
-        self._secret = random_bytes(32)
 
     @property
     def name(self) -> str:
@@ -57,26 +75,23 @@ class Scram:
 
     def begin(self) -> "ScramExchange":
         nonce = base64.b64encode(self._random_bytes(_NONCE_BYTES)).decode()
-        return ScramExchange(self._mechanism, self._credentials, nonce, self._secret)
+        return ScramExchange(self._mechanism, self._find_account, nonce)
 
     def close(self) -> None: ...
 
 
 class ScramExchange:
-    """Invariant: `_known` is a stored credential only between the first and the second step of a
-    user who exists; the second step succeeds for no other."""
+    """Invariant: `_known` is an account only between the first and the second step of a user or a
+    token that exists; the second step succeeds for no other."""
 
-    def __init__(
-        self, mechanism: ScramMechanism, credentials: Credentials, nonce: str, secret: bytes
-    ) -> None:
-        """`nonce` is the broker's half. `secret` makes the salts of users that do not exist."""
+    def __init__(self, mechanism: ScramMechanism, find_account: FindAccount, nonce: str) -> None:
+        """`nonce` is the broker's half."""
         self._mechanism = mechanism
-        self._credentials = credentials
+        self._find_account = find_account
         self._own_nonce = nonce
-        self._secret = secret
         self._is_first = True
         self._user = self._nonce = self._header = self._messages = ""
-        self._known: ScramCredential | None = None
+        self._known: Account | None = None
 
     def respond(self, token: bytes) -> Step | Awaitable[Step]:
         try:
@@ -94,23 +109,20 @@ class ScramExchange:
             raise LoginFailed("the client wants to be somebody else", _FOREIGN, self._user)
         self._header = found["header"]
         self._nonce = found["nonce"] + self._own_nonce
-        credential = self._credentials(self._user)
-        if isawaitable(credential):
-            return self._challenge_later(found["bare"], credential)
-        return self._challenge(found["bare"], credential)
+        account = self._find_account(self._user, _is_token(found["extensions"]))
+        if isawaitable(account):
+            return self._challenge_later(found["bare"], account)
+        return self._challenge(found["bare"], account)
 
-    async def _challenge_later(
-        self, bare: str, credential: Awaitable[ScramCredential | None]
-    ) -> Step:
-        return self._challenge(bare, await credential)
+    async def _challenge_later(self, bare: str, account: Awaitable[Account | UnknownUser]) -> Step:
+        return self._challenge(bare, await account)
 
-    def _challenge(self, bare: str, credential: ScramCredential | None) -> Step:
-        self._known = credential
-        if credential is None:
-            salt = hmac.digest(self._secret, self._user.encode(), "sha256")[:_NONCE_BYTES]
-            iterations = MIN_ITERATIONS
+    def _challenge(self, bare: str, account: Account | UnknownUser) -> Step:
+        if isinstance(account, UnknownUser):
+            salt, iterations = account.salt, MIN_ITERATIONS
         else:
-            salt, iterations = credential.salt, credential.iterations
+            self._known = account
+            salt, iterations = account.credential.salt, account.credential.iterations
         reply = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
         self._messages = f"{bare},{reply}"
         return Step(reply.encode())
@@ -124,16 +136,20 @@ class ScramExchange:
         if found["binding"] not in (binding, _NO_BINDING):
             raise LoginFailed("the channel binding is wrong", user=self._user)
         # A recorded exchange cannot be sent again: the second half of the nonce is new.
-        if not hmac.compare_digest(found["nonce"], self._nonce):
+        # librdkafka before 2.6.1, which the kcat of Linux distributions is made of, writes the
+        # client's half twice. Kafka 4 refuses that; the broker's half is bound all the same.
+        twice = self._nonce.removesuffix(self._own_nonce) + self._nonce
+        is_known = hmac.compare_digest(found["nonce"], self._nonce)
+        if not is_known and not hmac.compare_digest(found["nonce"], twice):
             raise LoginFailed("the nonce is not that of this exchange", user=self._user)
         known = self._known
         if known is None:
-            raise LoginFailed("there is no such user", user=self._user)
+            raise LoginFailed("there is no such user or token", user=self._user)
         messages = f"{self._messages},{found['bare']}".encode()
-        if not self._proves(known, messages, found["proof"]):
+        if not self._proves(known.credential, messages, found["proof"]):
             raise LoginFailed("the password is wrong", user=self._user)
-        signature = hmac.digest(known.server_key, messages, self._mechanism.digest)
-        return Step(b"v=" + base64.b64encode(signature), Login(self._user))
+        signature = hmac.digest(known.credential.server_key, messages, self._mechanism.digest)
+        return Step(b"v=" + base64.b64encode(signature), known.login)
 
     def _proves(self, known: ScramCredential, messages: bytes, proof_text: str) -> bool:
         digest = self._mechanism.digest
@@ -146,6 +162,13 @@ class ScramExchange:
             return False
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         return hmac.compare_digest(hashlib.new(digest, client_key).digest(), known.stored_key)
+
+
+def _is_token(extensions: str) -> bool:
+    """Returns whether the extensions of the first message, such as `,a=b,c=d`, say that the client
+    logs in by a token."""
+    pairs = dict(pair.partition("=")[::2] for pair in extensions.split(","))
+    return pairs.get("tokenauth", "").lower() == "true"
 
 
 def _unescaped(name: str) -> str:
