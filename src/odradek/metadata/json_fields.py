@@ -82,7 +82,9 @@ class JsonFields:
     def optional_text(self, name: str) -> str | None:
         return None if self._fields.get(name) is None else self.text(name)
 
-    def texts(self, name: str) -> tuple[str, ...]:
+    def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        if default is not None and name not in self._fields:
+            return default
         value = self._fields.get(name)
         if not isinstance(value, list):
             raise self._malformed(name, "a list")

@@ -2,20 +2,18 @@
 reads in one request (both since ZooKeeper 3.6), and the negotiated session timeout.
 
 kazoo talks to ZooKeeper in a thread of its own. Its results are handed to the event loop in the
-order in which they came, many at a time. This is the only module that uses kazoo's private names.
+order in which they came, many at a time. This module and `kazoo_client`, which makes the clients,
+are the only ones that use kazoo's private names.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import EXCEPTIONS, NoNodeError
-from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import (
     GetChildren,
     GetData,
@@ -29,20 +27,15 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.serialization import Watch as WatchEvent
 from kazoo.protocol.states import ZnodeStat
 
+from odradek.metadata.kazoo_client import LoggedInConnection, Troubles, make_client
 from odradek.metadata.remembered_session import SessionKey
+from odradek.metadata.zookeeper_security import OPEN, ZookeeperSecurity
 
-# A longer delay would let a client notice late that its ensemble is back.
-_RETRY: Final = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 0.5}
 _PERSISTENT_RECURSIVE: Final = 1
 # The type of an error, and of the end, among the parts of a multi request.
 _END: Final = -1
 # kazoo's read timeout is two thirds of the negotiated session timeout.
 _TIMEOUT_BY_READ_TIMEOUT: Final = 1.5
-
-
-# kazoo warns of each attempt to connect; the store logs once that the connection is lost.
-_kazoo_logger = logging.getLogger("odradek.metadata.kazoo")
-_kazoo_logger.setLevel(logging.ERROR)
 
 
 class AddWatch:
@@ -107,7 +100,7 @@ def _read_names(buffer: bytes, offset: int) -> tuple[list[str], int]:
     return names, offset
 
 
-class WatchfulConnection(ConnectionHandler):  # type: ignore[misc]
+class WatchfulConnection(LoggedInConnection):
     """A connection that passes on every watch event, and knows the negotiated session timeout."""
 
     on_event: Callable[[str], None]
@@ -133,6 +126,7 @@ class KazooBridge:
         *,
         on_state: Callable[[str], None],
         on_changes: Callable[[list[str]], None],
+        security: ZookeeperSecurity = OPEN,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_state = on_state
@@ -141,14 +135,16 @@ class KazooBridge:
         self._arrived: deque[Callable[[], None]] = deque()
         self._changed: deque[str] = deque()
         self._is_coming = False
-        self.client: Any = KazooClient(
-            hosts, timeout=timeout_s, connection_retry=dict(_RETRY), logger=_kazoo_logger
+        self.troubles = Troubles()
+        self.client = make_client(
+            hosts,
+            timeout_s,
+            security,
+            connection_class=WatchfulConnection,
+            troubles=self.troubles,
         )
-        connection = WatchfulConnection(
-            self.client, self.client._conn_retry.copy(), logger=self.client.logger
-        )
-        connection.on_event = self._note_event
-        self.client._connection = self._connection = connection
+        self._connection: WatchfulConnection = self.client._connection
+        self._connection.on_event = self._note_event
         self.client.add_listener(self._note_state)
 
     def start(self) -> None:
@@ -226,16 +222,12 @@ class KazooBridge:
             self._on_changes(paths)
 
 
-def end_session(hosts: str, timeout_s: float, key: SessionKey) -> bool:
+def end_session(
+    hosts: str, timeout_s: float, key: SessionKey, security: ZookeeperSecurity = OPEN
+) -> bool:
     """Resumes a session of another process and closes it; blocks. Returns whether the session is
     over. If it was over already, a new session was opened and closed."""
-    client = KazooClient(
-        hosts,
-        timeout=timeout_s,
-        client_id=tuple(key),
-        connection_retry=dict(_RETRY),
-        logger=_kazoo_logger,
-    )
+    client = make_client(hosts, timeout_s, security, client_id=tuple(key))
     try:
         client.start(timeout_s)
     except client.handler.timeout_exception:

@@ -20,7 +20,7 @@ from odradek.metadata.paths import (
 )
 from odradek.metadata.store import Create, MetadataError, MetadataStore, NodeExists
 
-_ROOTS: Final = (
+ROOTS: Final = (
     "/cluster",
     "/brokers",
     BROKER_IDS,
@@ -63,7 +63,7 @@ async def prepare_store(store: MetadataStore, cluster_id: str, store_id: str = "
             for path in tree:
                 if path == CONTROLLER or path.startswith(f"{BROKER_IDS}/"):
                     raise ForeignCluster(path)
-        missing = [Create(path) for path in _ROOTS if path not in tree]
+        missing = [Create(path) for path in ROOTS if path not in tree]
         if CLUSTER_ID not in tree:
             missing.append(Create(CLUSTER_ID, ClusterId(cluster_id).encode()))
         if store_id and STORE_ID not in tree:

@@ -45,6 +45,8 @@ from odradek.metadata.store import (
 )
 from odradek.metadata.tree import check_path, parent_of
 from odradek.metadata.watches import PathWatch, Watches
+from odradek.metadata.zookeeper_acls import acl_of
+from odradek.metadata.zookeeper_security import HOW_TO_LOG_IN, OPEN, ZookeeperSecurity
 from odradek.world import World
 
 logger = logging.getLogger("odradek.metadata")
@@ -57,6 +59,11 @@ _BYTES_PER_OPERATION: Final = 64
 _READS_TOGETHER: Final = 100
 # A broker that starts logs what it waits for after this time.
 _LOGGED_AFTER_S: Final = 1.5
+_WANTS_LOG_IN: Final = (
+    kazoo.AuthFailedError,
+    kazoo.NoAuthError,
+    kazoo.SessionClosedRequireSaslError,
+)
 # ZooKeeper's own nodes, which the broker sees if there is no chroot.
 _ITS_OWN: Final = "/zookeeper"
 
@@ -72,6 +79,7 @@ class ZookeeperMetadata:
         session_timeout_ms: int = 6_000,
         connection_timeout_ms: int | None = None,
         remembered: RememberedSession | None = None,
+        security: ZookeeperSecurity = OPEN,
     ) -> None:
         """`remembered` stores the session in the directory of the broker that connects here.
         `connection_timeout_ms` is how long the first connection may take; by default it is the
@@ -81,6 +89,7 @@ class ZookeeperMetadata:
         self._timeout_ms = session_timeout_ms
         self._patience_ms = connection_timeout_ms or session_timeout_ms
         self._remembered = remembered
+        self._security = security
         self._stores: list[ZookeeperStore] = []
 
     def connect(self) -> "ZookeeperStore":
@@ -90,6 +99,7 @@ class ZookeeperMetadata:
             self._timeout_ms,
             self._remembered,
             patience_ms=self._patience_ms,
+            security=self._security,
         )
         self._stores.append(store)
         return store
@@ -112,6 +122,7 @@ class ZookeeperStore:
         remembered: RememberedSession | None = None,
         *,
         patience_ms: int | None = None,
+        security: ZookeeperSecurity = OPEN,
     ) -> None:
         hosts, _, chroot = address.partition("/")
         self._hosts = hosts
@@ -120,6 +131,7 @@ class ZookeeperStore:
         self._timeout_s = timeout_ms / 1000
         self._patience_s = (patience_ms or timeout_ms) / 1000
         self._remembered = remembered
+        self._security = security
         self._noted_session = 0
         self._session = CurrentSession()
         self._watches = Watches()
@@ -130,7 +142,11 @@ class ZookeeperStore:
         self._preparing: asyncio.Task[None] | None = None
         self._has_logged_waiting = False
         self._zookeeper = KazooBridge(
-            hosts, self._timeout_s, on_state=self._note_state, on_changes=self._note_changes
+            hosts,
+            self._timeout_s,
+            on_state=self._note_state,
+            on_changes=self._note_changes,
+            security=security,
         )
         self._zookeeper.start()
         self._heartbeats = asyncio.get_running_loop().create_task(self._send_heartbeats())
@@ -165,7 +181,7 @@ class ZookeeperStore:
         if key is None or key.session_id != session_id:
             return False
         await self._require_connection()
-        end = partial(end_session, self._hosts, self._timeout_s, key)
+        end = partial(end_session, self._hosts, self._timeout_s, key, self._security)
         return await self._world.workers.run_blocking(end)
 
     async def _remember_session(self) -> None:
@@ -276,7 +292,8 @@ class ZookeeperStore:
             path = self._at(operation.path)
             match operation:
                 case Create(_, value, ephemeral):
-                    transaction.create(path, value, ephemeral=ephemeral)
+                    acl = acl_of(operation.path, self._security.sets_acls)
+                    transaction.create(path, value, acl=acl, ephemeral=ephemeral)
                 case Set(_, value, version):
                     transaction.set_data(path, value, version)
                 case Delete(_, version):
@@ -288,6 +305,9 @@ class ZookeeperStore:
         except kazoo.ZookeeperError:
             # Refusals come as results; an error is about the connection or the session.
             raise OutcomeUnknown from None
+        for operation, result in zip(operations, results, strict=True):
+            if isinstance(result, kazoo.NoAuthError | kazoo.InvalidACLError):
+                raise StoreUnavailable(self._not_allowed(self._at(operation.path)))
         return _versions(operations, results)
 
     def watch(self) -> Watch:
@@ -319,7 +339,7 @@ class ZookeeperStore:
                     await self._wait_and_log()
         self._session.require_open()
         if not self._is_available:
-            raise StoreUnavailable(self._failure)
+            raise StoreUnavailable(self._zookeeper.troubles.newest or self._failure)
 
     async def _wait_and_log(self) -> None:
         """Waits until ZooKeeper answers, and logs that it waits if that takes long."""
@@ -360,7 +380,8 @@ class ZookeeperStore:
         sent_s = self._world.clock.monotonic_s()
         try:
             if self._chroot:
-                await self._answer(zookeeper.awaited(client.ensure_path_async(root)))
+                acl = acl_of("/", self._security.sets_acls)
+                await self._answer(zookeeper.awaited(client.ensure_path_async(root, acl)))
             await zookeeper.watch_tree(root)
             await self._answer(zookeeper.awaited(client.sync_async(root)))
         except kazoo.UnimplementedError:
@@ -371,10 +392,13 @@ class ZookeeperStore:
             return
         except kazoo.ZookeeperError as error:
             self._failure = f"ZooKeeper at {self._hosts} cannot be used: {error!r}"
-            logger.warning(self._failure)
+            if isinstance(error, _WANTS_LOG_IN):
+                self._failure = f"ZooKeeper at {self._hosts} wants a log-in: {HOW_TO_LOG_IN}"
+            self._zookeeper.troubles.note(self._failure)
             return
         self._life.connect(is_resumed=zookeeper.session_id == self.session_id)
         self._note_answer(sent_s)
+        self._zookeeper.troubles.newest = ""
         self._is_available = True
         self._session.begin(zookeeper.session_id)
         self._watches.add_changes([EVERYTHING])
@@ -403,6 +427,13 @@ class ZookeeperStore:
         start = len(self._chroot)
         self._watches.add_changes(
             path[start:] or "/" for path in paths if start or not path.startswith(_ITS_OWN)
+        )
+
+    def _not_allowed(self, path: str) -> str:
+        return (
+            f"ZooKeeper at {self._hosts} does not allow this broker to change {path}: its nodes"
+            " belong to another user; log in as that one, or give them to this one with"
+            " `odradek zookeeper-security-migration`"
         )
 
     def _lost(self) -> str:

@@ -14,11 +14,16 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from odradek.cli.cluster.zookeeper_connection import security_of, zookeeper_settings
 from odradek.metadata.store import Metadata, MetadataError, MetadataStore
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.world import World
+from odradek.world.disk import OsDisk
+
+if TYPE_CHECKING:
+    from odradek.config import BrokerSettings
 
 _SOCKET: Final = "metadata.socket"
 _FILE: Final = "metadata.sqlite"
@@ -32,12 +37,13 @@ class OpenStore(NamedTuple):
 
 
 @asynccontextmanager
-async def opened(address: str) -> AsyncIterator[OpenStore]:
-    """Opens the store of an address or a directory. Errors of the store are raised as
+async def opened(address: str, zookeeper_file: str | None = None) -> AsyncIterator[OpenStore]:
+    """Opens the store of an address or a directory. `zookeeper_file` says how to talk to an
+    ensemble, as in `zookeeper_connection`. Errors of the store are raised as
     `CommandFailed`."""
     with TemporaryDirectory(prefix="odradek-") as copies:
         try:
-            metadata, is_copy = _find(address, copies)
+            metadata, is_copy = _find(address, copies, zookeeper_file)
             try:
                 yield OpenStore(metadata.connect(), is_copy)
             finally:
@@ -46,10 +52,47 @@ async def opened(address: str) -> AsyncIterator[OpenStore]:
             raise CommandFailed(str(error)) from None
 
 
-def _find(address: str, copies: str) -> tuple[Metadata, bool]:
+@asynccontextmanager
+async def opened_for_writing(settings: "BrokerSettings") -> AsyncIterator[Metadata]:
+    """Opens the store that a broker's settings name, to write before that broker runs. The session
+    is not the one that the broker remembers."""
+    try:
+        metadata = _of_settings(settings)
+        try:
+            yield metadata
+        finally:
+            await metadata.close()
+    except MetadataError as error:
+        raise CommandFailed(str(error)) from None
+
+
+def _of_settings(settings: "BrokerSettings") -> Metadata:
+    if settings.odradek_metadata_store == "zookeeper":
+        if settings.zookeeper_connect is None:
+            raise CommandFailed("zookeeper.connect is not set; name the ensemble, as in host:2181")
+        return _ensemble(settings.zookeeper_connect, settings)
+    path = settings.odradek_metadata_path
+    if settings.odradek_metadata_store == "socket" and path is not None:
+        if _is_answered(path):
+            from odradek.metadata.remote import SocketMetadata
+
+            return SocketMetadata(path, World())
+        # The file that `odradek up` serves at this socket.
+        path = f"{os.path.dirname(path)}/{_FILE}"
+    from odradek.metadata.sqlite import SqliteMetadata
+
+    path = path or f"{settings.data_directories[0]}/{_FILE}"
+    try:
+        OsDisk().make_directories(os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        raise CommandFailed(f"cannot make {os.path.dirname(path)}: {error.strerror}") from None
+    return SqliteMetadata(path, World(), has_durable_sessions=True)
+
+
+def _find(address: str, copies: str, zookeeper_file: str | None) -> tuple[Metadata, bool]:
     """Returns the store, and whether it is a copy, which is made in the directory `copies`."""
     if not os.path.isdir(address):
-        return _ensemble(address), False
+        return _ensemble(address, zookeeper_settings(zookeeper_file)), False
     directory = os.path.abspath(address)
     places = [directory]
     if os.path.basename(directory).startswith("broker-"):
@@ -71,14 +114,15 @@ def _find(address: str, copies: str) -> tuple[Metadata, bool]:
     )
 
 
-def _ensemble(address: str) -> Metadata:
+def _ensemble(address: str, settings: "BrokerSettings") -> Metadata:
     _require_reachable(address)
     import logging
 
     from odradek.metadata.zookeeper import ZookeeperMetadata
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    return ZookeeperMetadata(address, World())
+    # What fails is the error of the command.
+    logging.getLogger("odradek.metadata").setLevel(logging.CRITICAL)
+    return ZookeeperMetadata(address, World(), security=security_of(settings))
 
 
 def _is_answered(path: str) -> bool:

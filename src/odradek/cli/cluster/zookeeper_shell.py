@@ -5,6 +5,7 @@ It works with a ZooKeeper ensemble, and with the store of `odradek up`, which ha
 
 import argparse
 
+from odradek.cli.cluster.zookeeper_connection import add_zookeeper_arguments
 from odradek.cli.connection_options import add_json_argument, add_watch_argument
 from odradek.cli.parser import FlagParser
 from odradek.tools.failures import UsageError
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one command; without it, commands are read from standard input",
     )
     command.required = False  # `argparse` would name it as missing if the store is.
+    add_zookeeper_arguments(parser)
     add_json_argument(parser)
     add_watch_argument(parser)
     if isinstance(parser, FlagParser):
@@ -65,4 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     from odradek.cli.cluster.zookeeper_shell_actions import perform
 
-    return asyncio.run(perform(arguments.store, arguments.command, as_json=arguments.json))
+    return asyncio.run(
+        perform(
+            arguments.store,
+            arguments.command,
+            as_json=arguments.json,
+            zookeeper_file=arguments.zk_tls_config_file,
+        )
+    )

@@ -36,9 +36,11 @@ _TOOLS: Final = {
 }
 
 
-async def perform(address: str, command: Sequence[str], *, as_json: bool) -> int:
+async def perform(
+    address: str, command: Sequence[str], *, as_json: bool, zookeeper_file: str | None = None
+) -> int:
     """Carries out one command, or those of standard input. Returns the exit code."""
-    async with opened(address) as store:
+    async with opened(address, zookeeper_file) as store:
         if command:
             await _carry_out(store, list(command), as_json=as_json)
             return 0
