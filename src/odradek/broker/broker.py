@@ -164,7 +164,7 @@ class Broker:
             ):
                 if self._server.secured is not None:
                     services = components.services
-                    self._server.secured.use(services.configs, services.audit)
+                    self._server.secured.use(services)
                 serving = self._serving(components)
                 await self._server.accept(serving.serve, *serving.followers)
                 if self._port is not None:
@@ -217,6 +217,8 @@ class Broker:
         telemetry = components.services.client_telemetry
         if telemetry is not None and telemetry.forwarder is not None:
             beside.append(telemetry.forwarder.run())
+        if (validation := components.services.schema_validation) is not None:
+            beside.append(validation.run())
         if self._port is not None:
             meter, measuring = self._port.attach(components, self._server, dispatcher)
             serve = meter.serve
@@ -354,6 +356,7 @@ class Broker:
         services = components.services
         secured = self._server.secured
         reloading = () if secured is None else (secured.run(self._settings),)
+        sweeping = () if components.token_expiry is None else (components.token_expiry.run(),)
         async with (
             _running_beside(components.fetchers.run()) as fetching,
             _running_beside(
@@ -375,6 +378,7 @@ class Broker:
                 self._server.close_idle_connections(self._settings),
                 *(() if services.audit is None else (services.audit.run(),)),
                 *reloading,
+                *sweeping,
             ),
         ):
             yield fetching

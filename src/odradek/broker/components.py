@@ -22,7 +22,7 @@ from odradek.broker.limits.broker_quotas import BrokerQuotas
 from odradek.broker.services import Services
 from odradek.cluster.acls import AclStore
 from odradek.cluster.configs import Configs, ListenerSecurity
-from odradek.cluster.controller import Controller
+from odradek.cluster.controller import Controller, LongestLog
 from odradek.cluster.internal_topics import InternalTopics
 from odradek.cluster.membership import Membership
 from odradek.cluster.offline_replicas import OfflineReplicas
@@ -47,6 +47,9 @@ from odradek.world import World
 if TYPE_CHECKING:
     from odradek.broker.audit.log import AuditLog
     from odradek.broker.client_telemetry.receiver import ClientTelemetry
+    from odradek.broker.schema_validation.validation import SchemaValidation
+    from odradek.cluster.delegation_tokens import DelegationTokens
+    from odradek.cluster.token_expiry import TokenExpiry
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
@@ -61,6 +64,8 @@ class Components:
     isr_changes: IsrChanges
     offline_replicas: OfflineReplicas
     peers: Peers
+    # None unless there are delegation tokens.
+    token_expiry: "TokenExpiry | None"
     # Puts changed settings in force; returns whether there were any.
     follow_settings: Callable[[ImageChange], bool]
 
@@ -126,13 +131,7 @@ def assemble(
         broker_id, replicas, cache, peers, world=world, settings=settings.broker
     )
 
-    async def longest_log(
-        topic_partition: TopicPartition, candidates: Sequence[BrokerId]
-    ) -> BrokerId | None:
-        from odradek.cluster import log_end_offsets  # noqa: PLC0415 - seldom needed
-
-        return await log_end_offsets.longest_log(peers, topic_partition, candidates)
-
+    longest_log = _longest_log(peers)
     topics = Topics(store, cache, settings, world.randomness)
     services = Services(
         broker_id=broker_id,
@@ -164,19 +163,38 @@ def assemble(
         authorizer=load_authorizer(settings.broker),
         audit=open_audit(topics),
         roles=RoleStore(store, cache),
+        tokens=_delegation_tokens(world, settings, store, cache),
         client_telemetry=_client_telemetry(world, settings, cache),
+        schema_validation=_schema_validation(world, settings, topics, cache, peers),
+    )
+    controller = Controller(
+        broker_id, store, cache, settings, clock=world.clock, longest_log=longest_log
     )
     return Components(
         services,
         coordinators,
         membership,
-        Controller(broker_id, store, cache, settings, clock=world.clock, longest_log=longest_log),
+        controller,
         fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
         isr_changes=isr_changes,
         offline_replicas=OfflineReplicas(broker_id, cache, logs),
         peers=peers,
+        token_expiry=_token_expiry(services, controller),
         follow_settings=follow_settings,
     )
+
+
+def _longest_log(peers: Peers) -> LongestLog:
+    """Returns a function that asks replicas for the one with the longest log."""
+
+    async def longest_log(
+        topic_partition: TopicPartition, candidates: Sequence[BrokerId]
+    ) -> BrokerId | None:
+        from odradek.cluster import log_end_offsets  # noqa: PLC0415 - seldom needed
+
+        return await log_end_offsets.longest_log(peers, topic_partition, candidates)
+
+    return longest_log
 
 
 def _fetch_sessions(world: World, settings: LiveSettings, cache: MetadataCache) -> FetchSessions:
@@ -186,6 +204,37 @@ def _fetch_sessions(world: World, settings: LiveSettings, cache: MetadataCache) 
         max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
         is_known=lambda entry: is_known(cache.image, entry),
     )
+
+
+def _schema_validation(
+    world: World, settings: LiveSettings, topics: Topics, cache: MetadataCache, peers: Peers
+) -> "SchemaValidation | None":
+    if not settings.broker.confluent_schema_registry_url:
+        return None
+    from odradek.broker.schema_validation.validation import (  # noqa: PLC0415 - if asked for
+        open_schema_validation,
+    )
+
+    return open_schema_validation(world, settings, topics, cache, peers)
+
+
+def _delegation_tokens(
+    world: World, settings: LiveSettings, store: MetadataStore, cache: MetadataCache
+) -> "DelegationTokens | None":
+    secret_key = settings.broker.delegation_token_secret_key
+    if not secret_key:
+        return None
+    from odradek.cluster.delegation_tokens import DelegationTokens  # noqa: PLC0415 - if there are any
+
+    return DelegationTokens(secret_key, store, cache, settings, world)
+
+
+def _token_expiry(services: Services, controller: Controller) -> "TokenExpiry | None":
+    if services.tokens is None:
+        return None
+    from odradek.cluster.token_expiry import TokenExpiry  # noqa: PLC0415 - if there are any
+
+    return TokenExpiry(services.tokens, controller, services.settings)
 
 
 def _client_telemetry(

@@ -1,12 +1,13 @@
 """The resources of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: their types, the ACLs
 that protect them, and changes of their overrides."""
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
 from odradek.broker.permissions import DENIALS
 from odradek.broker.services import RequestContext, Services
+from odradek.config import TopicSettings
 from odradek.protocol import acls
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
@@ -30,6 +31,9 @@ _ACL_RESOURCE_TYPES: Final = {
     int(ConfigResourceType.TOPIC): acls.ResourceType.TOPIC,
     int(ConfigResourceType.GROUP): acls.ResourceType.GROUP,
 }
+
+
+_DEAD_LETTER_TOPIC: Final = TopicSettings.odradek_schema_validation_dead_letter_topic.name
 
 
 def requested_broker_id(services: Services, name: str) -> BrokerId | None:
@@ -133,6 +137,30 @@ async def change_overrides(
             ErrorCode.INVALID_REQUEST,
             f"This broker does not support settings of resource type {resource_type}.",
         )
+
+
+class GivenSetting(Protocol):
+    """A setting in a request that changes settings."""
+
+    name: str
+    value: str | None
+
+
+def require_write_on_dead_letters(
+    context: RequestContext, given: Iterable[GivenSetting], present: Mapping[str, str]
+) -> None:
+    """Raises `ApiError` if the client names a dead-letter topic that it may not write to. Brokers
+    write dead letters as themselves, so it could write to any topic through its own. What is
+    `present` may be sent again."""
+    for setting in given:
+        name = setting.value
+        if setting.name != _DEAD_LETTER_TOPIC or not name or present.get(setting.name) == name:
+            continue
+        if not context.authorize(Operation.WRITE, acls.ResourceType.TOPIC, name):
+            raise ApiError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                f"Wrong records are diverted to topic '{name}', on which WRITE is needed.",
+            )
 
 
 def split_authorized(

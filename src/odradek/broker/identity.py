@@ -18,7 +18,16 @@ def proposed_cluster_id(settings: BrokerSettings, world: World) -> str:
         properties = read_directory_properties(world.disk, settings.data_directories[0])
     except OSError:
         properties = {}
-    return properties.get("cluster.id") or encode_uuid(world.randomness.uuid().bytes)
+    return properties.get("cluster.id") or new_cluster_id(world)
+
+
+def new_cluster_id(world: World) -> str:
+    """Returns an id as Kafka writes it: 22 characters, of which the first is no `-`, so that it can
+    be the value of a flag."""
+    while True:
+        made = encode_uuid(world.randomness.uuid().bytes)
+        if not made.startswith("-"):
+            return made
 
 
 async def generated_broker_id(

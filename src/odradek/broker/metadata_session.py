@@ -72,6 +72,7 @@ def _open_zookeeper(settings: BrokerSettings, world: World) -> Metadata:
         RememberedSession,
     )
     from odradek.metadata.zookeeper import ZookeeperMetadata  # noqa: PLC0415 - needs kazoo
+    from odradek.metadata.zookeeper_security import zookeeper_security  # noqa: PLC0415
 
     if settings.zookeeper_connect is None:
         raise InvalidSetting(
@@ -84,6 +85,7 @@ def _open_zookeeper(settings: BrokerSettings, world: World) -> Metadata:
         session_timeout_ms=settings.zookeeper_session_timeout_ms,
         connection_timeout_ms=settings.zookeeper_connection_timeout_ms,
         remembered=RememberedSession(world.disk, f"{directory}/{FILE_NAME}"),
+        security=zookeeper_security(settings, world.disk, world.randomness),
     )
 
 

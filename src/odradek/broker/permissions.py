@@ -26,6 +26,7 @@ DENIALS: Final = {
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 """The error for a client that has no permission on a resource of each type."""
 
@@ -72,12 +73,14 @@ class Required(Generic[Asked]):
 
 
 class CheckedByHandler:
-    """The handler asks for permission itself; `description` says for which."""
+    """The handler asks for permission itself; `description` says for which, and `area` what an
+    operation on the cluster is about."""
 
-    __slots__ = ("description",)
+    __slots__ = ("area", "description")
 
-    def __init__(self, description: str) -> None:
+    def __init__(self, description: str, area: Area = Area.OPERATION) -> None:
         self.description = description
+        self.area = area
 
 
 class OpenToAll:

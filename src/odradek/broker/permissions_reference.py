@@ -70,7 +70,12 @@ def needs(permission: Permission) -> list[Need]:
         return [Need(permission.operation, permission.resource_type, permission.area)]
     if isinstance(permission, OpenToAll):
         return []
-    return list(dict.fromkeys(_needs_in(permission.description)))
+    found = _needs_in(permission.description)
+    return list(dict.fromkeys(_in_area(need, permission.area) for need in found))
+
+
+def _in_area(need: Need, area: Area) -> Need:
+    return need._replace(area=area) if need.kind is ResourceType.CLUSTER else need
 
 
 def _needs_in(description: str) -> Iterator[Need]:

@@ -45,6 +45,8 @@ from odradek.world import World
 if TYPE_CHECKING:
     from odradek.broker.audit.log import AuditLog
     from odradek.broker.client_telemetry.receiver import ClientTelemetry
+    from odradek.broker.schema_validation.validation import SchemaValidation
+    from odradek.cluster.delegation_tokens import DelegationTokens
 
 logger: Final = logging.getLogger("odradek.authorizer")
 
@@ -88,8 +90,12 @@ class Services:
     # None unless there is an audit log.
     audit: "AuditLog | None"
     roles: RoleStore
+    # None unless there are delegation tokens.
+    tokens: "DelegationTokens | None" = None
     # None if metrics of clients have nowhere to go.
     client_telemetry: "ClientTelemetry | None" = None
+    # None if the broker has no schema registry to ask.
+    schema_validation: "SchemaValidation | None" = None
 
     def require_authorizer(self) -> None:
         """Raises `ApiError` if there is no authorizer. ACLs that the broker would not obey are
@@ -115,6 +121,7 @@ class RequestContext:
     __slots__ = (
         "_deadline_s",
         "_services",
+        "_subject",
         "_throttle_s",
         "api",
         "client_id",
@@ -157,6 +164,15 @@ class RequestContext:
     def note_throttle(self, throttle_s: float) -> None:
         """Called when a quota makes the client wait; the longest wait counts."""
         self._throttle_s = max(throttle_s, self.throttle_s)
+
+    @property
+    def subject(self) -> str:
+        """What the request was about, for the audit log, if the request does not name it."""
+        subject: str = getattr(self, "_subject", "")
+        return subject
+
+    def note_subject(self, subject: str) -> None:
+        self._subject = subject
 
     def deadline_s(self, timeout_ms: int) -> float:
         """Returns when the time limit of this request is over, by the event loop's clock: so long

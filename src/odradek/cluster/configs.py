@@ -20,6 +20,8 @@ from odradek.config import (
 )
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
+from odradek.config.schema_validation_settings import check_has_registry
+from odradek.config.topic_settings import check_has_key_provider
 from odradek.metadata import MetadataCache, MetadataStore, NoNode
 from odradek.metadata.compare_and_set import Tries, change_node
 from odradek.metadata.json_fields import MalformedNode
@@ -100,7 +102,10 @@ class Configs:
     ) -> None:
         def checked(before: Overrides) -> Overrides:
             after = required_overrides(topic, change(before))
-            check_topic_overrides(after, self._settings.broker.topic_defaults)
+            broker = self._settings.broker
+            settings = check_topic_overrides(after, broker.topic_defaults)
+            check_has_registry(settings, broker)
+            check_has_key_provider(settings, broker.odradek_key_provider)
             return after
 
         present = self.topic_overrides(topic)

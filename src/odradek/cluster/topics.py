@@ -21,6 +21,8 @@ from odradek.cluster.store_errors import as_api_errors
 from odradek.cluster.topic_names import check_collision, check_topic_name
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
+from odradek.config.schema_validation_settings import check_has_registry
+from odradek.config.topic_settings import check_has_key_provider
 from odradek.metadata import (
     BadVersion,
     ChangeTooBig,
@@ -368,8 +370,11 @@ class Topics:
         return new._replace(partitions=partitions, replication_factor=defaults.replication_factor)
 
     def _check_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
+        broker = self._settings.broker
         try:
-            check_topic_overrides(overrides, self._settings.broker.topic_defaults)
+            wanted = check_topic_overrides(overrides, broker.topic_defaults)
+            check_has_registry(wanted, broker)
+            check_has_key_provider(wanted, broker.odradek_key_provider)
         except InvalidSetting as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return {name: value for name, value in overrides.items() if value is not None}

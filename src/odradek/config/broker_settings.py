@@ -16,20 +16,27 @@ from odradek.config.coordinator_settings import (
     QuotaSettings,
     TransactionSettings,
 )
+from odradek.config.key_settings import KeySettings
 from odradek.config.listener_settings import PREFIX as LISTENER_PREFIX
 from odradek.config.listener_settings import ListenerSettings, parse_prefixed, split_prefixed
 from odradek.config.listeners import Listener
 from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
 from odradek.config.management_settings import ManagementSettings
 from odradek.config.network_settings import NetworkSettings
+from odradek.config.schema_validation_settings import SchemaRegistrySettings
 from odradek.config.security_settings import ListenerSecuritySettings, SecuritySettings
 from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
 from odradek.config.storage_settings import StorageSettings
-from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+from odradek.config.topic_settings import (
+    BROKER_SYNONYMS,
+    TopicSettings,
+    check_has_key_provider,
+)
 from odradek.config.tracing_settings import TracingSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
+from odradek.config.zookeeper_settings import ZookeeperSecuritySettings
 
 T = TypeVar("T")
 
@@ -54,6 +61,7 @@ class Layers:
 
 class BrokerSettings(
     ClusterSettings,
+    ZookeeperSecuritySettings,
     NetworkSettings,
     SecuritySettings,
     StorageSettings,
@@ -63,7 +71,9 @@ class BrokerSettings(
     ApplicationLogSettings,
     ManagementSettings,
     AuditSettings,
+    KeySettings,
     TracingSettings,
+    SchemaRegistrySettings,
 ):
     layers: Layers
     topic_defaults: TopicSettings
@@ -271,8 +281,9 @@ def _alias(static: Mapping[str, str]) -> Mapping[str, str]:
         if text is None:
             continue
         if renamed.setdefault(setting.name, text).strip() != text.strip():
+            other_text = setting.shown(renamed[setting.name])
             raise InvalidSetting(
-                other, text, f"{setting.name} says {renamed[setting.name]}; they mean the same"
+                other, setting.shown(text), f"{setting.name} says {other_text}; they mean the same"
             )
     return renamed
 
@@ -352,6 +363,7 @@ def _check_together(settings: BrokerSettings) -> None:
             synonym.name for synonym in TopicSettings.retention_ms.synonyms if synonym.name in given
         )
         raise InvalidSetting(name, 0, "must be at least 1, or -1 for no limit")
+    check_has_key_provider(settings.topic_defaults, settings.odradek_key_provider)
     if settings.log_dirs is not None and len(set(settings.log_dirs)) != len(settings.log_dirs):
         raise InvalidSetting("log.dirs", ",".join(settings.log_dirs), "a directory appears twice")
     if not all(settings.data_directories):

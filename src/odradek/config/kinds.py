@@ -259,7 +259,12 @@ def names(
 
 
 def password(
-    name: str, doc: str, *, scope: Scope = Scope.READ_ONLY, importance: Importance = Importance.HIGH
+    name: str,
+    doc: str,
+    *,
+    scope: Scope = Scope.READ_ONLY,
+    importance: Importance = Importance.HIGH,
+    aliases: tuple[str, ...] = (),
 ) -> Setting[str | None]:
     return Setting(
         name,
@@ -270,6 +275,7 @@ def password(
         expected="text",
         scope=scope,
         importance=importance,
+        aliases=aliases,
     )
 
 

@@ -15,6 +15,8 @@ from typing import Final
 
 HIDDEN: Final = "(hidden)"
 MIN_LENGTH: Final = 4
+# Values of switches, such as `tokenauth="true"` of a JAAS line: they occur everywhere.
+_SWITCHES: Final = ("true", "false")
 # A process that reads ever new passwords must not fill the memory. The oldest are forgotten.
 _MAX_SECRETS: Final = 10_000
 
@@ -49,7 +51,7 @@ def protect(text: str) -> None:
 
 def _remember(secret: str) -> None:
     global _pattern  # noqa: PLW0603 - secrets belong to the process
-    if len(secret) < MIN_LENGTH or secret in _secrets:
+    if len(secret) < MIN_LENGTH or secret in _secrets or secret.lower() in _SWITCHES:
         return
     if len(_secrets) >= _MAX_SECRETS:
         del _secrets[next(iter(_secrets))]

@@ -106,11 +106,57 @@ def resolve(
     return resolved
 
 
+class DeclaredProviders:
+    """Resolves references in properties that came over the network, such as those of connectors.
+    Only the providers that the process's own file declares are asked, within their limits."""
+
+    def __init__(
+        self, declarations: Mapping[str, str], read_file: ReadFile, environment: Mapping[str, str]
+    ) -> None:
+        """`declarations` are the `config.providers` lines. Raises `InvalidSetting`."""
+        self._read_file = read_file
+        self._environment = environment
+        self._declared = _declared(declarations)
+
+    @property
+    def without_limit(self) -> list[str]:
+        """The names of providers that may read everything that the process may."""
+        return [name for name, provider in self._declared.items() if provider.limit is None]
+
+    def has_references(self, value: str) -> bool:
+        """Returns whether a value refers to something, of a provider that is declared or not."""
+        return any(self._is_ours(found[1].strip()) for found in _REFERENCE.finditer(value))
+
+    def resolve(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Returns the properties with what they refer to. Text that looks like a reference to a
+        provider that nobody knows stays as it is. Raises `InvalidSetting`."""
+        for reference in references(properties):
+            if self._is_ours(reference.provider) and reference.provider not in self._declared:
+                raise _refused(
+                    reference,
+                    f"the worker's file does not declare the provider {reference.provider} with"
+                    f" {PROVIDERS}",
+                )
+        resolver = _Resolver({}, self._read_file, self._environment, self._declared)
+        return {
+            name: resolver.value(name, value) if self.has_references(value) else value
+            for name, value in properties.items()
+        }
+
+    def _is_ours(self, provider: str) -> bool:
+        return provider in self._declared or provider in _BUILT_IN
+
+
 class _Resolver:
     def __init__(
-        self, properties: Mapping[str, str], read_file: ReadFile, environment: Mapping[str, str]
+        self,
+        properties: Mapping[str, str],
+        read_file: ReadFile,
+        environment: Mapping[str, str],
+        providers: "Mapping[str, _Provider] | None" = None,
     ) -> None:
-        self._providers = _BUILT_IN | _declared(properties)
+        self._is_strict = providers is None
+        self._providers = _BUILT_IN | _declared(properties) if providers is None else providers
         self._read_file = read_file
         self._environment = environment
         self._key_file = properties.get(KEY_FILE)
@@ -119,6 +165,8 @@ class _Resolver:
     def value(self, name: str, value: str) -> str:
         def replaced(found: re.Match[str]) -> str:
             provider, path, key = found[1], found[2] or "", found[3]
+            if not self._is_strict and provider.strip() not in self._providers:
+                return found[0]
             return self._secret(Reference(name, provider.strip(), path, key))
 
         return _REFERENCE.sub(replaced, value)

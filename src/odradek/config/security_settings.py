@@ -8,6 +8,7 @@ prefix `listener.name.NAME.MECHANISM.` (`listener_settings`).
 from typing import Final
 
 from odradek.config.kinds import boolean, integer, long, names, password, string
+from odradek.config.ldap_settings import LdapSettings
 from odradek.config.setting import MAX_INT, Importance, Kind, Scope, Settings
 
 _PEM: Final = "as PEM text, instead of a file"
@@ -113,12 +114,12 @@ class TlsListenerSettings(Settings):
     )
 
 
-class SaslListenerSettings(Settings):
+class SaslListenerSettings(LdapSettings):
     sasl_enabled_mechanisms = names(
         "sasl.enabled.mechanisms",
         ("GSSAPI",),
         "The SASL mechanisms by which clients may log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
-        "OAUTHBEARER. GSSAPI, Kafka's default, is not supported yet.",
+        "OAUTHBEARER, GSSAPI. GSSAPI is Kerberos, and needs the extra kerberos.",
         scope=Scope.PER_BROKER,
     )
     sasl_jaas_config = password(
@@ -146,6 +147,29 @@ class SaslListenerSettings(Settings):
         0,
         "How long a log-in by SASL counts. The connection is closed when a request arrives later, "
         "unless the client has logged in again. 0: as long as the connection, or as the token.",
+    )
+    sasl_kerberos_service_name = string(
+        "sasl.kerberos.service.name",
+        None,
+        "The first part of the Kerberos principal of the brokers, as in kafka/HOST@REALM. A broker "
+        "needs it to log in at other brokers by GSSAPI.",
+        scope=Scope.PER_BROKER,
+    )
+    sasl_kerberos_principal_to_local_rules = names(
+        "sasl.kerberos.principal.to.local.rules",
+        ("DEFAULT",),
+        "How the name of a principal is made of a Kerberos principal: rules "
+        "as in docs/kerberos.md, or DEFAULT, the first part of a principal of the default realm. "
+        "The first rule that is for the principal counts; if there is none, the log-in fails.",
+        scope=Scope.PER_BROKER,
+    )
+    sasl_kerberos_min_time_before_relogin = long(
+        "sasl.kerberos.min.time.before.relogin",
+        60_000,
+        "If another broker refuses a log-in by Kerberos, the tickets are got anew; not sooner "
+        "again than after this many milliseconds.",
+        at_least=0,
+        scope=Scope.PER_BROKER,
     )
     sasl_oauthbearer_jwks_endpoint_url = string(
         "sasl.oauthbearer.jwks.endpoint.url",
@@ -206,7 +230,38 @@ class ListenerSecuritySettings(TlsListenerSettings, SaslListenerSettings):
     """What a listener may have of its own."""
 
 
-class SecuritySettings(ListenerSecuritySettings):
+class DelegationTokenSettings(Settings):
+    delegation_token_secret_key = password(
+        "delegation.token.secret.key",
+        "The secret from which the secrets of delegation tokens are computed: the same on all "
+        "brokers. A new one makes all tokens useless. If unset or empty: there are no tokens.",
+        importance=Importance.MEDIUM,
+        aliases=("delegation.token.master.key",),
+    )
+    delegation_token_max_lifetime_ms = long(
+        "delegation.token.max.lifetime.ms",
+        7 * 24 * 3_600_000,
+        "How long a delegation token can be used at most, however often it is renewed.",
+        at_least=1,
+    )
+    delegation_token_expiry_time_ms = long(
+        "delegation.token.expiry.time.ms",
+        24 * 3_600_000,
+        "How long a delegation token can be used without being renewed, and the longest time for "
+        "which it is renewed.",
+        at_least=1,
+    )
+    delegation_token_expiry_check_interval_ms = long(
+        "delegation.token.expiry.check.interval.ms",
+        3_600_000,
+        "How often the controller removes delegation tokens that have expired. Nobody can log in "
+        "with them before that either.",
+        at_least=1,
+        importance=Importance.LOW,
+    )
+
+
+class SecuritySettings(ListenerSecuritySettings, DelegationTokenSettings):
     """The settings of all listeners, and those that listeners share."""
 
     ssl_endpoint_identification_algorithm = string(

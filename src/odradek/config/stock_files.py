@@ -13,8 +13,8 @@ or adds a warning:
 5. `log.dirs` wins over `log.dir`; if both are set and differ, a warning says so.
 6. A setting that is obeyed in part only gives a warning. As in Kafka, classic groups cannot be
    switched off.
-7. Protection that would be missing (ACLs on ZooKeeper's nodes, TLS to ZooKeeper, secrets
-   from a provider) is refused.
+7. Protection that would be missing (revoked certificates of ZooKeeper, secrets from a provider) is
+   refused.
 
 `REFUSALS` lists what is refused although Kafka accepts it, for the reference of settings.
 """
@@ -32,10 +32,10 @@ from odradek.config.values import parse_list
 GENERATED_ID: Final = -1
 
 _STORE: Final = "odradek.metadata.store"
+_NOT_CHECKED: Final = "certificates of ZooKeeper are not looked up in lists; set it to false"
 _REFUSED_IF_TRUE: Final = {
-    "zookeeper.set.acl": "nodes in ZooKeeper are written without ACLs; set it to false"
-    " and keep other clients away from the ensemble",
-    "zookeeper.ssl.client.enable": "the connection to ZooKeeper is not encrypted; set it to false",
+    "zookeeper.ssl.crl.enable": _NOT_CHECKED,
+    "zookeeper.ssl.ocsp.enable": _NOT_CHECKED,
 }
 
 

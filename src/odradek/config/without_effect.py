@@ -62,7 +62,7 @@ _REASONS: Final = {
         metrics.num.samples=2 metrics.recording.level=INFO metrics.sample.window.ms=30000
         """,
     # Refused with other values (`stock_files.REFUSALS`).
-    "only false is accepted": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
+    "only false is accepted": "zookeeper.ssl.crl.enable=false zookeeper.ssl.ocsp.enable=false",
     "values are not looked up in providers": "config.providers",
     "OpenSSL does the work of Java's classes": """
         ssl.provider ssl.secure.random.implementation ssl.keymanager.algorithm
@@ -90,9 +90,8 @@ _PREFIXES: Final = {
     "group.share.": "there are no share groups",
     "group.streams.": "there are no streams groups",
     "share.coordinator.": "there are no share groups",
-    "delegation.token.": "there are no delegation tokens",
     "password.encoder.": "no password is stored",
-    "sasl.kerberos.": "GSSAPI is not supported yet",
+    "sasl.kerberos.": "tickets of a keytab are renewed without kinit",
     "sasl.login.": "the broker logs in when it connects",
     "metrics.context.": "metrics have no sample windows",
     "config.providers.": "config.providers is refused",

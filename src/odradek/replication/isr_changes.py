@@ -63,7 +63,8 @@ class _Proposal(NamedTuple):
 
 
 class IsrChanges:
-    """Invariant: a leadership has a proposal exactly while its outcome is not known."""
+    """Invariant: a leadership has a proposal exactly while its outcome is not known, or is not in
+    the image yet."""
 
     def __init__(
         self, broker_id: BrokerId, replicas: Replicas, cache: MetadataCache, settings: LiveSettings
@@ -215,9 +216,9 @@ class IsrChanges:
         )
 
     async def _write(self, proposals: Sequence[_Proposal]) -> bool:
-        """Writes the proposals in one multi, and returns whether the outcome of each is known. A
-        multi whose reply was lost may still be carried out later, so the caller repeats it until
-        the node has another version."""
+        """Writes the proposals in one multi, and returns whether the outcome of each is known, and
+        in the image if it was stored. A multi whose reply was lost may still be carried out later,
+        so the caller repeats it until the node has another version."""
         operations = list(
             dict.fromkeys(operation for proposal in proposals for operation in proposal.operations)
         )
@@ -242,6 +243,10 @@ class IsrChanges:
                 list(proposal.in_sync),
                 list(proposal.before),
             )
+        if not all(proposal.is_obsolete for proposal in proposals):
+            # The store went away before the image had the change. Until it has, the high watermark
+            # must go on to wait for the new members of the ISR.
+            await self._read_back(operations)
         return True
 
     async def _read_back(self, operations: Sequence[Operation], *refused: str) -> None:

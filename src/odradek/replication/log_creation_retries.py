@@ -8,6 +8,7 @@ back-off. A directory that failed meanwhile is not chosen again, another one may
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final
 
 _FIRST_PAUSE_S: Final = 0.5
@@ -21,11 +22,17 @@ class LogCreationRetries:
     def __init__(self) -> None:
         self._topics: dict[str, None] = {}
         self._noted = asyncio.Event()
+        self._hurried = asyncio.Event()
 
     def add(self, topic: str) -> None:
         """Adds a topic of which a log could not be created."""
         self._topics[topic] = None
         self._noted.set()
+
+    def hurry(self, topic: str) -> None:
+        """What kept the logs of a topic from being created has changed: it is tried at once."""
+        if topic in self._topics:
+            self._hurried.set()
 
     async def run(self, follow_again: Callable[[Collection[str]], None]) -> None:
         """Calls `follow_again` with the topics, until cancelled. Topics that fail again are added
@@ -33,7 +40,10 @@ class LogCreationRetries:
         pause_s = _FIRST_PAUSE_S
         while True:
             await self._noted.wait()
-            await asyncio.sleep(pause_s)
+            self._hurried.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._hurried.wait()
             topics = list(self._topics)
             self._topics.clear()
             self._noted.clear()

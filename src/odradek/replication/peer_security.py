@@ -85,6 +85,10 @@ def peer_properties(
         properties |= _prefixed(given, prefix, "sasl.")
         properties |= _prefixed(given, f"{prefix}{mechanism.lower()}.", "sasl.")
         properties["sasl.mechanism"] = mechanism
+        own = settings.listener(listener).of_mechanism(mechanism)
+        if mechanism == "GSSAPI":
+            relogin_ms = own.sasl_kerberos_min_time_before_relogin
+            properties["sasl.kerberos.min.time.before.relogin"] = str(relogin_ms)
         if _JAAS not in properties:
             line = _from_file(environment, disk, listener.lower(), mechanism)
             if line is not None:

@@ -31,6 +31,7 @@ from odradek.replication.log_creation_retries import LogCreationRetries
 from odradek.replication.partition import Partition
 from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
+from odradek.storage.errors import PartitionLocked
 from odradek.wording import counted
 from odradek.world import Clock
 from odradek.world.garbage_collection import collect_recent
@@ -38,6 +39,7 @@ from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.state_change")
 
+_NO_LOG: Final = "Broker {} cannot make or open the log of the partition; its server.log says why."
 # If more partitions change their role at once, they are logged in one line (each of them at DEBUG).
 _MAX_LOGGED_ROLES: Final = 10
 # If more partitions are created or deleted at once, they are prepared: each takes about 0.2 ms.
@@ -90,6 +92,7 @@ class Replicas:
         self._ending: set[TopicId] = set()
         logs.on_start_moved.add(self._start_moved)
         logs.on_log_failure.add(self._log_failed)
+        logs.on_keys_asked_for.add(self.log_creation_retries.hurry)
         logs.cleaner.is_on_every_replica = self._is_on_every_replica
 
     def __len__(self) -> int:
@@ -184,7 +187,7 @@ class Replicas:
         if self._broker_id in topic.partitions[index].replicas:
             log = self._logs.get(TopicPartition(topic.name, index))
             if log is None or not log.is_usable:
-                return ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+                return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, _NO_LOG.format(self._broker_id))
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _start_moved(self, topic_partition: TopicPartition) -> None:
@@ -254,6 +257,7 @@ class Replicas:
             if removed is not None:
                 for state in removed.partitions:
                     self._end(removed, state.partition)
+                self._logs.discard_locked(removed.name)
             if after is not None:
                 self._update(change, after, taken_up)
         # Partitions that were prepared for another image than this one.
@@ -382,6 +386,9 @@ class Replicas:
                 return None
         try:
             log = self._logs.create(topic_partition, topic.topic_id, settings)
+        except PartitionLocked:  # It was logged why.
+            self.log_creation_retries.add(topic_partition.topic)
+            return None
         except StorageError as error:
             logger.error("cannot make a log for %s: %s", topic_partition, error)
             self.log_creation_retries.add(topic_partition.topic)

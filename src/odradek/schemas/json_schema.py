@@ -1,4 +1,9 @@
-"""JSON with a JSON Schema, checked by jsonschema.
+"""JSON with a JSON Schema, checked by jsonschema-rs.
+
+Schemas and values come from anybody. jsonschema-rs matches patterns and follows references in
+bounded time, where Python's `re` takes years for some patterns and holds the interpreter
+meanwhile. It may look for references in the network and in files: it is told to look only among the
+references that were given (docs/decisions/0058-json-schema.md).
 
 A part that a column type cannot express (a value of several types, a recursive schema) becomes a
 string with its JSON text. Nothing is lost, and Spark's JSON functions can parse it further.
@@ -6,15 +11,12 @@ string with its JSON text. Nothing is lost, and Spark's JSON functions can parse
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, Final
 
 import jsonschema
 from jsonschema.exceptions import SchemaError as NoSchema
-from jsonschema.exceptions import ValidationError
 from jsonschema.validators import validator_for
-from referencing import Registry, Resource
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT7
 
 from odradek.schemas.errors import BadPayload, BadSchema
 from odradek.schemas.shape import column_name
@@ -43,38 +45,115 @@ class JsonCodec:
             kind.check_schema(self.schema)
         except NoSchema as error:
             raise BadSchema(f"this is no JSON schema: {error.message}") from None
-        known: Registry[Any] = Registry().with_resources(
-            (name, Resource.from_contents(imported, default_specification=DRAFT7))
-            for name, imported in self._imports.items()
-        )
-        self._validator = kind(self.schema, registry=known)
+
+    @property
+    def title(self) -> str | None:
+        """The name that a schema has as a record."""
+        found = self.schema.get("title") if isinstance(self.schema, dict) else None
+        return found if isinstance(found, str) else None
 
     def decode(self, payload: bytes) -> Any:
         try:
             value = json.loads(payload)
         except ValueError as error:
             raise BadPayload(f"a value is no JSON: {error}") from None
+        except RecursionError:
+            raise BadPayload("a value is nested too deeply") from None
         self.check(value)
         return value
 
     def encode(self, value: Any) -> bytes:
         self.check(value)
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        return _dumped(value).encode()
 
     def check(self, value: Any) -> None:
+        """Raises `BadPayload`, or `BadSchema` if the schema cannot be used."""
+        try:
+            if self._validator.is_valid(value):
+                return
+        except (ValueError, TypeError) as error:
+            raise BadPayload(f"a value cannot be checked by its JSON schema: {error}") from None
+        raise BadPayload(f"a value does not fit its JSON schema: {self._mistake(value)}")
+
+    def _mistake(self, value: Any) -> str:
+        """Returns the first mistake of a value, and where it is. To list all of them may take
+        years."""
+        import jsonschema_rs  # noqa: PLC0415 - large, and only for values
+
         try:
             self._validator.validate(value)
-        except ValidationError as error:
-            where = error.json_path
-            raise BadPayload(
-                f"a value does not fit its JSON schema: {where}: {error.message}"
-            ) from None
-        except Unresolvable as error:
-            raise BadSchema(f"the JSON schema refers to {error.ref}, which is not known") from None
+        except jsonschema_rs.ValidationError as error:
+            where = "".join(_step(step) for step in error.instance_path)
+            return f"${where}: {error.message}"
+        raise AssertionError("the value fits")
+
+    @cached_property
+    def _validator(self) -> Any:
+        """Made when the first value is checked: a schema that refers to others, which are not
+        given, can still be shown."""
+        import jsonschema_rs  # noqa: PLC0415 - large, and only for values
+
+        unknown = []
+
+        def reference(url: str) -> Any:
+            """Returns what a schema refers to. Nothing is fetched."""
+            name = url if url in self._imports else url.removeprefix(_BASE)
+            if name not in self._imports:
+                unknown.append(name)
+                raise LookupError(name)
+            return _with_dialect(self._imports[name])
+
+        try:
+            return jsonschema_rs.validator_for(
+                _with_dialect(self.schema),
+                retriever=reference,
+                validate_formats=False,
+                keywords=dict.fromkeys(_ANNOTATIONS, _Annotation),
+            )
+        except ValueError as error:
+            if unknown:
+                problem = f"the JSON schema refers to {unknown[0]}, which is not known"
+            else:
+                problem = f"this JSON schema cannot be used: {str(error).partition(_LINE)[0]}"
+            raise BadSchema(problem) from None
 
     def column_type(self) -> str:
         """Returns the column type of such values, in Spark's notation."""
         return _Types(self.schema, self._imports).of(self.schema)
+
+
+_dumped: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_DRAFT7: Final = "http://json-schema.org/draft-07/schema#"
+_LINE: Final = "\n"
+# What jsonschema-rs puts before a reference that is relative.
+_BASE: Final = "json-schema:///"
+# Draft 7 lets a validator choose whether it checks them. Confluent's does not.
+_ANNOTATIONS: Final = ("contentEncoding", "contentMediaType")
+
+
+class _Annotation:
+    """A keyword that is not checked."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def validate(self, _: object) -> None:
+        pass
+
+
+def _with_dialect(schema: Any) -> Any:
+    """Returns a schema with the draft by which it is checked: 7, unless it names one that is
+    known."""
+    if not isinstance(schema, dict) or validator_for(schema, default=None) is not None:
+        return schema
+    return {**schema, "$schema": _DRAFT7}
+
+
+def _step(step: str | int) -> str:
+    """Returns a step of a JSON path."""
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"
 
 
 class _Types:

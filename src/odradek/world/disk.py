@@ -171,6 +171,11 @@ def make_private(path: str) -> None:
         os.chmod(path, _PRIVATE_FILE)
 
 
+def make_directory_private(path: str) -> None:
+    """Takes the permissions of all others from a directory that may have been made by the user."""
+    os.chmod(path, _PRIVATE_DIRECTORY)
+
+
 class OsLock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

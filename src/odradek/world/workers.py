@@ -8,7 +8,8 @@ their own (`processes`).
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from contextlib import suppress
+from threading import Lock, Thread
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -56,3 +57,42 @@ class ThreadWorkers:
             if executor is not None:
                 executor.shutdown(wait=True)
         self._blocking = self._computing = None
+
+
+class AbandonableCalls:
+    """Calls that wait for somebody else's server, perhaps for half a minute, without a way to end
+    them. They have threads of their own, so that nothing else waits behind them, and a program that
+    ends does not wait for them either."""
+
+    def __init__(self, name: str, threads: int = 4) -> None:
+        self._name = name
+        self._free = asyncio.Semaphore(threads)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Returns the result of the call. If the caller is cancelled, the call goes on in its
+        thread, which is free for another one only then."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def finish(result: T | None, error: BaseException | None) -> None:
+            self._free.release()
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(result)  # type: ignore[arg-type]  # it is the call's result
+            else:
+                answer.set_exception(error)
+
+        def work() -> None:
+            result, failure = None, None
+            try:
+                result = call()
+            except BaseException as error:  # noqa: BLE001 - it is raised in the caller
+                failure = error
+            # The event loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish, result, failure)
+
+        Thread(target=work, name=self._name, daemon=True).start()
+        return await answer

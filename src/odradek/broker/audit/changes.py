@@ -31,6 +31,7 @@ _CONFIG_TYPES: Final = {
     32: "Group",
 }
 _CONFIG_OPERATIONS: Final = ("set", "delete", "append to", "subtract from")
+_TOKEN_TYPE: Final = ResourceType.DELEGATION_TOKEN.display_name
 # A request that was interrupted is described by so many names that occur in it.
 _MAX_NAMES: Final = 20
 
@@ -131,6 +132,24 @@ def _altered_users(request: Any, response: Any) -> Iterator[Change]:
         yield Change("User", result.user, result.error_code, f"SCRAM credential {verb}")
 
 
+def _created_token(request: Any, response: Any) -> Iterator[Change]:
+    renewers = ", ".join(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
+    detail = f"created for {response.principal_type}:{response.principal_name}"
+    if renewers:
+        detail += f", renewed by {renewers}"
+    yield Change(_TOKEN_TYPE, response.token_id, response.error_code, detail)
+
+
+def _renewed_token(_: Any, response: Any) -> Iterator[Change]:
+    yield Change(_TOKEN_TYPE, "", response.error_code, f"ends at {response.expiry_timestamp_ms}")
+
+
+def _expired_token(request: Any, response: Any) -> Iterator[Change]:
+    ends = f"ends at {response.expiry_timestamp_ms}"
+    detail = "ended" if request.expiry_time_period_ms < 0 else ends
+    yield Change(_TOKEN_TYPE, "", response.error_code, detail)
+
+
 def _altered_quotas(request: Any, response: Any) -> Iterator[Change]:
     for entry, result in zip(request.entries, response.entries, strict=True):
         name = ", ".join(
@@ -181,6 +200,9 @@ CHANGES: Final[Mapping[str, Results]] = {
     "AlterRoles": _altered_roles,
     "AlterUserScramCredentials": _altered_users,
     "AlterClientQuotas": _altered_quotas,
+    "CreateDelegationToken": _created_token,
+    "RenewDelegationToken": _renewed_token,
+    "ExpireDelegationToken": _expired_token,
     "AlterPartitionReassignments": _partitions_of(
         "responses", "name", "partitions", "partition_index", "reassigned"
     ),
@@ -260,7 +282,8 @@ def _report(log: AuditLog, context: RequestContext, change: Change) -> None:
     result = "success"
     if code:
         result = ErrorCode(code).name if code in _KNOWN else str(code)
-    log.changed(context, change.resource_type, change.resource, result, change.detail)
+    resource = change.resource or context.subject
+    log.changed(context, change.resource_type, resource, result, change.detail)
 
 
 def _names(message: Struct) -> Iterator[str]:

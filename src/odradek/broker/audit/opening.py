@@ -2,6 +2,7 @@
 
 from odradek.broker.audit.log import AuditLog
 from odradek.broker.audit.sinks import FileSink, Sink, TopicSink
+from odradek.broker.cluster_producer import ClusterProducer
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.audit_settings import TOPIC_SINK
@@ -23,7 +24,8 @@ def open_audit(  # noqa: PLR0917 - all that a sink may need
 ) -> AuditLog:
     sink: Sink
     if settings.odradek_audit_sink == TOPIC_SINK:
-        sink = TopicSink(settings.odradek_audit_topic, topics, cache, peers, world)
+        producer = ClusterProducer(settings.odradek_audit_topic, topics, cache, peers, "audit")
+        sink = TopicSink(producer, world)
     else:
         sink = FileSink(
             world,

@@ -12,27 +12,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from odradek.client.errors import ClientError
-from odradek.cluster.topics import NewTopic, Topics
-from odradek.metadata import MetadataCache
-from odradek.protocol.api_error import ApiError
-from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from odradek.broker.cluster_producer import ClusterProducer
 from odradek.protocol.records import BatchBuilder
-from odradek.replication.peers import Peers, PeerUnreachable
 from odradek.telemetry.log_files import RollingFile
 from odradek.world import World
 
 logger = logging.getLogger("odradek.server")
 
 _RETRY_S: Final = 0.5
-_PRODUCE_TIMEOUT_MS: Final = 10_000
-_ALL_REPLICAS: Final = -1
 
 
 class Sink(Protocol):
@@ -78,18 +65,11 @@ def _log_error(complaint: str) -> None:
 
 
 class TopicSink:
-    """A topic of this cluster, which is created if it does not exist. The broker sends the records
-    to the leader as a client would, over the connections between brokers; so the principal of the
-    brokers needs Write on the topic, which a super user has."""
+    """A topic of this cluster, over whose partitions the lines are spread."""
 
-    def __init__(
-        self, topic: str, topics: Topics, cache: MetadataCache, peers: Peers, world: World
-    ) -> None:
-        self.description = f"topic {topic}"
-        self._topic = topic
-        self._topics = topics
-        self._cache = cache
-        self._peers = peers
+    def __init__(self, producer: ClusterProducer, world: World) -> None:
+        self.description = f"topic {producer.topic}"
+        self._producer = producer
         self._clock = world.clock
         self._next_partition = 0
         self._complaint = ""
@@ -100,56 +80,21 @@ class TopicSink:
             builder.append(None, line, timestamp_ms=now_ms)
         records = builder.build()
         while True:
-            complaint = await self._send(records)
-            if complaint is None:
+            self._next_partition += 1
+            failure = await self._producer.send(records, self._next_partition)
+            if failure is None:
                 if self._complaint:
-                    logger.info("audit events are written to topic %s again", self._topic)
+                    logger.info("audit events are written to %s again", self.description)
                 self._complaint = ""
                 return True
-            if complaint != self._complaint:
-                self._complaint = complaint
+            if failure.reason != self._complaint:
+                self._complaint = failure.reason
                 logger.warning(
-                    "audit events wait for topic %s: %s; this is tried again and again",
-                    self._topic,
-                    complaint,
+                    "audit events wait for %s: %s; this is tried again and again",
+                    self.description,
+                    failure.reason,
                 )
             await asyncio.sleep(_RETRY_S)
-
-    async def _send(self, records: bytes) -> str | None:
-        """Sends a batch to the next partition. Returns why it was not written, or None."""
-        topic = self._cache.image.topics.get(self._topic)
-        if topic is None:
-            return await self._create()
-        count = len(topic.partitions)
-        index = self._next_partition = (self._next_partition + 1) % count
-        leader = self._cache.image.live_leader(topic.partitions[index])
-        request = ProduceRequest(
-            acks=_ALL_REPLICAS,
-            timeout_ms=_PRODUCE_TIMEOUT_MS,
-            topic_data=[
-                TopicProduceData(
-                    name=self._topic,
-                    topic_id=topic.topic_id,
-                    partition_data=[PartitionProduceData(index=index, records=records)],
-                )
-            ],
-        )
-        try:
-            connection = await self._peers.connection(leader, "audit")
-            response = await connection.request(request, ProduceResponse)
-        except (PeerUnreachable, ClientError, KafkaError) as error:
-            return str(error) or type(error).__name__
-        code = ErrorCode(response.responses[0].partition_responses[0].error_code)
-        return None if code is ErrorCode.NONE else f"{code.name}: {code.message}"
-
-    async def _create(self) -> str | None:
-        try:
-            await self._topics.create(NewTopic(self._topic))
-        except ApiError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                return str(error)
-        await self._cache.catch_up()
-        return "it is being created"
 
     def close(self) -> None:
         """The connection is one of the broker's, which closes it."""

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from odradek.broker.config_resources import alter_resources, change_overrides, resource_identity
+from odradek.broker.config_resources import (
+    ConfigResourceType,
+    alter_resources,
+    change_overrides,
+    require_write_on_dead_letters,
+    resource_identity,
+)
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
@@ -28,6 +34,9 @@ async def handle(
     services: Services, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     async def alter(resource: AlterConfigsResource) -> None:
+        if resource.resource_type == ConfigResourceType.TOPIC:
+            present = services.configs.topic_overrides(resource.resource_name)
+            require_write_on_dead_letters(context, resource.configs, present)
         await change_overrides(
             services,
             resource,
@@ -56,7 +65,8 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler(
-        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers and client metrics"
+        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers and client metrics;"
+        " WRITE on a dead-letter topic that is named"
     ),
     splitting=[Splitting("resources", "responses", identity=resource_identity)],
 )

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.broker.config_resources import require_write_on_dead_letters
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
@@ -54,6 +55,7 @@ async def handle(
         try:
             if times > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
+            require_write_on_dead_letters(context, by_name[name].configs, {})
             created = await services.topics.create(
                 _new_topic(by_name[name]),
                 validate_only=request.validate_only,
@@ -136,6 +138,7 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler(
-        "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on a topic to see its settings"
+        "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on a topic to see its settings;"
+        " WRITE on a dead-letter topic that is named"
     ),
 )

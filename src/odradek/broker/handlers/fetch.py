@@ -28,7 +28,14 @@ from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.fetch import API, FetchRequest, FetchResponse
+from odradek.protocol.messages.fetch import (
+    API,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from odradek.protocol.types import Offset
 from odradek.world.timeslice import Timeslice
 
 _FIRST_VERSION_WITH_LEADERS: Final = FetchResponse.first_version_with("node_endpoints")
@@ -49,7 +56,7 @@ def handle(
         and _is_replica(request)
         and not context.authorize_cluster(Operation.CLUSTER_ACTION)
     ):
-        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _denied_replica(request)
     now_s = asyncio.get_running_loop().time()
     count = len(request.topics)
     for topic in request.topics:
@@ -58,6 +65,29 @@ def handle(
         return _begin_in_steps(services, context, request, now_s)
     fetch = services.fetch_sessions.begin(request, context.version, now_s)
     return _serve(services, context, request, fetch, now_s)
+
+
+def _denied_replica(request: FetchRequest) -> FetchResponse:
+    """Returns Kafka's answer to a client that fetches as a replica and may not: the error is at
+    each partition. A request that names none, which continues a session, has it at the top."""
+    if not request.topics:
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=one.partition, error_code=error, high_watermark=Offset(-1)
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 async def _begin_in_steps(

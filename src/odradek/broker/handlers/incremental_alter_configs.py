@@ -11,6 +11,7 @@ from odradek.broker.config_resources import (
     ConfigResourceType,
     alter_resources,
     change_overrides,
+    require_write_on_dead_letters,
     resource_identity,
 )
 from odradek.broker.handlers import Handler
@@ -50,6 +51,9 @@ async def handle(
                 services, resource.resource_name, resource.configs, validate_only=validate_only
             )
         else:
+            if resource.resource_type == ConfigResourceType.TOPIC:
+                present = services.configs.topic_overrides(resource.resource_name)
+                require_write_on_dead_letters(context, resource.configs, present)
             await change_overrides(
                 services,
                 resource,
@@ -92,7 +96,8 @@ HANDLER: Final = Handler(
     API,
     handle,
     permission=CheckedByHandler(
-        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers and client metrics"
+        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers and client metrics;"
+        " WRITE on a dead-letter topic that is named"
     ),
     splitting=[Splitting("resources", "responses", identity=resource_identity)],
 )

@@ -7,10 +7,10 @@ connection, because the client cannot notice it otherwise.
 The first batch of a transaction in a partition waits for the transaction coordinator: from version
 12 on the leader adds the partition to the transaction, in older versions it only verifies that the
 client has added it. Other connections are served while a batch is appended that takes long to check
-(keys of a compacted topic, another codec) or to write (above 2 MiB), and between the partitions of
-a request that has many bytes, takes long or has very many partitions. The first record of a
-partition takes long: it creates a file. Until all batches of a request are appended, its connection
-serves no other request, so no batch overtakes another.
+(keys of a compacted topic, another codec, schemas) or to write (above 2 MiB), and between the
+partitions of a request that has many bytes, takes long or has very many partitions. The first
+record of a partition takes long: it creates a file. Until all batches of a request are appended,
+its connection serves no other request, so no batch overtakes another.
 """
 
 import asyncio
@@ -223,6 +223,23 @@ def _check(data: PartitionProduceData, acks: int) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
 
 
+async def _validate_in_steps(services: Services, pending: _PendingBatch) -> ValidatedBatch:
+    """Checks a batch and yields to other connections meanwhile. The only place where schemas are
+    validated: `Partition.append` takes no batch of such a topic that did not pass here."""
+    partition = pending.partition
+    assert pending.data.records is not None
+    validated = await partition.validate_in_steps(pending.data.records)
+    settings = partition.log.rules.settings
+    if not settings.validates_schemas:
+        return validated
+    if services.schema_validation is None:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            "the topic wants schema validation; this broker needs confluent.schema.registry.url",
+        )
+    return await services.schema_validation.check(partition.topic_partition, settings, validated)
+
+
 async def _append_when_ready(
     services: Services,
     context: RequestContext,
@@ -275,8 +292,7 @@ async def _append_slow_batches(
             await timeslice.next_turn()
         try:
             _check(pending.data, request.acks)
-            assert pending.data.records is not None
-            validated = await pending.partition.validate_in_steps(pending.data.records)
+            validated = await _validate_in_steps(services, pending)
             appended = await _append_when_ready(
                 services, context, pending._replace(validated=validated), request.acks, verification
             )
@@ -391,10 +407,7 @@ async def _join(
                     partition, pending.data, request.acks, verification, pending.validated
                 )
             except CannotAppendAtOnce:
-                assert pending.data.records is not None
-                validated = pending.validated or await pending.partition.validate_in_steps(
-                    pending.data.records
-                )
+                validated = pending.validated or await _validate_in_steps(services, pending)
                 found = await _append_when_ready(
                     services,
                     context,

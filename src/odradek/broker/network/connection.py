@@ -94,6 +94,7 @@ class Connection(asyncio.Protocol):
         "arrival_clock",
         "arrived_s",
         "held_bytes",
+        "is_by_token",
         "listener",
         "port",
         "principal",
@@ -109,6 +110,8 @@ class Connection(asyncio.Protocol):
         self.active_s = 0.0
         # The principal whose permissions are checked. Authentication puts another one here.
         self.principal = ANONYMOUS
+        # Whether the client has logged in by a delegation token.
+        self.is_by_token = False
         # What handlers have learned about the client: the name of its software.
         self.session: dict[str, str] = {}
         self.held_bytes = 0

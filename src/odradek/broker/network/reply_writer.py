@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
+from odradek.storage.errors import StorageError
 from odradek.world.sockets import set_buffers
 
 logger = logging.getLogger("odradek.server")
@@ -124,7 +125,7 @@ class ReplyWriter:
                 if len(data) != len(part):
                     raise OSError(f"a slice of {len(part)} bytes has only {len(data)}")
                 pieces.append(data)
-        except OSError as error:
+        except (OSError, StorageError) as error:
             if self._transport is not None:
                 self._give_up(self._transport, error)
             return None
@@ -218,7 +219,7 @@ class ReplyWriter:
         are none, because half a reply is of no use."""
         try:
             data = part.read(self._position, length)
-        except OSError as error:
+        except (OSError, StorageError) as error:
             self._give_up(transport, error)
             return 0
         if not data:
@@ -235,7 +236,7 @@ class ReplyWriter:
             part.release()
             self._position = 0
 
-    def _give_up(self, transport: asyncio.Transport, error: OSError) -> None:
+    def _give_up(self, transport: asyncio.Transport, error: OSError | StorageError) -> None:
         if not isinstance(error, ConnectionError):
             peer = transport.get_extra_info("peername") or ("?", 0)
             logger.error("cannot read a log for %s:%s: %s", peer[0], peer[1], error)

@@ -65,3 +65,12 @@ REPLICATION_BYTES_IN = counter(
     "Bytes of record batches that this broker has fetched as a follower.",
     f"{_TOPIC},name=ReplicationBytesInPerSec",
 )
+SCHEMA_REJECTED = counter(
+    "odradek_schema_validation_rejected_records_total",
+    "Records that schema validation found wrong, so that their batches were refused. Of a batch at "
+    "least the first hundred are counted.",
+)
+SCHEMA_DIVERTED = counter(
+    "odradek_schema_validation_diverted_records_total",
+    "Records that schema validation wrote to dead-letter topics.",
+)

@@ -29,8 +29,11 @@ def collect(sources: Sources, into: Collected) -> Generator[None, None, None]:
             yield
         if number < sources.max_partitions:
             _add(into, name, topic)
-    replicas = sources.components.services.replicas
-    into.add(metrics.REPLICATION_BYTES_IN, replicas.follower_throttle.passed_bytes)
+    services = sources.components.services
+    into.add(metrics.REPLICATION_BYTES_IN, services.replicas.follower_throttle.passed_bytes)
+    validation = services.schema_validation
+    into.add(metrics.SCHEMA_REJECTED, 0 if validation is None else validation.rejected)
+    into.add(metrics.SCHEMA_DIVERTED, 0 if validation is None else validation.diverted)
 
 
 def _add(into: Collected, topic: str, traffic: TopicTraffic) -> None:

@@ -1,0 +1,155 @@
+"""Avro records: dicts, and objects of dataclasses, pydantic models and attrs classes.
+
+AvroSerializer(client, SCHEMA)             dicts
+AvroSerializer(client, Click)              objects of a class; the schema is derived from it
+AvroDeserializer(client)                   dicts, with the writer's schema
+AvroDeserializer(client, SCHEMA)           dicts, resolved to this schema
+AvroDeserializer(client, record_class=Click)
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, ClassVar
+from uuid import UUID
+
+from odradek.schemas.avro import AvroCodec
+from odradek.schemas.errors import BadPayload, BadSchema
+from odradek.schemas.parsed import SchemaType
+from odradek.schemas.registry_client import RegistryClient
+from odradek.schemas.registry_client import Schema as KnownSchema
+from odradek.schemas.serializers.class_to_avro import avro_plainer, avro_schema_of
+from odradek.schemas.serializers.deserializer import Read, RegistryDeserializer
+from odradek.schemas.serializers.own_schema import Schema, given_schema
+from odradek.schemas.serializers.record_classes import (
+    Maker,
+    has_union_of_records,
+    is_record_class,
+)
+from odradek.schemas.serializers.serializer import OwnSchema, RegistrySerializer, Write
+
+_maker = Maker(
+    {
+        kind: lambda value: value
+        for kind in (bool, int, float, str, bytes, date, time, datetime, UUID, Decimal)
+    }
+)
+# What a codec takes as it is.
+_PLAIN = frozenset({dict, str, int, float, bool, bytes, list, tuple, date, datetime, Decimal, UUID})
+
+
+class AvroSerializer(RegistrySerializer):
+    kind: ClassVar[SchemaType] = "AVRO"
+
+    def __init__(
+        self,
+        schema_registry_client: RegistryClient | None = None,
+        schema_str: "str | Schema | type | None" = None,
+        to_dict: Callable[..., Any] | None = None,
+        conf: Mapping[str, object] | None = None,
+    ) -> None:
+        given = schema_str if isinstance(schema_str, type) else given_schema("AVRO", schema_str)
+        super().__init__(schema_registry_client, given, to_dict, conf)
+        if isinstance(given, Schema) and not given.references:
+            AvroCodec(given.schema_str)  # A mistake in it is an error here.
+        elif isinstance(given, type):
+            avro_schema_of(given)
+
+    def _own_schema(self, kind: type) -> OwnSchema | None:
+        given = self._given
+        if given is None:
+            if not is_record_class(kind):
+                return None
+            given = kind
+        schema = Schema(avro_schema_of(given)) if isinstance(given, type) else given
+        imports = self._imports(schema)
+        codec = self._made(schema.schema_str, imports)
+        return OwnSchema(schema, imports, codec.record_name, codec)
+
+    def _codec(self, schema: KnownSchema, own: OwnSchema | None) -> AvroCodec:
+        return self._made(schema.text, schema.imports)
+
+    def _made(self, text: str, imports: tuple[tuple[str, str], ...]) -> AvroCodec:
+        settings = self.settings
+        return AvroCodec(
+            text,
+            imports,
+            strict=settings.strict,
+            strict_allow_default=settings.strict_allow_default,
+        )
+
+    def _encoder(self, codec: AvroCodec, prefix: bytes) -> Write:
+        encode, plain = codec.encode, avro_plainer.plain
+        if codec.is_bytes:
+            return lambda value, _: prefix + _as_bytes(value)
+
+        def write(value: Any, _: Any) -> bytes:
+            return encode(value if value.__class__ in _PLAIN else plain(value), prefix)
+
+        return write
+
+
+def _as_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise BadPayload(f"a value of type bytes is {value!r:.80}")
+    return value
+
+
+class AvroDeserializer(RegistryDeserializer):
+    kind: ClassVar[SchemaType] = "AVRO"
+
+    def __init__(
+        self,
+        schema_registry_client: RegistryClient | None = None,
+        schema_str: "str | Schema | None" = None,
+        from_dict: Callable[..., Any] | None = None,
+        return_record_name: bool = False,
+        conf: Mapping[str, object] | None = None,
+        *,
+        record_class: type | None = None,
+    ) -> None:
+        given = given_schema("AVRO", schema_str)
+        super().__init__(schema_registry_client, given, from_dict, record_class, conf)
+        self._names_records = return_record_name
+        if given is not None and not given.references:
+            AvroCodec(given.schema_str)  # A mistake in it is an error here.
+
+    @cached_property
+    def _own_reader(self) -> AvroCodec | None:
+        if self._given is not None:
+            return AvroCodec(self._given.schema_str, self._imports(self._given))
+        if self._record_class is not None and is_record_class(self._record_class):
+            try:
+                return AvroCodec(avro_schema_of(self._record_class))
+            except BadSchema:
+                return None  # The class says too little of its types: the writer's schema must do.
+        return None
+
+    def _reader(
+        self, writer: KnownSchema | None, path: tuple[int, ...], latest: KnownSchema | None
+    ) -> Read:
+        assert writer is not None
+        reader = self._own_reader
+        if reader is None and latest is not None:
+            reader = AvroCodec(latest.text, latest.imports)
+        kind = self._record_class
+        names_records = self._names_records or (
+            kind is not None and is_record_class(kind) and has_union_of_records(kind)
+        )
+        codec = AvroCodec(writer.text, writer.imports, reader=reader, names_records=names_records)
+        if codec.is_bytes:
+            return lambda data, start: data[start:]
+        if kind is None:
+            return codec.decode
+        if not is_record_class(kind):
+            raise BadSchema(
+                f"{kind!r} is no class of records: use a dataclass, a pydantic model or attrs"
+            )
+        decode, make = codec.decode, _maker.of(kind)
+        assert make is not None
+        return lambda data, start: make(decode(data, start))
+
+    def _record_name(self, writer: KnownSchema | None, path: tuple[int, ...]) -> str | None:
+        assert writer is not None
+        return AvroCodec(writer.text, writer.imports).record_name

@@ -1,0 +1,260 @@
+"""What the serializers of all formats have in common: which schema a value is written with.
+
+For each topic, field and class of values this is settled once:
+
+1. The program's schema: the text that was given, or derived from the class of the value.
+2. The subject, by the strategy.
+3. The id: that of the newest version (`use.latest.version`), a given one (`use.schema.id`), or the
+   one that the registry gives when the schema is registered (`auto.register.schemas`, the default)
+   or looked up.
+4. The codec of the schema that the id names, and the bytes or the header that name it.
+
+After that a record costs one look-up and its codec. `None` is a tombstone, and stays `None`.
+
+A serializer is a function `(value, context)` as in confluent-kafka, which waits for the registry
+when it must. Our clients call it on their event loop, through `without_blocking()`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+from uuid import UUID
+
+from odradek.schemas import framing
+from odradek.schemas.errors import BadPayload, BadSchema, BadSetting, NotRegistered, RegistryFailed
+from odradek.schemas.parsed import Reference, SchemaType
+from odradek.schemas.registry_client import Registered, RegistryClient
+from odradek.schemas.registry_client import Schema as KnownSchema
+from odradek.schemas.serializers.own_schema import Schema, class_named, schema_text
+from odradek.schemas.serializers.preparations import Preparations
+from odradek.schemas.serializers.settings import SerdeSettings
+from odradek.schemas.serializers.subjects import subject_of
+
+Write = Callable[[Any, Any], bytes]
+_CAPACITY = 1000
+
+
+class OwnSchema(NamedTuple):
+    """The program's schema, with the texts that it refers to. `record_name` is what the strategies
+    for subjects need; `codec` encodes values."""
+
+    schema: Schema
+    imports: tuple[tuple[str, str], ...]
+    record_name: str | None
+    codec: Any
+
+
+class RegistrySerializer(ABC):
+    kind: ClassVar[SchemaType]
+
+    def __init__(
+        self,
+        client: RegistryClient | None,
+        given: Schema | type | None,
+        to_dict: Callable[..., Any] | None,
+        conf: Mapping[str, object] | None,
+    ) -> None:
+        if to_dict is not None and not callable(to_dict):
+            raise BadSetting("to_dict must be a function of the value and its context")
+        self._client = client
+        self._given = given
+        self._to_dict = to_dict
+        self.settings = SerdeSettings.from_conf(conf)
+        self._owns_client = False
+        self._writers = self._preparations()
+
+    def _preparations(self) -> "Preparations[Write]":
+        ttl_s = None if self._client is None else self._client.settings.latest_ttl_s
+        uses_latest = self.settings.use_latest or self.settings.latest_metadata is not None
+        return Preparations(_CAPACITY, ttl_s if uses_latest else None)
+
+    def configure(self, properties: Mapping[str, Any], is_key: bool) -> None:
+        """Called by a client whose properties name this class."""
+        field = "key" if is_key else "value"
+        if self._client is None:
+            self._client = RegistryClient(properties)
+            self._owns_client = True
+            self.settings = SerdeSettings.from_properties(properties, field)
+        if self._given is None:
+            text = schema_text(properties, field)
+            name = f"{field}.record.class"
+            if text is not None:
+                self._given = Schema(text, self.kind)
+            elif properties.get(name):
+                self._given = class_named(name, properties[name])
+        self._writers = self._preparations()
+
+    def close(self) -> None:
+        if self._owns_client and self._client is not None:
+            self._client.close()
+
+    # A record
+
+    def __call__(self, obj: Any, ctx: Any = None) -> bytes | None:
+        return self._serialize(obj, ctx, True)
+
+    def serialize(self, value: Any, context: Any) -> bytes | None:
+        return self._serialize(value, context, True)
+
+    def without_blocking(self) -> "SerializerOnEventLoop":
+        """Returns the same serializer for an event loop: it raises `MustBlock`."""
+        return SerializerOnEventLoop(self)
+
+    def _serialize(self, value: Any, context: Any, may_block: bool) -> bytes | None:
+        if value is None:
+            return None
+        if self._to_dict is not None:
+            value = self._to_dict(value, context)
+        kind = value.__class__ if self._given is None else None
+        key = (kind, None, None) if context is None else (kind, context.topic, context.field)
+        write = self._writers.find(key, lambda: self._prepare(value.__class__, context), may_block)
+        return write(value, context)
+
+    # Settling the schema
+
+    @property
+    def client(self) -> RegistryClient:
+        if self._client is None:
+            raise BadSetting(
+                "a serializer needs a schema registry: set schema.registry.url, or give a client"
+            )
+        return self._client
+
+    def _prepare(self, kind: type, context: Any) -> Write:
+        settings = self.settings
+        own = self._own_schema(kind)
+        if own is None and settings.auto_register:
+            raise BadSchema(
+                f"there is no schema for a {kind.__name__}: give the serializer one, or set"
+                " use.latest.version=true to take it from the registry"
+            )
+        if settings.use_latest or settings.latest_metadata is not None:
+            found = self._latest(self._subject(context, own))
+        elif settings.schema_id is not None:
+            found = Registered(settings.schema_id, self.client.by_id(settings.schema_id))
+        elif own is not None:
+            found = self._registered(self._subject(context, own), own, context)
+        else:
+            raise BadSchema(
+                f"there is no schema for a {kind.__name__}: give the serializer one, or set"
+                " use.latest.version=true or use.schema.id"
+            )
+        if found.schema.kind != self.kind:
+            raise BadSchema(
+                f"schema {found.id} has type {found.schema.kind}, and this serializer writes"
+                f" {self.kind}"
+            )
+        is_own = own is not None and found.schema.text == own.schema.schema_str
+        codec = own.codec if own is not None and is_own else self._codec(found.schema, own)
+        return self._writer(found, codec, context)
+
+    def _subject(self, context: Any, own: OwnSchema | None) -> str:
+        return subject_of(self.settings.strategy, context, None if own is None else own.record_name)
+
+    def _latest(self, subject: str) -> Registered:
+        metadata = self.settings.latest_metadata
+        if metadata is not None:
+            return self.client.latest_with_metadata(subject, metadata)
+        return self.client.latest(subject)
+
+    def _registered(self, subject: str, own: OwnSchema, context: Any) -> Registered:
+        text = own.schema.schema_str
+        references = (*own.schema.references, *self._references(own, context))
+        normalize = self.settings.normalize
+        known = KnownSchema(self.kind, text, own.imports)
+        if self.settings.auto_register:
+            schema_id = self.client.register(
+                subject, self.kind, text, references, normalize=normalize
+            )
+            if not self.settings.in_headers:
+                return Registered(schema_id, known, subject)
+        try:
+            found = self.client.lookup(subject, self.kind, text, references, normalize=normalize)
+        except NotRegistered as error:
+            raise NotRegistered(
+                f"the schema is not registered as a version of {subject}, and"
+                f" auto.register.schemas is false: register it ({error})",
+                error.status,
+                error.error_code,
+            ) from None
+        return found._replace(schema=known)
+
+    def _writer(self, found: Registered, codec: Any, context: Any) -> Write:
+        path = self._path(codec)
+        if not self.settings.in_headers:
+            return self._encoder(codec, framing.frame(found.id, path))
+        if context is None:
+            raise BadPayload("a schema id in headers needs a SerializationContext with headers")
+        guid = found.guid
+        if guid is None:
+            raise RegistryFailed(
+                f"the registry at {self.client.url} gives schemas no GUID, so their ids cannot be"
+                " in headers: leave schema.id.serializer out"
+            )
+        name = framing.KEY_HEADER if context.field == "key" else framing.VALUE_HEADER
+        header = framing.guid_header(UUID(guid).bytes, path)
+        encode = self._encoder(codec, b"")
+
+        def write(value: Any, context: Any) -> bytes:
+            data = encode(value, context)
+            headers = context.headers
+            if isinstance(headers, list):
+                headers.append((name, header))
+            elif isinstance(headers, dict):
+                headers[name] = header
+            else:
+                raise BadPayload("a schema id in headers needs headers: a list of pairs, or a dict")
+            return data
+
+        return write
+
+    # The format
+
+    @abstractmethod
+    def _own_schema(self, kind: type) -> OwnSchema | None:
+        """Returns the program's schema for values of a class, if there is one."""
+
+    @abstractmethod
+    def _codec(self, schema: KnownSchema, own: OwnSchema | None) -> Any:
+        """Compiles a schema of the registry."""
+
+    @abstractmethod
+    def _encoder(self, codec: Any, prefix: bytes) -> Write:
+        """Returns the function that encodes a value after a prefix."""
+
+    def _references(self, own: OwnSchema, context: Any) -> tuple[Reference, ...]:
+        """Registers what the program's schema imports, if the format says what that is."""
+        return ()
+
+    def _path(self, codec: Any) -> bytes:
+        """Returns what stands between the id and the payload."""
+        return b""
+
+    def _imports(self, schema: Schema) -> tuple[tuple[str, str], ...]:
+        """Returns the texts that a schema refers to, dependencies first."""
+        found: dict[str, str] = {}
+        for reference in schema.references:
+            known = self.client.version(reference.subject, reference.version).schema
+            found.update(known.imports)
+            found[reference.name] = known.text
+        return tuple(found.items())
+
+
+class SerializerOnEventLoop:
+    """A serializer as our clients call it; `close` closes the serializer."""
+
+    def __init__(self, serializer: RegistrySerializer) -> None:
+        self._serializer = serializer
+        self._serialize = serializer._serialize
+
+    def serialize(self, value: Any, context: Any) -> bytes | None:
+        return self._serialize(value, context, False)
+
+    def close(self) -> None:
+        self._serializer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

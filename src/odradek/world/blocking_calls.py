@@ -1,0 +1,24 @@
+"""A blocking call that a function needs while it runs on the event loop.
+
+A serializer is called on the event loop for each record. Nearly always it has all it needs, and an
+`await` for each record would cost more than the serializing. Once in a while it must ask a server
+first. Then it raises `MustBlock`; its caller runs `call` in a thread, without holding up the loop,
+and calls the function again with the same arguments:
+
+    while True:
+        try:
+            return serialize(value)
+        except MustBlock as waiting:
+            await asyncio.to_thread(waiting.call)
+
+`call` keeps its result for the repetition, and never raises: an error is kept too, and is raised by
+the repetition. So a loop as above always ends.
+"""
+
+from collections.abc import Callable
+
+
+class MustBlock(Exception):
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__("this function needs a blocking call first")
+        self.call = call
