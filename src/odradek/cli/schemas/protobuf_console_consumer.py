@@ -1,0 +1,13 @@
+"""`odradek protobuf-console-consumer`: print the Protobuf records of a topic as JSON."""
+
+import argparse
+
+from odradek.cli.schemas.consoles import add_consumer_arguments, run_consumer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_consumer_arguments(parser, "protobuf-console-consumer")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return run_consumer(arguments, "PROTOBUF")

@@ -1,0 +1,243 @@
+"""The properties file of the registry, with the names of Confluent's.
+
+`kafkastore.` settings are those of the Kafka clients that read and write the topic: there the
+registry logs in as itself. `authentication.method` says whether callers log in too; what they may
+do then follows from the brokers' ACLs (docs/decisions/0061-who-may-change-a-subject.md).
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+from odradek.client.errors import SettingsError
+from odradek.config.kinds import boolean, custom, integer, long, string
+from odradek.config.program_settings import ProgramSettings, option
+from odradek.registry.decisions import MODES
+from odradek.schemas.compatibility import Level
+from odradek.services.settings import NO_EFFECT, ServiceSettings, listeners
+from odradek.web.guards import LOOPBACK
+
+PORT: Final = 8081
+_STORE: Final = "kafkastore."
+_LOG_IN: Final = ("sasl.jaas.config", "sasl.username", "sasl.password")
+# What Confluent's file may say under kafkastore. and is no setting of a Kafka client.
+_STORE_NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
+    "kafkastore.write.max.retries": (),
+    "kafkastore.checkpoint.dir": (),
+    "kafkastore.checkpoint.version": (),
+    "kafkastore.write.retry.backoff.ms": (),
+    "kafkastore.topic.skip.validation": ("false",),
+    "kafkastore.update.handlers": ("",),
+    "kafkastore.group.id": (),
+    "kafkastore.timeout.ms": ("500",),
+}
+_LEVELS: Final = ", ".join(level.value for level in Level)
+
+
+def _check_level(value: object) -> str:
+    text = str(value).strip().upper()
+    if text not in Level.__members__:
+        raise SettingsError(f"must be one of {_LEVELS}")
+    return text
+
+
+def _check_mode(value: object) -> str:
+    text = str(value).strip().upper()
+    if text not in MODES:
+        raise SettingsError(f"must be one of {', '.join(MODES)}")
+    return text
+
+
+def _check_protocol(value: object) -> str:
+    text = str(value).strip().lower()
+    if text not in {"", "http", "https"}:
+        raise SettingsError("must be http or https")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaRegistrySettings(ServiceSettings):
+    prefixes: ClassVar[tuple[str, ...]] = (_STORE,)
+    no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **NO_EFFECT,
+        **_STORE_NO_EFFECT,
+        "avro.compatibility.level": (),
+        "schema.registry.zk.namespace": (),
+        "inter.instance.headers.whitelist": ("",),
+        "response.mediatype.preferred": (),
+        "response.mediatype.default": ("application/vnd.schemaregistry.v1+json",),
+        "schema.providers": ("",),
+        "schema.registry.resource.extension.class": ("",),
+        "schema.cache.size": (),
+        "schema.cache.expiry.secs": (),
+        "schema.canonicalize.on.consume": ("",),
+        "schema.search.default.limit": (),
+        "schema.search.max.limit": (),
+        "subject.search.default.limit": (),
+        "subject.search.max.limit": (),
+        "leader.connect.timeout.ms": (),
+        "leader.election.delay": ("false",),
+        "leader.election.sticky": (),
+    }
+    refused: ClassVar[Mapping[str, str]] = {
+        "kafkastore.connection.url": "the registry does not ask ZooKeeper; name brokers with"
+        " kafkastore.bootstrap.servers",
+        "authentication.realm": "callers log in to the brokers, not by a JAAS file; leave it out",
+        "authentication.roles": "what callers may do follows from the brokers' ACLs; leave it out",
+        "confluent.license": "there is no license; leave it out",
+        "metadata.encoder.secret": "metadata is not encrypted here",
+        "schema.validate.fields": "reserved fields are not checked here; leave it out",
+        "schema.validate.new.schemas": "every new schema is validated; leave it out",
+        "kafkastore.ssl.engine.factory.class": "keys come from ssl.keystore.location",
+    }
+
+    listeners: tuple[str, ...] | str = listeners(PORT)
+    odradek_max_body_bytes: int = option(
+        long(
+            "odradek.max.body.bytes",
+            4_000_000,
+            "The most bytes of a request's body. A schema may have a million characters, because it"
+            " has to fit into a record.",
+            at_least=1,
+        )
+    )
+    kafkastore_topic: str = option(
+        string("kafkastore.topic", "_schemas", "The compacted topic that has the schemas.")
+    )
+    kafkastore_topic_replication_factor: int = option(
+        integer(
+            "kafkastore.topic.replication.factor",
+            3,
+            "How many replicas the topic gets when the registry creates it, if there are as many"
+            " brokers.",
+            at_least=1,
+        )
+    )
+    odradek_change_timeout_ms: int = option(
+        integer(
+            "odradek.change.timeout.ms",
+            30_000,
+            "How long a change may wait for a primary and for the brokers.",
+            at_least=1,
+        )
+    )
+    kafkastore_init_timeout_ms: int = option(
+        integer(
+            "kafkastore.init.timeout.ms",
+            60_000,
+            "How long the start may take until the brokers answer and the topic was read.",
+            at_least=1,
+        )
+    )
+    schema_registry_group_id: str = option(
+        string(
+            "schema.registry.group.id",
+            "schema-registry",
+            "The group in which instances elect the primary. Those of one registry have the same.",
+        )
+    )
+    leader_eligibility: bool = option(
+        boolean("leader.eligibility", True, "Whether this instance may become the primary.")
+    )
+    master_eligibility: bool = option(
+        boolean("master.eligibility", True, "The older name of leader.eligibility.")
+    )
+    schema_compatibility_level: str = option(
+        custom(
+            "schema.compatibility.level",
+            "BACKWARD",
+            "The compatibility level where none is set.",
+            accept=_check_level,
+            expected=f"one of {_LEVELS}",
+        )
+    )
+    mode: str = option(
+        custom(
+            "mode",
+            "READWRITE",
+            "The mode where none is set.",
+            accept=_check_mode,
+            expected=f"one of {', '.join(MODES)}",
+        )
+    )
+    mode_mutability: bool = option(
+        boolean("mode.mutability", True, "Whether the mode can be changed.")
+    )
+    inter_instance_protocol: str = option(
+        custom(
+            "inter.instance.protocol",
+            "",
+            "How other instances reach this one: http or https. Unset, as the listener says.",
+            accept=_check_protocol,
+            expected="http or https",
+        )
+    )
+    host_port: int = option(
+        integer(
+            "host.port",
+            0,
+            "The port at which other instances reach this one; 0 is that of the listener.",
+            at_least=0,
+        )
+    )
+
+    @classmethod
+    def from_file(cls, properties: Mapping[str, str]) -> Self:
+        named = dict(properties)
+        if (servers := named.pop("kafkastore.bootstrap.servers", None)) is not None:
+            named["bootstrap.servers"] = servers
+        for name in list(named):
+            # These look like settings of Kafka's clients, and are none.
+            if name in cls.refused or (name in cls.no_effect and name.startswith(_STORE)):
+                value = named.pop(name)
+                notes: list[str] = []
+                cls._undeclared(name, value.strip(), notes)
+        return super().from_file(named)
+
+    def _check_together(self) -> None:
+        ProgramSettings._check_together(self)
+        if self.is_https and not self.tls:
+            raise SettingsError("listeners names https: set ssl.keystore.location to a key store")
+        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
+            raise SettingsError("ssl.client.authentication needs an https listener")
+        self._check_tokens()
+        if self.uses_sasl and not self._brokers_log_in:
+            raise SettingsError(
+                f"authentication.method={self.authentication_method} lets callers log in to the"
+                " brokers, and kafkastore.security.protocol says that these have no log-in: set it"
+                " to SASL_PLAINTEXT or SASL_SSL"
+            )
+
+    @property
+    def _brokers_log_in(self) -> bool:
+        return str(self.clients.get("security.protocol", "")).upper().startswith("SASL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether callers have to log in."""
+        return self.authentication_method in {"BASIC", "BEARER"}
+
+    @property
+    def may_lead(self) -> bool:
+        return bool(self.leader_eligibility and self.master_eligibility)
+
+    def store_properties(self) -> dict[str, object]:
+        """Returns the properties of the clients that read and write the topic."""
+        return {"client.id": "schema-registry", **self.clients, **self._servers()}
+
+    def client_properties(self) -> dict[str, object]:
+        """Returns the properties of clients of callers: without the registry's own log-in."""
+        return {
+            name: value for name, value in self.store_properties().items() if name not in _LOG_IN
+        }
+
+    def advertised_host(self) -> str:
+        """Returns the host by which other instances reach this one."""
+        if self.host_name:
+            return str(self.host_name)
+        host = urlsplit(self.url).hostname or ""
+        if host in LOOPBACK or host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+            return host
+        return socket.gethostname()
