@@ -6,6 +6,11 @@
     login         who asks: basic, bearer, or the certificate of mutual TLS
     serving       runs an application until it is told to stop, and drains it
     problems      errors as JSON
+    routing       the endpoint of a method and path
+    media         which media type an answer has (`Accept`)
+    bodies        JSON bodies of requests
+    streaming     answers that go on: server-sent events
+    openapi       the description of a service
 
 It needs the extra `web` (docs/decisions/0027-web-stack.md) and is imported only by a service that
 is used: `missing()` tells a user what to install. It knows nothing of Kafka.

@@ -1,26 +1,37 @@
-"""Makes an ASGI application of endpoints: routes, errors as JSON, OpenAPI, and the guards."""
+"""Makes an ASGI application of endpoints: the guards around them, OpenAPI, and a life span."""
 
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
 
-from odradek.web.endpoints import Endpoint, openapi
-from odradek.web.guards import Guards, Policy
+from odradek.web.endpoints import Endpoint
+from odradek.web.guards import OPENAPI_PATH, Explain, Guards, Policy
+from odradek.web.openapi import openapi
 from odradek.web.problems import Problem, json_response
-
-logger = logging.getLogger("odradek.web")
-
-OPENAPI_PATH: Final = "/openapi.json"
+from odradek.web.routing import Routes
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
+
+
+class Application:
+    """An ASGI application. Every request goes through the guards to its endpoint, and nothing
+    else is between: each layer would cost every request."""
+
+    def __init__(self, guards: Guards, lifespan: Lifespan | None) -> None:
+        self._guards = guards
+        self._lifespan = Router(lifespan=lifespan)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._guards(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan.lifespan(scope, receive, send)
 
 
 def application(
@@ -30,52 +41,22 @@ def application(
     policy: Policy,
     *,
     lifespan: Lifespan | None = None,
-) -> Starlette:
-    """Returns the application. `GET /openapi.json` describes it."""
+    explain: Explain | None = None,
+) -> Application:
+    """Returns the application. `GET /openapi.json` describes it. `explain` makes problems of the
+    errors that its endpoints raise."""
     endpoints = tuple(endpoints)
-    described = openapi(title, version, endpoints)
+    described: list[Any] = []
 
     async def describe(request: Request) -> Response:
-        return json_response(described)
+        # Made when it is first asked for: it takes longer than the start of a service should.
+        if not described:
+            described.append(openapi(title, version, endpoints))
+        return json_response(described[0])
 
-    routes = [
-        Route(endpoint.path, endpoint.handler, methods=[endpoint.method]) for endpoint in endpoints
-    ]
-    routes.append(Route(OPENAPI_PATH, describe, methods=["GET"]))
-    return Starlette(
-        routes=_merged(routes),
-        middleware=[Middleware(Guards, policy=policy, endpoints=endpoints)],
-        exception_handlers={
-            Problem: _problem,
-            HTTPException: _http_exception,
-            Exception: _unexpected,
-        },
-        lifespan=lifespan,
-    )
+    routes = Routes((*endpoints, Endpoint("GET", OPENAPI_PATH, describe, "This description.")))
+    return Application(Guards(routes, policy, explain or _unexplained), lifespan)
 
 
-def _merged(routes: list[Route]) -> list[Route]:
-    """Starlette answers 405 by the first route of a path, so routes of one path that differ by
-    method follow each other."""
-    return sorted(routes, key=lambda route: route.path)
-
-
-async def _problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return error.response()
-
-
-async def _http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        message = f"there is no {request.url.path} here; {OPENAPI_PATH} lists what there is"
-    elif error.status_code == 405:
-        message = f"{request.url.path} does not take {request.method}"
-    else:
-        message = error.detail
-    return Problem(error.status_code, message, error.headers).response()
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    """Starlette logs nothing itself, and raises the error again afterwards: uvicorn logs it."""
-    return Problem(500, "an unexpected error; the log of the service has it").response()
+def _unexplained(error: Exception) -> Problem | None:
+    return None

@@ -1,18 +1,18 @@
 """One declaration for each endpoint. Routing, checks of parameters and OpenAPI follow from it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from odradek.config.spelling import did_you_mean
+from odradek.web.media import JSON
 from odradek.web.problems import Problem
 
 Handler = Callable[[Request], Awaitable[Response]]
-_TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string"}
+TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -57,10 +57,25 @@ class Endpoint:
     summary: str
     parameters: tuple[Parameter, ...] = ()
     changes: bool = False
-    body: type[msgspec.Struct] | None = None
-    media_types: tuple[str, ...] = ("application/json",)
+    body: Any = None
+    """The type of the body of a request."""
+    media_types: tuple[str, ...] = (JSON,)
     """What the body of a request may be."""
+    needs_body: bool = True
+    """Whether a request without a body is wrong, where `body` is declared."""
+    produces: tuple[str, ...] = (JSON,)
+    """What the answer may be: the client's `Accept` chooses, and the first is the default."""
     responses: Mapping[int, str] = field(default_factory=lambda: {200: "The answer."})
+    answer: Any = None
+    """The type of a successful answer's body, for OpenAPI."""
+    max_body_bytes: int | None = None
+    """How long the body of a request may be; unset, as the policy of the service says, and of a
+    stream as long as it likes."""
+    ignores_unknown: bool = False
+    """Whether parameters that are not declared are passed over: newer clients may send more."""
+    is_stream: bool = False
+    """Whether the request or the answer may go on for long: no time limit, and no limit of the body
+    but `max_body_bytes`."""
 
     def query(self, request: Request) -> dict[str, Any]:
         """Returns the parameters with their types and defaults. Raises for one that is unknown or
@@ -69,52 +84,9 @@ class Endpoint:
         values = {parameter.name: parameter.default for parameter in self.parameters}
         for name, text in request.query_params.items():
             if name not in known:
+                if self.ignores_unknown:
+                    continue
                 near = did_you_mean(name, list(known))
                 raise Problem(400, f"there is no parameter {name!r} of {self.path}{near}")
             values[name] = known[name].parse(text)
         return values
-
-
-def openapi(title: str, version: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """Returns the OpenAPI 3.1 description of a service."""
-    endpoints = list(endpoints)
-    bodies = [endpoint.body for endpoint in endpoints if endpoint.body is not None]
-    schemas, components = msgspec.json.schema_components(
-        bodies, ref_template="#/components/schemas/{name}"
-    )
-    by_body = dict(zip(bodies, schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
-    for endpoint in endpoints:
-        operation: dict[str, Any] = {
-            "summary": endpoint.summary,
-            "parameters": [_described(parameter) for parameter in endpoint.parameters],
-            "responses": {
-                str(status): {"description": text} for status, text in endpoint.responses.items()
-            },
-        }
-        if endpoint.body is not None:
-            schema = {"schema": by_body[endpoint.body]}
-            operation["requestBody"] = {
-                "required": True,
-                "content": dict.fromkeys(endpoint.media_types, schema),
-            }
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": title, "version": version},
-        "paths": paths,
-        "components": {"schemas": components},
-    }
-
-
-def _described(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": _TYPES[parameter.kind]}
-    if parameter.many:
-        schema = {"type": "array", "items": schema}
-    if parameter.default is not None:
-        schema["default"] = parameter.default
-    doc = f"{parameter.doc} (Accepted, and ignored.)" if parameter.is_ignored else parameter.doc
-    described = {"name": parameter.name, "in": "query", "description": doc.strip()}
-    return {**described, "schema": schema} | (
-        {"style": "form", "explode": False} if parameter.many else {}
-    )

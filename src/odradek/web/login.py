@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from getpass import getpass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
 
@@ -30,6 +30,27 @@ _REMEMBERED: Final = 1000
 
 class BadLoginFile(ValueError):
     """A file of users or tokens that cannot be read; the message names the line."""
+
+
+class LogIn(Protocol):
+    """Who a request is from: this room's own users and tokens (`Login`), or those of the brokers
+    that a service passes a log-in on to."""
+
+    @property
+    def is_required(self) -> bool: ...
+
+    @property
+    def challenge(self) -> str:
+        """What a client without a log-in is told to send (`WWW-Authenticate`)."""
+
+    @property
+    def error_code(self) -> int:
+        """The `error_code` of the answer 401."""
+
+    async def principal(
+        self, authorization: str | None, peer: Mapping[str, Any] | None
+    ) -> str | None:
+        """Returns the name of who asks, or None if nobody that is known does."""
 
 
 @dataclass(slots=True)
@@ -46,6 +67,10 @@ class Login:
     @property
     def is_required(self) -> bool:
         return bool(self.users or self.tokens or self.certificates)
+
+    @property
+    def error_code(self) -> int:
+        return 401
 
     @property
     def challenge(self) -> str:

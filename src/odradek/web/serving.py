@@ -57,12 +57,18 @@ class Listener:
     host: str = "127.0.0.1"
     port: int = 0
     tls: Tls | None = None
+    context: ssl.SSLContext | None = None
+    """TLS as a context that is made already, in place of `tls`."""
     http2: bool = False
     drain_s: float = 10.0
 
     @property
     def is_loopback(self) -> bool:
         return self.host in LOOPBACK
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.tls is not None or self.context is not None
 
     def bind(self) -> socket.socket:
         """Returns the socket. With port 0 the system chooses a free one."""
@@ -90,7 +96,7 @@ async def serve(app: ASGIApp, listener: Listener, on_ready: Ready) -> None:
     try:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        scheme = "http" if listener.tls is None else "https"
+        scheme = "https" if listener.uses_tls else "http"
         server = _Server(_config(app, listener), lambda: on_ready(f"{scheme}://{shown}:{port}"))
         try:
             await server.serve(sockets=[listening])
@@ -103,10 +109,11 @@ async def serve(app: ASGIApp, listener: Listener, on_ready: Ready) -> None:
 
 
 def _config(app: ASGIApp, listener: Listener) -> uvicorn.Config:
-    tls = listener.tls
     options: dict[str, Any] = {}
-    if tls is not None:
-        context = tls.context(http2=listener.http2)
+    context = listener.context
+    if listener.tls is not None:
+        context = listener.tls.context(http2=listener.http2)
+    if context is not None:
         options["ssl_context_factory"] = lambda config, default: context
     return uvicorn.Config(
         app,

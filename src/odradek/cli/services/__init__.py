@@ -1,0 +1,1 @@
+"""The commands that start HTTP services from their properties files."""

@@ -1,0 +1,71 @@
+"""Absolute URLs and resource names (CRN) in answers.
+
+A URL begins as the client called the service, unless the file says otherwise (`host.name`,
+`advertised.listeners`): the guards have checked the host, so no foreign name gets into an answer.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import Request
+
+from odradek.services.settings import ServiceSettings
+
+Json = dict[str, Any]
+
+
+def base_url(request: Request, settings: ServiceSettings) -> str:
+    """Returns the URL of the service without a slash at the end."""
+    if settings.advertised_listeners:
+        return settings.advertised_listeners.rstrip("/")
+    if settings.host_name:
+        port = urlsplit(settings.url).port
+        return f"{request.url.scheme}://{settings.host_name}:{port}"
+    return f"{request.url.scheme}://{request.headers['host']}"
+
+
+def joined(*segments: object) -> str:
+    """Returns segments as the path of a URL; a slash within a segment is quoted."""
+    return "/".join(quote(str(segment), safe=":@") for segment in segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Makes the metadata and links of version 3 for one request."""
+
+    base: str
+    cluster_id: str
+
+    def url(self, *segments: object) -> str:
+        """Returns the URL of something in the cluster."""
+        return f"{self.base}/v3/clusters/{joined(self.cluster_id, *segments)}"
+
+    def related(self, *segments: object) -> Json:
+        return {"related": self.url(*segments)}
+
+    def resource(
+        self, kind: str, segments: tuple[object, ...], names: Json, **content: Any
+    ) -> Json:
+        """Returns a resource: its kind, where it is, its name, the cluster and its content."""
+        crn = "".join(f"/{name}={quote(str(value), safe='')}" for name, value in names.items())
+        return {
+            "kind": f"Kafka{kind}",
+            "metadata": {
+                "self": self.url(*segments) if segments else self.url_of_cluster(),
+                "resource_name": f"crn:///kafka={quote(self.cluster_id, safe='')}{crn}",
+            },
+            "cluster_id": self.cluster_id,
+            **content,
+        }
+
+    def url_of_cluster(self) -> str:
+        return f"{self.base}/v3/clusters/{joined(self.cluster_id)}"
+
+    def collection(self, kind: str, segments: tuple[object, ...], data: list[Json]) -> Json:
+        """Returns a list of resources."""
+        return {
+            "kind": f"Kafka{kind}List",
+            "metadata": {"self": self.url(*segments), "next": None},
+            "data": data,
+        }

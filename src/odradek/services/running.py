@@ -1,0 +1,171 @@
+"""Starts a service: clients, log-in, guards, health, metrics; says its URL; drains it at the end.
+
+    await run_service(RestService(settings), settings, say_ready)
+
+Beside its own endpoints every service answers `GET /healthz` (the process is alive), `/readyz` (and
+brokers can be reached) and `/metrics` (Prometheus). None of the three needs a log-in or tells
+anything of the cluster.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from odradek import __version__
+from odradek.services.client_pool import CallerClients, ClientPool
+from odradek.services.identity import PassedOnLogIn, caller_in
+from odradek.services.kafka_problems import explain
+from odradek.services.metrics import ServiceMetrics
+from odradek.services.settings import ServiceSettings
+from odradek.telemetry.exposition import content_type, render
+from odradek.web.application import Application, application
+from odradek.web.endpoints import Endpoint
+from odradek.web.guards import Policy
+from odradek.web.problems import Problem
+from odradek.web.serving import Listener, Ready, serve
+from odradek.world.timeslice import Timeslice
+
+logger = logging.getLogger("odradek.services")
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+_REACHABLE_S = 3.0
+_LOOK_AGAIN_S = 0.05
+
+
+class Service(ABC):
+    """A service: its endpoints, and what runs beside them. Subclasses say what it does."""
+
+    title: str
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        kinds: dict[str, dict[str, object]] = {
+            kind: dict(given) for kind, given in settings.client_kinds.items()
+        }
+        self.pool = ClientPool(
+            settings.client_properties(), kinds=kinds, tokens=settings.token_issuer()
+        )
+        self.metrics = ServiceMetrics(self.title, self.pool)
+
+    async def check(self) -> None:  # noqa: B027 - most services work without brokers
+        """Raises `CannotServe` if the service cannot do its work at all, before it listens."""
+
+    @abstractmethod
+    def endpoints(self) -> Iterable[Endpoint]:
+        """Returns the endpoints of the service."""
+
+    def explain(self, error: Exception) -> Problem | None:
+        """Returns what the caller is told of an error; subclasses add their own kinds."""
+        return explain(error)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keeps what runs beside the endpoints; subclasses add to it."""
+        yield
+
+    @asynccontextmanager
+    async def clients(self, request: Request) -> AsyncIterator[CallerClients]:
+        """Lends the Kafka clients of who asks."""
+        caller = caller_in(request.scope, is_required=self.settings.uses_sasl)
+        async with self.pool.clients(caller) as clients:
+            yield clients
+
+    def application(self) -> tuple[Application, Any]:
+        """Returns the ASGI application, and the listener that it is meant for."""
+        listener = self.settings.listener()
+        policy = self.policy(listener)
+        policy.observe = self.metrics.observe
+        endpoints = [*self.endpoints(), *self._common()]
+        app = application(
+            self.title, __version__, endpoints, policy, lifespan=self._life, explain=self.explain
+        )
+        return app, listener
+
+    def policy(self, listener: Listener) -> Policy:
+        """Returns how the service is protected; subclasses may have another log-in."""
+        login = PassedOnLogIn(
+            self.pool,
+            is_required=self.settings.uses_sasl,
+            takes_tokens=not self.settings.takes_passwords,
+        )
+        return self.settings.policy(listener, login, OPEN_PATHS)
+
+    @asynccontextmanager
+    async def _life(self, _: object) -> AsyncIterator[None]:
+        sweeping = asyncio.create_task(self.pool.run())
+        try:
+            async with self.running():
+                yield
+        finally:
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)
+            await self.pool.close()
+
+    def _common(self) -> list[Endpoint]:
+        text = ("text/plain",)
+        return [
+            Endpoint("GET", "/healthz", _alive, "Whether the process is alive.", produces=text),
+            Endpoint(
+                "GET", "/readyz", self._ready, "Whether brokers can be reached.", produces=text,
+                responses={200: "A broker answers.", 503: "None does."},
+            ),
+            Endpoint(
+                "GET", "/metrics", self._metrics, "Figures for Prometheus.",
+                produces=("text/plain", "application/openmetrics-text"),
+            ),
+        ]  # fmt: skip
+
+    async def _ready(self, request: Request) -> Response:
+        """Connects to a broker and closes: it does not log in, for the service is nobody."""
+        reason = await unreachable(str(self.settings.client_properties()["bootstrap.servers"]))
+        if reason is None:
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse(f"no broker can be reached: {reason}\n", 503)
+
+    async def _metrics(self, request: Request) -> Response:
+        format_ = content_type(request.headers.get("accept", ""))
+        samples = self.metrics.collect().samples
+        text = await Timeslice.of_running_loop().run(render(samples, format_))
+        return Response(text, media_type=format_)
+
+
+async def _alive(request: Request) -> Response:
+    return PlainTextResponse("alive\n")
+
+
+async def unreachable(servers: str) -> str | None:
+    """Returns why none of the brokers takes a connection, or None if one does."""
+    reason = "bootstrap.servers is empty"
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            async with asyncio.timeout(_REACHABLE_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            writer.close()
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = f"{server}: {str(error) or 'no answer'}"
+        else:
+            return None
+    return reason
+
+
+async def wait_for_brokers(servers: str) -> None:
+    """Returns when a broker can be reached."""
+    while await unreachable(servers) is not None:  # noqa: ASYNC110 - nothing tells it
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def run_service(service: Service, on_ready: Ready) -> None:
+    """Serves until SIGINT or SIGTERM. `on_ready` gets the URL."""
+    app, listener = service.application()
+    logging.getLogger("odradek.web.access").disabled = not service.settings.odradek_access_log
+    for note in service.settings.notes:
+        logger.warning("%s", note)
+    await service.check()
+    await serve(app, listener, on_ready)

@@ -1,0 +1,427 @@
+"""The properties files of services, with Confluent's names.
+
+A service has a few settings of its own (a subclass of `ServiceSettings`), and passes others on to
+its Kafka clients: `client.ssl.truststore.location` is `ssl.truststore.location` of all of them,
+and `consumer.fetch.min.bytes` of its consumers. What a file says and a service does not obey is
+refused if the user would be deceived, and announced otherwise. A name that nobody knows is refused,
+with the one that was probably meant.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+from odradek.client.errors import SettingsError
+from odradek.client.settings.shared import AdminSettings
+from odradek.config.kinds import boolean, custom, integer, long, string
+from odradek.config.program_settings import ProgramSettings, option
+from odradek.config.setting import InvalidSetting, Kind
+from odradek.config.spelling import did_you_mean
+from odradek.config.values import parse_list
+from odradek.security.tls.principal_mapping import PrincipalMapping
+from odradek.services.client_pool import CLIENT_KINDS
+from odradek.services.tokens import TokenIssuer
+from odradek.web.guards import LOOPBACK, Limits, Policy
+from odradek.web.login import LogIn
+from odradek.web.serving import Listener
+
+_OWN_LOG_IN: Final = (
+    "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.login.callback.handler.class",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+)  # fmt: skip
+_OWN_KEY: Final = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
+TLS: Final = (
+    "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.key.password",
+    "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
+    "ssl.enabled.protocols", "ssl.cipher.suites", "ssl.keystore.key",
+    "ssl.keystore.certificate.chain", "ssl.truststore.certificates",
+)  # fmt: skip
+_TOKENS: Final = "odradek.tokens."
+_CLIENT_AUTH: Final = {"NONE": "none", "REQUESTED": "requested", "REQUIRED": "required"}
+
+# Names of the HTTP server that Confluent's services are built on, which change nothing here, and
+# their harmless values; others are announced.
+NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
+    "debug": ("false",),
+    "metrics.jmx.prefix": (),
+    "metric.reporters": ("",),
+    "metrics.num.samples": ("2",),
+    "metrics.sample.window.ms": ("30000",),
+    "metrics.tag.map": ("",),
+    "request.logger.name": (),
+    "request.queue.capacity": (),
+    "request.queue.capacity.growby": (),
+    "request.queue.capacity.init": (),
+    "compression.enable": ("false",),
+    "http2.enabled": ("false",),
+    "thread.pool.max": (),
+    "thread.pool.min": (),
+    "idle.timeout.ms": (),
+    "response.http.headers.config": ("",),
+    "reject.options.request": ("true",),
+    "websocket.path.prefix": ("/ws",),
+    "resource.extension.classes": ("",),
+    "ssl.provider": ("",),
+    "ssl.protocol": ("TLS", "TLSv1.2", "TLSv1.3"),
+    "ssl.keymanager.algorithm": ("", "PKIX", "SunX509"),
+    "ssl.trustmanager.algorithm": ("", "PKIX"),
+    "ssl.endpoint.identification.algorithm": ("",),
+    "zookeeper.connect": (),
+}
+
+
+def _read_listeners(value: object) -> tuple[str, ...]:
+    given = parse_list(value) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not given:
+        raise SettingsError("must be a URL such as http://127.0.0.1:8082")
+    for url in given:
+        parts = urlsplit(str(url))
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme not in {"http", "https"} or port is None or parts.path not in {"", "/"}:
+            raise SettingsError(f"{url!r} is not a URL such as http://127.0.0.1:8082")
+    if len(given) > 1:
+        raise SettingsError("one listener is served; start another process for another one")
+    return tuple(given)
+
+
+def listeners(port: int) -> Any:
+    """Declares `listeners` with the port of a service."""
+    return option(
+        custom(
+            "listeners",
+            (f"http://127.0.0.1:{port}",),
+            "Where the service listens: http or https. 0.0.0.0 are all addresses of this machine;"
+            " then say by odradek.allowed.hosts which names clients call it by.",
+            accept=_read_listeners,
+            expected=f"a URL such as http://127.0.0.1:{port}",
+            kind=Kind.LIST,
+        )
+    )
+
+
+def _names(name: str, doc: str) -> Any:
+    def accept(value: object) -> tuple[str, ...]:
+        given = parse_list(value) if isinstance(value, str) else value
+        if not isinstance(given, list | tuple):
+            raise SettingsError("must be names separated by commas")
+        return tuple(str(one).strip().lower() for one in given)
+
+    return option(
+        custom(name, (), doc, accept=accept, expected="names with commas", kind=Kind.LIST)
+    )
+
+
+def _check_method(value: object) -> str:
+    text = str(value).strip().upper()
+    if text not in {"NONE", "BASIC", "BEARER"}:
+        raise SettingsError("must be NONE, BASIC or BEARER: callers log in to the brokers")
+    return text
+
+
+def _check_client_auth(value: object) -> str:
+    text = str(value).strip().upper()
+    if text not in _CLIENT_AUTH:
+        raise SettingsError(f"must be one of {', '.join(_CLIENT_AUTH)}")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings(ProgramSettings):
+    """What all services have in common. `tls` and `clients` are the settings that are passed on."""
+
+    error_class: ClassVar[type[SettingsError]] = SettingsError
+    prefixes: ClassVar[tuple[str, ...]] = ("client.",)
+    """Prefixes of settings that are passed on to all Kafka clients of the service."""
+    no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = NO_EFFECT
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Names that would deceive, with the reason and what to do instead."""
+
+    tls: Mapping[str, str] = field(default_factory=dict, repr=False)
+    clients: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client_kinds: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    token_client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings `odradek.tokens.`: those of the one client that creates tokens (`tokens`)."""
+    notes: tuple[str, ...] = ()
+    """Lines about settings that change nothing, to be announced."""
+
+    listeners: tuple[str, ...] | str = listeners(8080)
+    bootstrap_servers: str = option(
+        string("bootstrap.servers", "127.0.0.1:9092", "Brokers to learn the cluster from.")
+    )
+    host_name: str = option(
+        string(
+            "host.name", "", "The host in the URLs that answers have; unset: as the client asked."
+        )
+    )
+    advertised_listeners: str = option(
+        string("advertised.listeners", "", "The URL that answers name, if it is not host.name.")
+    )
+    odradek_allowed_hosts: tuple[str, ...] | str = _names(
+        "odradek.allowed.hosts",
+        "Names by which clients call the service, beside localhost, its address and host.name."
+        " Requests with another Host header are refused (DNS rebinding).",
+    )
+    authentication_method: str = option(
+        custom(
+            "authentication.method",
+            "",
+            "How callers log in: BASIC or BEARER. Their log-in is passed on to the brokers, so it"
+            " follows from client.security.protocol and need not be set. NONE says that everybody"
+            " who reaches the service may change something, where the brokers have no log-in.",
+            accept=lambda value: value if value == "" else _check_method(value),
+            expected="NONE, BASIC or BEARER",
+        )
+    )
+    ssl_client_authentication: str = option(
+        custom(
+            "ssl.client.authentication",
+            "NONE",
+            "Whether clients show a certificate: NONE, REQUESTED or REQUIRED.",
+            accept=_check_client_auth,
+            expected="NONE, REQUESTED or REQUIRED",
+        )
+    )
+    ssl_principal_mapping_rules: str = option(
+        string(
+            "ssl.principal.mapping.rules",
+            "DEFAULT",
+            "Which user a caller's certificate stands for, written as the brokers' setting is.",
+        )
+    )
+    odradek_tokens_lifetime_ms: int = option(
+        integer(
+            "odradek.tokens.lifetime.ms",
+            3_600_000,
+            "After which time the delegation tokens of callers with a certificate end.",
+            at_least=10_000,
+        )
+    )
+    shutdown_graceful_ms: int = option(
+        integer(
+            "shutdown.graceful.ms",
+            1000,
+            "How long requests in progress may take when the service stops.",
+            at_least=0,
+        )
+    )
+    odradek_max_body_bytes: int = option(
+        long(
+            "odradek.max.body.bytes",
+            20_000_000,
+            "The most bytes of a request's body; streams have no limit.",
+            at_least=1,
+        )
+    )
+    odradek_max_requests: int = option(
+        integer(
+            "odradek.max.requests",
+            400,
+            "How many requests are answered at once; others get 503.",
+            at_least=1,
+        )
+    )
+    odradek_request_timeout_ms: int = option(
+        integer(
+            "odradek.request.timeout.ms",
+            60_000,
+            "How long a request may take that is no stream; then it gets 504.",
+            at_least=1,
+        )
+    )
+    odradek_access_log: bool = option(
+        boolean("odradek.access.log", True, "Whether each request is one line in the log.")
+    )
+
+    @classmethod
+    def from_file(cls, properties: Mapping[str, str]) -> Self:
+        """Returns the settings of a properties file; raises `SettingsError` for what is wrong."""
+        own: dict[str, str] = {}
+        passed: dict[str, Any] = {
+            "tls": {}, "clients": {}, "client_kinds": {}, "token_client": {}, "notes": [],
+        }  # fmt: skip
+        declared = cls.declared()
+        for name, value in properties.items():
+            if name in declared:
+                own[name] = value
+            elif name in TLS:
+                passed["tls"][name] = value
+            elif not cls._pass_on(name, value, passed):
+                cls._undeclared(name, value.strip(), passed["notes"])
+        passed["notes"] = tuple(passed["notes"])
+        options: dict[str, Any] = {**cls.read_properties(own), **passed}
+        return cls(**options)
+
+    @classmethod
+    def _pass_on(cls, name: str, value: str, passed: dict[str, Any]) -> bool:
+        """Keeps a setting of the Kafka clients; returns whether it is one."""
+        if name.startswith(_TOKENS):
+            rest = name.removeprefix(_TOKENS)
+            cls._require_known(name, rest, AdminSettings)
+            passed["token_client"][rest] = value
+            return True
+        for prefix in cls.prefixes:
+            if name.startswith(prefix):
+                rest = name.removeprefix(prefix)
+                cls._require_known(name, rest, AdminSettings)
+                passed["clients"][rest] = value
+                return True
+        kind, dot, rest = name.partition(".")
+        if dot and kind in CLIENT_KINDS and rest:
+            cls._require_known(name, rest, CLIENT_KINDS[kind])
+            passed["client_kinds"].setdefault(kind, {})[rest] = value
+            return True
+        return False
+
+    @classmethod
+    def _require_known(cls, name: str, rest: str, kind: type[ProgramSettings]) -> None:
+        from odradek.client.settings.undeclared import NO_EFFECT as OF_CLIENTS  # noqa: PLC0415
+
+        known = kind.declared()
+        if rest not in known and rest not in OF_CLIENTS:
+            near = did_you_mean(rest, known)
+            raise SettingsError(f"there is no setting {name}: Kafka's clients have no {rest}{near}")
+
+    @classmethod
+    def _undeclared(cls, name: str, value: str, notes: list[str]) -> None:
+        if name in cls.refused:
+            raise SettingsError(f"{name}: {cls.refused[name]}")
+        if name not in cls.no_effect:
+            known = [*cls.declared(), *TLS, *cls.no_effect, *cls.refused]
+            raise SettingsError(f"there is no setting {name}{did_you_mean(name, known)}")
+        harmless = cls.no_effect[name]
+        if harmless and value not in harmless:
+            notes.append(f"{name}={value} changes nothing here")
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        properties = self.client_properties()
+        for name in _OWN_LOG_IN:
+            if name in properties:
+                raise SettingsError(
+                    f"client.{name} would be a log-in of the service itself, and it has none: it"
+                    " logs in to the brokers as its callers (docs/rest.md, Who asks). Leave it out"
+                )
+        protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+        if protocol == "SSL" and any(name in properties for name in _OWN_KEY):
+            raise SettingsError(
+                "client.ssl.keystore.location would make brokers take every caller for the owner"
+                " of this key; use client.security.protocol=SASL_SSL, so that callers log in"
+            )
+        mechanism = str(properties.get("sasl.mechanism", "")).upper()
+        if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
+            raise SettingsError(
+                f"client.sasl.mechanism={mechanism or None}: say by which mechanism the brokers"
+                f" check the passwords of callers, one of {', '.join(_MECHANISMS)}"
+            )
+        if self.is_https and not self.tls:
+            raise SettingsError("listeners names https: set ssl.keystore.location to a key store")
+        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
+            raise SettingsError("ssl.client.authentication needs an https listener")
+        self._check_tokens()
+
+    def _check_tokens(self) -> None:
+        try:
+            PrincipalMapping(self.ssl_principal_mapping_rules)
+        except InvalidSetting as error:
+            raise SettingsError(str(error)) from None
+        if self.token_client and not self.uses_sasl:
+            raise SettingsError(
+                "odradek.tokens.* lets callers with a certificate log in to the brokers, and these"
+                " have no log-in: set the security.protocol of clients to SASL_SSL"
+            )
+        if self.token_client and self.ssl_client_authentication == "NONE":
+            raise SettingsError(
+                "odradek.tokens.* is for callers with a certificate: set"
+                " ssl.client.authentication=REQUESTED, and ssl.truststore.location"
+            )
+        if self.token_client:
+            try:
+                AdminSettings.from_config({**self.client_properties(), **self.token_client})
+            except SettingsError as error:
+                raise SettingsError(f"the log-in of odradek.tokens.*: {error}") from None
+
+    def token_issuer(self) -> TokenIssuer | None:
+        """Returns what creates tokens for callers with a certificate, if the file says how."""
+        if not self.token_client:
+            return None
+        properties = {**self.client_properties(), **self.token_client}
+        rules, lifetime_ms = self.ssl_principal_mapping_rules, self.odradek_tokens_lifetime_ms
+        return TokenIssuer(properties, rules, lifetime_ms)
+
+    @property
+    def url(self) -> str:
+        return str(self.listeners[0])
+
+    @property
+    def is_https(self) -> bool:
+        return self.url.startswith("https:")
+
+    @property
+    def uses_sasl(self) -> bool:
+        protocol = str(self.clients.get("security.protocol", "PLAINTEXT")).upper()
+        return protocol.startswith("SASL")
+
+    @property
+    def takes_passwords(self) -> bool:
+        mechanism = str(self.clients.get("sasl.mechanism", "")).upper()
+        return self.uses_sasl and mechanism != "OAUTHBEARER"
+
+    def client_properties(self) -> dict[str, object]:
+        """Returns the properties of all Kafka clients of the service, without a log-in."""
+        return {"client.id": "odradek-service", **self.clients, **self._servers()}
+
+    def _servers(self) -> dict[str, object]:
+        # Confluent's files write PLAINTEXT://host:port here.
+        servers = [one.rpartition("://")[2] for one in parse_list(str(self.bootstrap_servers))]
+        return {"bootstrap.servers": ",".join(servers)}
+
+    def listener(self) -> Listener:
+        """Returns where the service listens. It reads key files, so call it before it serves."""
+        parts = urlsplit(self.url)
+        context = None
+        if self.is_https:
+            from odradek.security.tls.contexts import server_context  # noqa: PLC0415 - with TLS
+            from odradek.security.tls.settings import TlsSettings  # noqa: PLC0415
+            from odradek.world.disk import OsDisk  # noqa: PLC0415
+
+            asked = _CLIENT_AUTH[self.ssl_client_authentication]
+            try:
+                tls = TlsSettings.from_properties({**self.tls, "ssl.client.auth": asked})
+                context = server_context(tls, OsDisk().read)
+            except InvalidSetting as error:
+                raise SettingsError(str(error)) from None
+            context.set_alpn_protocols(["http/1.1"])
+        return Listener(
+            parts.hostname or "127.0.0.1",
+            parts.port or 0,
+            context=context,
+            drain_s=self.shutdown_graceful_ms / 1000,
+        )
+
+    def policy(self, listener: Listener, login: LogIn, open_paths: frozenset[str]) -> Policy:
+        """Returns how the service is protected."""
+        hosts = {*self.odradek_allowed_hosts, self.host_name.lower()}
+        hosts.add(urlsplit(self.advertised_listeners).hostname or "")
+        if listener.host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+            hosts.add(listener.host.lower())
+        limits = Limits(
+            max_body_bytes=self.odradek_max_body_bytes,
+            max_requests=self.odradek_max_requests,
+            timeout_s=self.odradek_request_timeout_ms / 1000,
+        )
+        return Policy(
+            listener.host in LOOPBACK,
+            frozenset(hosts - {""}),
+            login,
+            limits,
+            open_paths,
+            lets_anonymous_change=self.authentication_method == "NONE",
+        )
+
+
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
