@@ -1,0 +1,135 @@
+"""Asks a worker over HTTP: the errors of a worker become those of a command."""
+
+import argparse
+import base64
+import http.client
+import json
+import os
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from odradek.cli.connect.connect import DEFAULT_WORKER, VARIABLE
+from odradek.tools.failures import CommandFailed, UsageError
+
+_TIMEOUT_S: Final = 100.0
+_BUSY_S: Final = 30.0
+_AGAIN_S: Final = 0.3
+
+
+class WorkerClient:
+    def __init__(self, url: str, ca: str | None = None) -> None:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise UsageError(f"{url} is not a URL such as {DEFAULT_WORKER}")
+        self._host = parts.hostname
+        self._port = parts.port or 8083
+        self.url = f"{parts.scheme}://{self._host}:{self._port}"
+        self._context: ssl.SSLContext | None = None
+        if parts.scheme == "https":
+            try:
+                self._context = ssl.create_default_context(cafile=ca)
+            except OSError as error:
+                raise CommandFailed(f"--ca {ca}: {error.strerror or error}") from None
+        self._headers = {"accept": "application/json"}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            coded = base64.b64encode(pair.encode()).decode()
+            self._headers["authorization"] = f"Basic {coded}"
+
+    def beside(self, worker_id: str) -> "WorkerClient":
+        """Returns a client of another worker of the group, with the same log-in."""
+        scheme = self.url.partition(":")[0]
+        other = WorkerClient(f"{scheme}://{worker_id}")
+        other._context, other._headers = self._context, self._headers
+        return other
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Returns the JSON of an answer, None if it has none. Waits while workers share out their
+        work, which they say by 409."""
+        deadline_s = time.monotonic() + _BUSY_S
+        while True:
+            status, text = self._exchange(method, path, body)
+            if status == 409 and "rebalance" in text and time.monotonic() < deadline_s:
+                time.sleep(_AGAIN_S)
+                continue
+            if status >= 400:
+                raise CommandFailed(_message(status, text))
+            try:
+                return json.loads(text) if text else None
+            except ValueError:
+                raise CommandFailed(f"{self.url} is no worker of Connect: {text[:80]!r}") from None
+
+    def _exchange(self, method: str, path: str, body: object) -> tuple[int, str]:
+        connection = self._connection(_TIMEOUT_S)
+        try:
+            response = self._send(connection, method, path, body, {})
+            return response.status, response.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from None
+        finally:
+            connection.close()
+
+    def events(self, path: str) -> Iterator[Any]:
+        """Yields the events of a stream, until the worker ends it."""
+        connection = self._connection(None)
+        try:
+            response = self._send(connection, "GET", path, None, {"accept": "text/event-stream"})
+            if response.status >= 400:
+                text = response.read().decode("utf-8", "replace")
+                raise CommandFailed(_message(response.status, text))
+            for line in response:
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from None
+        finally:
+            connection.close()
+
+    def _connection(self, timeout_s: float | None) -> http.client.HTTPConnection:
+        if self._context is not None:
+            return http.client.HTTPSConnection(
+                self._host, self._port, timeout=timeout_s, context=self._context
+            )
+        return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+
+    def _send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: object,
+        headers: dict[str, str],
+    ) -> http.client.HTTPResponse:
+        data = None if body is None else json.dumps(body)
+        given = {**self._headers, **headers}
+        if data is not None:
+            given["content-type"] = "application/json"
+        connection.request(method, path, data, given)
+        return connection.getresponse()
+
+    def _unreachable(self, error: Exception) -> CommandFailed:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return CommandFailed(
+            f"no worker answers at {self.url}: {reason}; say where one is with --worker URL or"
+            f" ${VARIABLE}, or start one: odradek connect-standalone"
+            " config/connect-standalone.properties"
+        )
+
+
+def client_of(arguments: argparse.Namespace) -> WorkerClient:
+    url = arguments.worker or os.environ.get(VARIABLE) or DEFAULT_WORKER
+    return WorkerClient(url, arguments.ca)
+
+
+def path_of(name: str, *more: str) -> str:
+    return "/".join(("/connectors", quote(name, safe=""), *more))
+
+
+def _message(status: int, text: str) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the worker answered {status}: {text[:200]}"

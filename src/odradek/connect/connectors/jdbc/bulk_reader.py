@@ -1,0 +1,110 @@
+"""The mode bulk: everything is read in rounds, one each `poll.interval.ms`.
+
+A table with a primary key of numbers or text is read in pages, in the order of that key, so it may
+be of any size. A round goes on where it was after a restart, and a page gives the same records
+again as long as its rows are not changed. Any other table, and a query, is read in one piece.
+
+Offsets: `{"round": T, "after": [...]}` in a round that began at T and has come to this key, and
+`{"round": T}` behind one that is complete.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from odradek.connect.connectors.jdbc.dialect import Connection
+from odradek.connect.connectors.jdbc.names import PLACE
+from odradek.connect.connectors.jdbc.table_reader import Batch, Shape, TableReader
+from odradek.connect.connectors.positions import SourceOffset
+from odradek.connect.data.schemas import INTEGERS, Type
+from odradek.connect.records import SourceRecord
+
+ROUND_FIELD: Final = "round"
+AFTER_FIELD: Final = "after"
+
+
+class BulkReader(TableReader):
+    offset_names: ClassVar = frozenset((ROUND_FIELD,))
+    _keys: list[str] | None = None
+
+    def find(self, connection: Connection, start: SourceOffset | None, limit: int) -> Batch | None:
+        now_ms = int(time.time() * 1000)
+        started_ms, after = _place(start)
+        if after is None:
+            if started_ms is not None and now_ms < started_ms + self.settings.poll_interval_ms:
+                return None
+            started_ms = now_ms
+        rows, shape, is_last = self._page(connection, after, limit)
+        if not rows and after is None:
+            return None
+        end: dict[str, Any] = {ROUND_FIELD: started_ms}
+        if not is_last:
+            end[AFTER_FIELD] = self._key_of(rows[-1], shape)
+        return Batch(start, end, self._records(rows, shape, end), not is_last)
+
+    def find_again(
+        self, connection: Connection, start: SourceOffset | None, end: SourceOffset
+    ) -> list[SourceRecord]:
+        _, after = _place(start)
+        _, until = _place(end)
+        rows, shape = self._select(connection, after, until, None)
+        return self._records(rows, shape, end)
+
+    def _page(
+        self, connection: Connection, after: Sequence[Any] | None, limit: int
+    ) -> tuple[list[Any], Shape, bool]:
+        if self._keys is None:
+            self._keys = self._sortable_keys(connection)
+        rows, shape = self._select(connection, after, None, limit if self._keys else None)
+        return rows, shape, not self._keys or len(rows) < limit
+
+    def _sortable_keys(self, connection: Connection) -> list[str]:
+        """Returns the primary key if its values can stand in an offset, and compare there as in
+        the database."""
+        if self.table is None:
+            return []
+        keys = self.dialect.key_columns(connection, self.table)
+        _, shape = self.rows(connection, f"SELECT * FROM {self.source} WHERE 1=0", ())
+        kinds = {
+            field.name: field.schema for field in shape.schema.fields if field.schema.name is None
+        }
+        is_sortable = all(
+            name in kinds and kinds[name].type in {*INTEGERS, Type.STRING} for name in keys
+        )
+        return keys if is_sortable else []
+
+    def _select(
+        self,
+        connection: Connection,
+        after: Sequence[Any] | None,
+        until: Sequence[Any] | None,
+        limit: int | None,
+    ) -> tuple[list[Any], Shape]:
+        keys = self._keys if self._keys is not None else self._sortable_keys(connection)
+        listed = ", ".join(map(self.dialect.identifier, keys))
+        places = ", ".join([PLACE] * len(keys))
+        conditions: list[str] = []
+        values: list[Any] = []
+        for sign, bound in ((">", after), ("<=", until)):
+            if bound is not None:
+                conditions.append(f"({listed}) {sign} ({places})")
+                values += bound
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        order = f" ORDER BY {listed}" if keys else ""
+        sql = f"SELECT found.* FROM {self.source} AS found{where}{order}"
+        return self.rows(connection, sql if limit is None else f"{sql} LIMIT {limit}", values)
+
+    def _key_of(self, row: Sequence[Any], shape: Shape) -> list[Any]:
+        value = shape.value(row)
+        return [value[name] for name in self._keys or ()]
+
+    def _records(
+        self, rows: Sequence[Any], shape: Shape, offset: SourceOffset
+    ) -> list[SourceRecord]:
+        return [self.record(shape.value(row), shape.schema, self.stored_as, offset) for row in rows]
+
+
+def _place(offset: SourceOffset | None) -> tuple[int | None, list[Any] | None]:
+    if offset is None:
+        return None, None
+    return offset.get(ROUND_FIELD), offset.get(AFTER_FIELD)

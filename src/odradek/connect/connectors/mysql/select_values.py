@@ -1,0 +1,78 @@
+"""The values that a `SELECT` gives, as plain values: the same ones as `row_values` reads.
+
+The servers send values as text, and texts in UTF-8. Shapes, and everything that is stored as bytes,
+come as bytes.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from odradek.connect.connectors.mysql.columns import Column
+
+Parse = Callable[[Any], Any]
+_SECOND_US: Final = 1_000_000
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+
+
+def parser_of(column: Column) -> Parse:
+    return _BY_TYPE.get(column.type, _unchanged)
+
+
+def selected(column: Column) -> str:
+    """Returns what to select for the column's values. A FLOAT as text has six digits only."""
+    name = quoted(column.name)
+    return f"CAST({name} AS DOUBLE)" if column.type in {"float", "double"} else name
+
+
+def quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _bits(value: bytes | str) -> int:
+    return int.from_bytes(value if isinstance(value, bytes) else value.encode("latin-1"), "big")
+
+
+def _date(text: str) -> tuple[int, int, int]:
+    return int(text[:4]), int(text[5:7]), int(text[8:10])
+
+
+def _datetime(text: str) -> tuple[int, ...]:
+    fraction = text[20:26].ljust(6, "0") if len(text) > 19 else "0"
+    clock = (text[11:13] or "0", text[14:16] or "0", text[17:19] or "0", fraction)
+    return (*_date(text), *map(int, clock))
+
+
+def _timestamp(text: str) -> int:
+    """The session is in UTC."""
+    year, month, day, hour, minute, second, microsecond = _datetime(text)
+    if not year:
+        return 0
+    days = date(year, month, day).toordinal() - _FIRST_DAY
+    return ((days * 24 + hour) * 60 + minute) * 60 * _SECOND_US + second * _SECOND_US + microsecond
+
+
+def _time(text: str) -> int:
+    sign = -1 if text.startswith("-") else 1
+    clock, _, fraction = text.lstrip("-").partition(".")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    whole = (hours * 60 + minutes) * 60 + seconds
+    return sign * (whole * _SECOND_US + int(fraction.ljust(6, "0")[:6] or "0"))
+
+
+_BY_TYPE: Final[Mapping[str, Parse]] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), int),
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+    "bit": _bits,
+    "date": _date,
+    "datetime": _datetime,
+    "timestamp": _timestamp,
+    "time": _time,
+}

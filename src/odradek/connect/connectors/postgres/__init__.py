@@ -1,0 +1,1 @@
+"""Change data capture from PostgreSQL: `io.debezium.connector.postgresql.PostgresConnector`."""

@@ -1,0 +1,193 @@
+"""Runs a source task: reads a range, and writes its records and its end in one transaction.
+
+1. It makes a producer with the transactional id that Kafka Connect would use. From then on every
+   older producer of this task is fenced, so its open transaction cannot commit any more.
+2. It reads the topic of offsets to its end, and begins at the offset that it finds.
+3. For each range it writes the records and the new offset, and commits.
+
+So a reader of committed records sees each record once, wherever the task was killed. What would
+break it: a source that does not give the same records for the same range.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from odradek.client import Producer
+from odradek.connect.connectors.connector import SourceTask
+from odradek.connect.connectors.positions import Positions
+from odradek.connect.engine.figures import TaskFigures
+from odradek.connect.engine.offset_store import OffsetStore, offset_key, offset_value
+from odradek.connect.engine.record_path import Encoded, FailedRecords, RecordPath, when_ready
+from odradek.connect.engine.retrying import Retries
+from odradek.connect.engine.task_thread import TaskThread
+from odradek.connect.engine.turns import Turns
+from odradek.connect.errors import DataError
+from odradek.connect.records import SourceRecord
+
+T = TypeVar("T")
+
+_MAX_RECORDS: Final = 10_000
+_FIRST_PAUSE_S: Final = 0.05
+_STAY_S: Final = 0.01
+
+PrepareTopic = Callable[[str], Awaitable[None]]
+
+
+async def _no_preparation(topic: str) -> None:
+    return
+
+
+def transactional_id_of(group_id: str, connector: str, number: int) -> str:
+    """Returns the id that Kafka Connect would use for a task, `group_id` being its workers'."""
+    return f"{group_id}-{connector}-{number}"
+
+
+class SourceRunner:
+    def __init__(
+        self,
+        connector: str,
+        number: int,
+        task: SourceTask,
+        *,
+        path: RecordPath,
+        failed: FailedRecords,
+        offsets: OffsetStore,
+        producer_properties: Mapping[str, object],
+        group_id: str,
+        wrote_to: Callable[[str], None],
+        retries: Retries | None = None,
+        thread: TaskThread | None = None,
+        figures: TaskFigures | None = None,
+        prepare_topic: PrepareTopic = _no_preparation,
+        turns: Turns | None = None,
+    ) -> None:
+        """`wrote_to` is told each topic at its first record. `prepare_topic` is called before that,
+        and may make the topic."""
+        self._connector = connector
+        self._task = task
+        self._path = path.without_blocking()
+        self._failed = failed
+        self._offsets = offsets
+        self._properties = {
+            **producer_properties,
+            "transactional.id": transactional_id_of(group_id, connector, number),
+        }
+        self._wrote_to = wrote_to
+        self._retries = retries
+        self._prepare_topic = prepare_topic
+        self._turns = turns or Turns()
+        self._topics: set[str] = set()
+        self._thread = thread or TaskThread(f"{connector}-{number}")
+        self._figures = figures or TaskFigures()
+
+    async def run(self, on_running: Callable[[], None]) -> None:
+        """Runs until it is cancelled or fails. `on_running` is called when it reads."""
+        try:
+            async with self.producer() as producer:
+                start = await self.begin(producer)
+                on_running()
+                await self._read_on(producer, start)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Lets the task close what it has opened, behind the call that is under way."""
+        self._thread.close(self._task.close)
+
+    def producer(self) -> Producer:
+        """Returns a producer that fences all others of this task when it is initialised."""
+        return Producer(self._properties)
+
+    async def begin(self, producer: Producer) -> Positions:
+        """Fences all other producers of this task. Returns where it goes on."""
+        await producer.init_transactions()
+        await self._offsets.read_to_end()
+        return self._offsets.all_of(self._connector)
+
+    async def reach(self, start: Positions) -> Positions:
+        """Returns how far the task can read now."""
+        return await self._call(partial(self._task.reach, start, _MAX_RECORDS))
+
+    async def records(self, start: Positions, end: Positions) -> list[SourceRecord]:
+        found = await self._call(lambda: [*self._task.read(start, end)])
+        self._figures.polled += len(found)
+        return found
+
+    async def encoded(self, record: SourceRecord) -> Encoded | None:
+        """Returns a record as Kafka takes it; None if it was dropped or passed over."""
+        try:
+            changed = self._path.changed(record)
+            if changed is None:
+                return None
+            encoded = await self._ready(lambda: self._path.encoded(changed))
+        except DataError as error:
+            await self._failed.note(record, error)
+            return None
+        if encoded.topic not in self._topics:
+            await self._prepare_topic(encoded.topic)
+            self._topics.add(encoded.topic)
+            self._wrote_to(encoded.topic)
+        return encoded
+
+    async def stored(self, end: Positions) -> None:
+        """Says that everything before `end` is committed."""
+        self._figures.batches += 1
+        await self._call(lambda: self._task.stored(end))
+
+    async def _read_on(self, producer: Producer, start: Positions) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            await self._turns.begin()
+            end = await self.reach(start)
+            if end == start:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, self._turns.longest_pause_s)
+                continue
+            pause_s = _FIRST_PAUSE_S
+            await self._write(producer, start, end)
+            start = end
+
+    async def _write(self, producer: Producer, start: Positions, end: Positions) -> None:
+        records = await self.records(start, end)
+        async with producer.transaction():
+            await self._send_all(producer, records)
+            for partition, offset in end.since(start):
+                key = offset_key(self._connector, partition)
+                await producer.send(self._offsets.topic, offset_value(offset), key)
+        await self.stored(end)
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        if self._retries is None:
+            return await self._thread.call(call)
+        return await self._retries.run(lambda: self._thread.call(call))
+
+    async def _ready(self, call: Callable[[], T]) -> T:
+        if self._retries is None:
+            return await when_ready(call, self._thread.call)
+        return await self._retries.run(lambda: when_ready(call, self._thread.call))
+
+    async def _send_all(self, producer: Producer, records: Sequence[SourceRecord]) -> None:
+        """Sends records. The event loop gets its turn in between, for the worker's other tasks."""
+        loop = asyncio.get_running_loop()
+        turn_ends_s = loop.time() + _STAY_S
+        for record in records:
+            await self._send(producer, record)
+            if loop.time() > turn_ends_s:
+                await asyncio.sleep(0)
+                turn_ends_s = loop.time() + _STAY_S
+
+    async def _send(self, producer: Producer, record: SourceRecord) -> None:
+        encoded = await self.encoded(record)
+        if encoded is None:
+            return
+        self._figures.written += 1
+        await producer.send(
+            encoded.topic,
+            encoded.value,
+            encoded.key,
+            partition=encoded.partition,
+            headers=encoded.headers,
+            timestamp_ms=encoded.timestamp_ms,
+        )

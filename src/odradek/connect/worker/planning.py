@@ -1,0 +1,175 @@
+"""The leader's part: it asks each connector for its tasks, and writes them to the config topic.
+
+    config or target changed, restart asked for, time to look again --> plan --> write if it changed
+
+A connector is asked in a thread of its own, so one that hangs holds up no other. If it fails, it is
+shown as failed, and asked again after a pause. Tasks that do not change are not written, so that
+planning again, as each new leader does, disturbs nothing.
+"""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from odradek.config.redaction import redact
+from odradek.connect import plugins
+from odradek.connect.engine.backoff import Backoff
+from odradek.connect.engine.connector_log import LOGGING_FOR
+from odradek.connect.engine.context import connector_of
+from odradek.connect.engine.task_thread import TaskThread
+from odradek.connect.errors import InvalidConfig
+from odradek.connect.worker.config_state import TargetState, task_records
+from odradek.connect.worker.config_store import ConfigStore, NotLeader
+from odradek.connect.worker.secrets import Secrets
+from odradek.connect.worker.status_state import State
+
+_log = logging.getLogger("odradek.connect")
+
+_PLAN_S: Final = 60.0
+Report = Callable[[str, State, str | None], None]
+
+
+class Planner:
+    def __init__(self, store: ConfigStore, secrets: Secrets, report: Report) -> None:
+        self._store = store
+        self._secrets = secrets
+        self._report = report
+        self._plans: dict[str, _Plan] = {}
+        self._is_leading = False
+
+    def lead(self) -> None:
+        self._is_leading = True
+        self.look()
+
+    async def retire(self) -> None:
+        """Ends all planning."""
+        self._is_leading = False
+        plans, self._plans = self._plans, {}
+        for plan in plans.values():
+            plan.end()
+        await asyncio.gather(*(plan.task for plan in plans.values()), return_exceptions=True)
+
+    def look(self) -> None:
+        """Is called when configurations have changed."""
+        if not self._is_leading:
+            return
+        state = self._store.state
+        for name in list(self._plans):
+            if name not in state.connectors:
+                self._plans.pop(name).end()
+        for name in state.connectors:
+            if name not in self._plans:
+                self._plans[name] = _Plan(name, self._store, self._secrets, self._report)
+            self._plans[name].look()
+
+    def restart(self, connector: str) -> None:
+        """Plans a connector anew."""
+        if connector in self._plans:
+            self._plans[connector].again()
+
+    def has_failed(self, connector: str) -> bool:
+        plan = self._plans.get(connector)
+        return plan is not None and plan.has_failed
+
+
+class _Plan:
+    """The planning of one connector."""
+
+    def __init__(self, name: str, store: ConfigStore, secrets: Secrets, report: Report) -> None:
+        self._name = name
+        self._store = store
+        self._secrets = secrets
+        self._report = report
+        self._planned: Mapping[str, str] | None = None
+        self._shown: tuple[State, str | None] | None = None
+        self._wake = asyncio.Event()
+        self._backoff = Backoff()
+        self._again_s: float | None = None
+        self._thread = TaskThread(f"plan-{name}")
+        self.has_failed = False
+        self.task = asyncio.create_task(self._run(), name=f"connect-plan-{name}")
+
+    def look(self) -> None:
+        self._wake.set()
+
+    def again(self) -> None:
+        self._planned, self._again_s = None, None
+        self._wake.set()
+
+    def end(self) -> None:
+        self.task.cancel()
+        self._thread.close()
+
+    async def _run(self) -> None:
+        LOGGING_FOR.set(self._name)
+        while True:
+            if self._name in self._store.state.connectors:
+                await self._step()
+            try:
+                async with asyncio.timeout(self._again_s):
+                    await self._wake.wait()
+                self._wake.clear()
+            except TimeoutError:
+                self._planned, self._again_s = None, None
+
+    async def _step(self) -> None:
+        state = self._store.state
+        properties, target = state.connectors[self._name], state.target(self._name)
+        if target is not TargetState.STARTED:
+            self._planned, self._again_s, self.has_failed = None, None, False
+            self._tell(State(target.value))
+            return
+        if properties == self._planned and self._name not in state.incomplete:
+            return
+        try:
+            replan_s = await self._plan(properties)
+        except NotLeader as error:
+            _log.info("the tasks of %s are not written: %s", self._name, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the connector's status
+            self._fail(properties, error)
+        else:
+            self._planned, self._again_s, self.has_failed = properties, replan_s, False
+            self._backoff = Backoff()
+            self._tell(State.RUNNING)
+
+    def _fail(self, properties: Mapping[str, str], error: Exception) -> None:
+        reason = redact(str(error) or type(error).__name__)
+        if isinstance(error, TimeoutError):
+            reason = f"it has not said its tasks within {_PLAN_S:.0f} s"
+            self._thread.close()
+            self._thread = TaskThread(f"plan-{self._name}")
+        _log.error("connector %s cannot be planned: %s", self._name, reason)
+        self._planned, self.has_failed = properties, True
+        self._again_s = self._backoff.next_s(0.0)
+        self._tell(State.FAILED, redact("".join(traceback.format_exception(error))))
+
+    async def _plan(self, properties: Mapping[str, str]) -> float | None:
+        """Writes the tasks of a connector if they have changed. Returns when to look again."""
+        resolved = self._secrets.resolved(properties)
+        most = int(properties.get("tasks.max") or 1)
+        async with asyncio.timeout(_PLAN_S):
+            made, replan_s = await self._thread.call(lambda: _ask(resolved, most))
+        if len(made) > most:
+            raise InvalidConfig(f"the connector has made {len(made)} tasks, and tasks.max={most}")
+        tasks = [self._secrets.with_references(properties, task) for task in made]
+        state = self._store.state
+        is_current = state.connectors.get(self._name) == properties
+        if is_current and (state.tasks.get(self._name) != tasks or self._name in state.incomplete):
+            await self._store.write(task_records(self._name, tasks))
+        return replan_s
+
+    def _tell(self, state: State, trace: str | None = None) -> None:
+        if self._shown != (state, trace):
+            self._shown = state, trace
+            self._report(self._name, state, trace)
+
+
+def _ask(properties: Mapping[str, str], most: int) -> tuple[list[dict[str, str]], float | None]:
+    connector = connector_of(properties)
+    # Workers of Apache Kafka Connect need the class of a task; they may take the topic over.
+    name = plugins.find_connector(properties["connector.class"]).name
+    of_task = {"task.class": f"{name.removesuffix('Connector')}Task"}
+    made = [{**task, **of_task} for task in connector.task_properties(properties, most)]
+    return made, connector.replan_s

@@ -1,0 +1,503 @@
+"""The worker's properties file, with Kafka Connect's names and defaults.
+
+What the file says without a prefix for Kafka's clients (`security.protocol`, `sasl.jaas.config`,
+`ssl.truststore.location`) is the log-in of the worker, and of all connectors unless `producer.`,
+`consumer.` or `admin.` says otherwise. What is not known is announced with the name that was
+probably meant, and not refused: Kafka Connect does not refuse it either, and plug-ins may have
+settings of their own.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+from odradek.client.errors import SettingsError
+from odradek.client.settings.shared import AdminSettings
+from odradek.client.settings.undeclared import NO_EFFECT as OF_CLIENTS
+from odradek.config.kinds import boolean, custom, integer, long, string
+from odradek.config.program_settings import ProgramSettings, option
+from odradek.config.setting import InvalidSetting, Kind
+from odradek.config.spelling import did_you_mean
+from odradek.config.values import parse_list
+from odradek.connect.engine.clients import POLICIES, ConnectorClients
+from odradek.services.client_pool import CLIENT_KINDS
+from odradek.services.settings import TLS, ServiceSettings, listeners
+from odradek.web.guards import LOOPBACK
+
+PORT: Final = 8083
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_STORAGES: Final = ("config.storage.", "offset.storage.", "status.storage.")
+_LOG_IN: Final = ("sasl.jaas.config", "sasl.username", "sasl.password")
+_HTTPS: Final = "listeners.https."
+_ADDITIONAL_TOPICS: Final = ("cleanup.policy",)
+
+# Settings of Kafka Connect that change nothing here, and their harmless values.
+NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
+    "access.control.allow.methods": ("",),
+    "access.control.allow.origin": ("",),
+    "admin.listeners": (),
+    "auto.include.jmx.reporter": ("true", "false"),
+    "client.dns.lookup": ("use_all_dns_ips",),
+    "config.topic": (),
+    "connect.protocol": ("sessioned", "compatible"),
+    "connections.max.idle.ms": (),
+    "exactly.once.source.support": ("enabled",),
+    "heartbeat.interval.ms": ("3000",),
+    "inter.worker.key.generation.algorithm": ("HmacSHA256",),
+    "inter.worker.key.size": (),
+    "inter.worker.key.ttl.ms": (),
+    "inter.worker.signature.algorithm": ("HmacSHA256",),
+    "inter.worker.verification.algorithms": ("HmacSHA256",),
+    "internal.key.converter": (),
+    "internal.key.converter.schemas.enable": ("false",),
+    "internal.value.converter": (),
+    "internal.value.converter.schemas.enable": ("false",),
+    "metadata.recovery.rebootstrap.trigger.ms": (),
+    "metadata.recovery.strategy": (),
+    "metric.reporters": ("",),
+    "metrics.num.samples": ("2",),
+    "metrics.recording.level": ("INFO",),
+    "metrics.sample.window.ms": ("30000",),
+    "offset.flush.interval.ms": ("60000", "10000"),
+    "offset.flush.timeout.ms": ("5000",),
+    "offset.storage.file.filename": ("/tmp/connect.offsets", ""),  # noqa: S108 - Kafka's default
+    "plugin.discovery": ("hybrid_warn", "hybrid_fail", "only_scan", "service_load"),
+    "plugin.path": ("",),
+    "receive.buffer.bytes": (),
+    "reconnect.backoff.max.ms": (),
+    "reconnect.backoff.ms": (),
+    "response.http.headers.config": ("",),
+    "retry.backoff.max.ms": (),
+    "retry.backoff.ms": (),
+    "scheduled.rebalance.max.delay.ms": ("0", "300000"),
+    "send.buffer.bytes": (),
+    "socket.connection.setup.timeout.max.ms": (),
+    "socket.connection.setup.timeout.ms": (),
+    "worker.sync.timeout.ms": ("3000",),
+    "worker.unsync.backoff.ms": ("300000",),
+}
+_WHY: Final = {
+    "admin.listeners": "all endpoints are at `listeners`",
+    "access.control.allow.origin": "pages of other sites may not call a worker",
+    "plugin.path": "connectors are Python packages: `pip install` them beside the worker, and allow"
+    " them with odradek.plugins",
+    "offset.storage.file.filename": "offsets are in the topic offset.storage.topic, so that a"
+    " source's offset is committed together with its records",
+    "exactly.once.source.support": "sources always write exactly once",
+    "scheduled.rebalance.max.delay.ms": "the tasks of a worker that is gone move at once",
+}
+
+
+def _policy(value: object) -> str:
+    text = str(value).strip().rpartition(".")[2]
+    text = text.removesuffix("ConnectorClientConfigOverridePolicy")
+    if text not in POLICIES:
+        raise SettingsError(f"must be one of {', '.join(POLICIES)}")
+    return text
+
+
+def _engine(value: object) -> str:
+    text = str(value).strip().lower()
+    if text not in {"", "spark", "process"}:
+        raise SettingsError("must be spark or process")
+    return text
+
+
+def _read_list(value: object) -> tuple[str, ...]:
+    given = parse_list(value) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        raise SettingsError("must be names separated by commas")
+    return tuple(map(str, given))
+
+
+def _list(name: str, doc: str) -> Any:
+    return custom(name, (), doc, accept=_read_list, expected="names with commas", kind=Kind.LIST)
+
+
+def _converter(name: str) -> Any:
+    doc = f"The converter of {name.partition('.')[0]}s, for connectors that name none."
+    return option(string(name, JSON_CONVERTER, doc))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings(ServiceSettings):
+    """`converters` are the settings of the three converters, `spark` those of Spark, `topics` those
+    of the internal topics by their prefix, `providers` the `config.providers` lines."""
+
+    no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = NO_EFFECT
+    refused: ClassVar[Mapping[str, str]] = {
+        "rest.extension.classes": "extensions are Java classes; callers log in to the brokers with"
+        " authentication.method=BASIC",
+    }
+    is_distributed: ClassVar[bool] = True
+
+    converters: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    providers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    listeners: tuple[str, ...] | str = listeners(PORT)
+    odradek_max_body_bytes: int = option(
+        long(
+            "odradek.max.body.bytes",
+            2_000_000,
+            "The most bytes of a request's body. A configuration has to fit into a record.",
+            at_least=1,
+        )
+    )
+    key_converter: str = _converter("key.converter")
+    value_converter: str = _converter("value.converter")
+    header_converter: str = option(
+        string(
+            "header.converter",
+            "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+            "The converter of headers, for connectors that name none.",
+        )
+    )
+    rest_advertised_host_name: str = option(
+        string("rest.advertised.host.name", "", "The host by which other workers reach this one.")
+    )
+    rest_advertised_port: int = option(
+        integer(
+            "rest.advertised.port",
+            0,
+            "The port at which other workers reach this one; 0 is that of the listener.",
+            at_least=0,
+        )
+    )
+    rest_advertised_listener: str = option(
+        string("rest.advertised.listener", "", "http or https; unset, as the first of `listeners`.")
+    )
+    connector_client_config_override_policy: str = option(
+        custom(
+            "connector.client.config.override.policy",
+            "All",
+            "What connectors may change of their Kafka clients: All, None, Principal (the log-in)"
+            " or Allowlist. Kafka's class names are accepted too.",
+            accept=_policy,
+            expected=f"one of {', '.join(POLICIES)}",
+        )
+    )
+    connector_client_config_override_allowlist: tuple[str, ...] | str = option(
+        _list(
+            "connector.client.config.override.allowlist",
+            "With the policy Allowlist: the names of settings that connectors may change.",
+        )
+    )
+    topic_creation_enable: bool = option(
+        boolean(
+            "topic.creation.enable", True, "Whether sources may make topics by their own rules."
+        )
+    )
+    topic_tracking_enable: bool = option(
+        boolean(
+            "topic.tracking.enable", True, "Whether the topics that a connector uses are noted."
+        )
+    )
+    topic_tracking_allow_reset: bool = option(
+        boolean("topic.tracking.allow.reset", True, "Whether they can be forgotten on request.")
+    )
+    task_shutdown_graceful_timeout_ms: int = option(
+        long(
+            "task.shutdown.graceful.timeout.ms",
+            5_000,
+            "How long a task may take to end before it is left alone.",
+            at_least=0,
+        )
+    )
+    offset_storage_topic: str = option(
+        string(
+            "offset.storage.topic",
+            "connect-offsets",
+            "The topic for the offsets of sources.",
+            may_be_empty=False,
+        )
+    )
+    offset_storage_replication_factor: int = option(
+        integer(
+            "offset.storage.replication.factor",
+            3,
+            "How many replicas it gets when the worker makes it, if there are as many brokers.",
+        )
+    )
+    offset_storage_partitions: int = option(
+        integer("offset.storage.partitions", 25, "How many partitions it gets then.", at_least=1)
+    )
+    odradek_plugins: tuple[str, ...] | str = option(
+        _list(
+            "odradek.plugins",
+            "Distributions whose connectors, transforms and converters may be used, beside those"
+            " of Odradek: names as `pip install` takes them; `*` is every one that is installed.",
+        )
+    )
+    odradek_singer_taps: tuple[str, ...] | str = option(
+        _list(
+            "odradek.singer.taps",
+            "Singer taps that may be used as connectors, as in"
+            " tap-github=/opt/taps/github/bin/tap-github: a name, and the program.",
+        )
+    )
+    odradek_engine: str = option(
+        custom(
+            "odradek.engine",
+            "",
+            "What runs the tasks: spark, or process for the worker's own process. Unset, it is"
+            " spark where Java and PySpark are installed.",
+            accept=_engine,
+            expected="spark or process",
+        )
+    )
+    odradek_connector_logs_dir: str = option(
+        string(
+            "odradek.connector.logs.dir",
+            "",
+            "A directory for a log file of each connector, NAME.log, with rotation. Unset, the"
+            " last 1,000 lines of each are kept in memory for `odradek connect logs`.",
+        )
+    )
+    odradek_restart_failed_tasks: bool = option(
+        boolean(
+            "odradek.restart.failed.tasks",
+            True,
+            "Whether tasks that failed start again by themselves, after 1 s, 2 s, and so on up to"
+            " 60 s.",
+        )
+    )
+    odradek_hang_timeout_ms: int = option(
+        long(
+            "odradek.hang.timeout.ms",
+            60_000,
+            "How long a call of a connector may take before its task counts as hanging.",
+            at_least=100,
+        )
+    )
+
+    @classmethod
+    def from_file(cls, properties: Mapping[str, str]) -> Self:
+        """Returns the settings of a file whose own secrets are resolved. Raises `SettingsError`."""
+        own: dict[str, str] = {}
+        passed: dict[str, Any] = {
+            "tls": {}, "clients": {}, "client_kinds": {}, "token_client": {}, "notes": [],
+            "converters": {}, "topics": {prefix: {} for prefix in _STORAGES}, "providers": {},
+            "spark": {},
+        }  # fmt: skip
+        for name, value in properties.items():
+            if name in cls.declared():
+                own[name] = value
+            else:
+                cls._sort(name, value, passed)
+        passed["tls"] = {
+            **{name: text for name, text in properties.items() if name in TLS},
+            **passed["tls"],
+        }
+        for name in _CONVERTERS:
+            if name in properties:
+                passed["converters"][name] = properties[name]
+        passed["notes"] = tuple(passed["notes"])
+        options: dict[str, Any] = {**cls.read_properties(own), **passed}
+        return cls(**options)
+
+    @classmethod
+    def _sort(cls, name: str, value: str, passed: dict[str, Any]) -> None:
+        """Puts a setting that is not declared where it belongs, or announces it."""
+        if name == "config.providers" or name.startswith("config.providers."):
+            passed["providers"][name] = value
+        elif name.startswith(tuple(f"{converter}." for converter in _CONVERTERS)):
+            passed["converters"][name] = value
+        elif name.startswith(_HTTPS) and name.removeprefix(_HTTPS) in TLS:
+            passed["tls"][name.removeprefix(_HTTPS)] = value
+        elif name in cls.no_effect or name in cls.refused:
+            cls._announce(name, value.strip(), passed["notes"])
+        elif name.startswith(_STORAGES):
+            prefix = next(one for one in _STORAGES if name.startswith(one))
+            passed["topics"][prefix][name.removeprefix(prefix)] = value
+        elif name.partition(".")[0] in CLIENT_KINDS:
+            cls._for_kind(name, value, passed)
+        elif name in AdminSettings.declared() or name in OF_CLIENTS:
+            passed["clients"][name] = value
+        elif name.startswith("spark."):
+            passed["spark"][name] = value
+        elif name.startswith("odradek.tokens.") and cls._pass_on(name, value, passed):
+            pass
+        else:
+            cls._announce(name, value.strip(), passed["notes"])
+
+    @classmethod
+    def _for_kind(cls, name: str, value: str, passed: dict[str, Any]) -> None:
+        kind, _, rest = name.partition(".")
+        known = CLIENT_KINDS[kind].declared()
+        if rest in known:
+            passed["client_kinds"].setdefault(kind, {})[rest] = value
+        elif rest not in OF_CLIENTS and rest not in _SERIALIZERS:
+            near = did_you_mean(rest, known)
+            passed["notes"].append(f"{name} changes nothing: Kafka's clients have no {rest}{near}")
+
+    @classmethod
+    def _announce(cls, name: str, value: str, notes: list[str]) -> None:
+        if name in cls.refused:
+            if value:
+                raise SettingsError(f"{name}={value}: {cls.refused[name]}")
+            return
+        if name in cls.no_effect:
+            harmless = cls.no_effect[name]
+            if value not in harmless and (harmless or name in _WHY):
+                why = f": {_WHY[name]}" if name in _WHY else ""
+                notes.append(f"{name}={value} changes nothing here{why}")
+            return
+        near = did_you_mean(name, [*cls.declared(), *AdminSettings.declared()])
+        notes.append(f"{name} changes nothing: there is no such setting{near}")
+
+    def _check_together(self) -> None:
+        ProgramSettings._check_together(self)
+        if self.is_https and not self.tls:
+            raise SettingsError(
+                "listeners names https: set listeners.https.ssl.keystore.location to a key store"
+            )
+        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
+            raise SettingsError("ssl.client.authentication needs an https listener")
+        self._check_tokens()
+        if self.uses_sasl and not self._brokers_log_in:
+            raise SettingsError(
+                f"authentication.method={self.authentication_method} lets callers log in to the"
+                " brokers, and security.protocol says that these have no log-in: set it to"
+                " SASL_PLAINTEXT or SASL_SSL"
+            )
+        try:
+            AdminSettings.from_config(self.worker_clients())
+        except (SettingsError, InvalidSetting) as error:
+            raise SettingsError(f"the worker's log-in: {error}") from None
+
+    @property
+    def _brokers_log_in(self) -> bool:
+        return str(self.clients.get("security.protocol", "")).upper().startswith("SASL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether callers of the REST interface have to log in."""
+        return self.authentication_method in {"BASIC", "BEARER"}
+
+    def worker_clients(self) -> dict[str, object]:
+        """Returns the properties of the worker's own clients."""
+        return {"client.id": "odradek-connect", **self.clients, **self._servers()}
+
+    def client_properties(self) -> dict[str, object]:
+        """Returns the properties of clients of callers: without the worker's own log-in."""
+        return {name: value for name, value in self.worker_clients().items() if name not in _LOG_IN}
+
+    def connector_clients(self) -> ConnectorClients:
+        allowed = self.connector_client_config_override_allowlist
+        return ConnectorClients(
+            self.worker_clients(),
+            self.client_kinds,
+            str(self.connector_client_config_override_policy),
+            tuple(allowed),
+        )
+
+    def converter_properties(self) -> dict[str, str]:
+        """Returns the properties of the worker that are defaults of connectors."""
+        return {
+            "key.converter": self.key_converter,
+            "value.converter": self.value_converter,
+            "header.converter": self.header_converter,
+            **self.converters,
+        }
+
+    def advertised_url(self, served_url: str) -> str:
+        """Returns where other workers reach this one, which serves at `served_url`."""
+        served = urlsplit(served_url)
+        host = self.rest_advertised_host_name or self.host_name or served.hostname or ""
+        if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+            host = socket.gethostname()
+        shown = f"[{host}]" if ":" in host else host
+        port = self.rest_advertised_port or served.port
+        return f"{self.rest_advertised_listener or served.scheme}://{shown}:{port}"
+
+    @property
+    def is_open_to_others(self) -> bool:
+        return (urlsplit(self.url).hostname or "") not in LOOPBACK
+
+
+_SERIALIZERS: Final = (
+    "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandaloneSettings(WorkerSettings):
+    """A worker that keeps its connectors in memory, and their offsets in a topic."""
+
+    is_distributed: ClassVar[bool] = False
+
+    group_id: str = option(
+        string(
+            "group.id",
+            "connect-standalone",
+            "A part of the transactional ids of sources. Two workers that run connectors of the"
+            " same name on one cluster need different ones.",
+        )
+    )
+    offset_storage_partitions: int = option(
+        integer("offset.storage.partitions", 1, "How many partitions it gets then.", at_least=1)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedSettings(WorkerSettings):
+    """A worker that shares its connectors with others of the same `group.id`."""
+
+    group_id: str = option(
+        string("group.id", "connect-cluster", "The group of workers that share connectors.")
+    )
+    config_storage_topic: str = option(
+        string(
+            "config.storage.topic",
+            "connect-configs",
+            "The topic for the configurations of connectors and tasks.",
+            may_be_empty=False,
+        )
+    )
+    config_storage_replication_factor: int = option(
+        integer(
+            "config.storage.replication.factor",
+            3,
+            "How many replicas it gets when the worker makes it, if there are as many brokers.",
+        )
+    )
+    status_storage_topic: str = option(
+        string(
+            "status.storage.topic",
+            "connect-status",
+            "The topic for the states of connectors and tasks.",
+            may_be_empty=False,
+        )
+    )
+    status_storage_replication_factor: int = option(
+        integer(
+            "status.storage.replication.factor",
+            3,
+            "How many replicas it gets when the worker makes it, if there are as many brokers.",
+        )
+    )
+    status_storage_partitions: int = option(
+        integer("status.storage.partitions", 5, "How many partitions it gets then.", at_least=1)
+    )
+    session_timeout_ms: int = option(
+        integer(
+            "session.timeout.ms",
+            10_000,
+            "After how much silence the group counts a worker as gone. One whose process has ended"
+            " is noticed sooner.",
+            at_least=1_000,
+        )
+    )
+    rebalance_timeout_ms: int = option(
+        integer(
+            "rebalance.timeout.ms",
+            60_000,
+            "How long the group waits for a worker when it shares out anew.",
+            at_least=1_000,
+        )
+    )
