@@ -1,0 +1,71 @@
+"""PRINT: the records of a topic, each as a line."""
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from odradek.client.admin.admin import Admin
+from odradek.client.consumer.consumer import Consumer
+from odradek.config.spelling import did_you_mean
+from odradek.protocol.types import TopicPartition
+from odradek.sql.engine.engine import Engine
+from odradek.sql.errors import Invalid
+from odradek.sql.language.statements import PrintTopic
+
+_POLL_MS: Final = 250
+
+
+async def printed(engine: Engine, statement: PrintTopic) -> AsyncGenerator[bytes]:
+    """Returns the lines of a topic. Raises `Invalid` if there is none: a stream that has begun
+    could not say so."""
+    async with Admin(engine.settings.client) as admin:
+        topics = await admin.list_topics(include_internal=True)
+    if statement.topic not in topics:
+        near = did_you_mean(statement.topic, topics)
+        raise Invalid(f"Could not find topic '{statement.topic}'{near}", statement.place)
+    return _lines(engine, statement)
+
+
+async def _lines(engine: Engine, statement: PrintTopic) -> AsyncGenerator[bytes]:
+    """Yields a line for each record, or for every n-th with INTERVAL, until LIMIT."""
+    settings = {**engine.settings.client, "auto.offset.reset": "earliest"}
+    seen = given = 0
+    async with Consumer(settings) as consumer:
+        numbers = await consumer.partitions_for(statement.topic)
+        consumer.assign([TopicPartition(statement.topic, number) for number in numbers])
+        if statement.from_beginning:
+            consumer.seek_to_beginning()
+        else:
+            consumer.seek_to_end()
+        while statement.limit is None or given < statement.limit:
+            for records in (await consumer.poll(_POLL_MS)).values():
+                for record in records:
+                    seen += 1
+                    if (seen - 1) % (statement.interval or 1):
+                        continue
+                    yield _line(record)
+                    given += 1
+                    if statement.limit is not None and given >= statement.limit:
+                        return
+
+
+def _line(record: Any) -> bytes:
+    moment = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+    rowtime = f"{moment:%Y/%m/%d %H:%M:%S}.{moment.microsecond // 1000:03} Z"
+    key, value = _shown(record.key), _shown(record.value)
+    line = f"rowtime: {rowtime}, key: {key}, value: {value}, partition: {record.partition}\n"
+    return line.encode()
+
+
+def _shown(data: bytes | None) -> str:
+    if data is None:
+        return "<null>"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text and text.isprintable():
+        return text
+    if len(data) in (4, 8):
+        return str(int.from_bytes(data, "big", signed=True))
+    return data.hex()

@@ -1,0 +1,283 @@
+"""A CREATE statement as a stream or table, with every check that needs no broker."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek.config.spelling import did_you_mean
+from odradek.sql.errors import Invalid, Place, Refused
+from odradek.sql.functions.java_times import java_time_format
+from odradek.sql.language.statements import ColumnDefinition, CreateSource
+from odradek.sql.planning.scope import SYSTEM
+from odradek.sql.planning.sources import DataSource, Format, WindowInfo, make_codec
+from odradek.streams.formats.columns import NAMES, UnfitColumns
+from odradek.streams.plan.types import BYTES, STRING, ArrayType, Column, Schema, StructType
+
+_WITH_REGISTRY: Final = ("AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR")
+_TOPIC: Final = ("KAFKA_TOPIC", "PARTITIONS", "REPLICAS", "RETENTION_MS", "CLEANUP_POLICY")
+_FORMATS: Final = (
+    "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "WRAP_SINGLE_VALUE", "KEY_DELIMITER",
+    "VALUE_DELIMITER",
+)  # fmt: skip
+_TIMES: Final = ("TIMESTAMP", "TIMESTAMP_FORMAT")
+_WINDOWS: Final = ("WINDOW_TYPE", "WINDOW_SIZE")
+_REGISTRY: Final = (
+    "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID", "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME",
+    "VALUE_AVRO_SCHEMA_FULL_NAME", "KEY_PROTOBUF_NULLABLE_REPRESENTATION",
+    "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
+)  # fmt: skip
+_HEADERS: Final = ArrayType(StructType((("KEY", STRING), ("VALUE", BYTES))))
+_UNITS: Final = {
+    "MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TopicWish:
+    """The topic that a statement names, and how it is made if there is none."""
+
+    name: str
+    partitions: int | None = None
+    replicas: int | None = None
+    retention_ms: int | None = None
+    cleanup_policy: str | None = None
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What holds where WITH says nothing."""
+
+    key_format: str = "KAFKA"
+    value_format: str | None = None
+
+
+class Properties:
+    """The properties of WITH, each with its type."""
+
+    def __init__(
+        self, given: Mapping[str, Any], place: Place, *, of_query: bool, strict: bool = True
+    ) -> None:
+        known = [*_TOPIC, *_FORMATS, *_TIMES]
+        if not of_query:
+            known += _WINDOWS
+        for name in given:
+            if name.upper() in _REGISTRY:
+                raise Refused(f"{name.upper()} is refused: schemas are not read yet", place)
+            if strict and name.upper() not in known:
+                near = did_you_mean(name.upper(), known)
+                raise Invalid(f"WITH has no property {name}{near}", place)
+        self._given = {name.upper(): value for name, value in given.items()}
+        self._place = place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._given
+
+    def text(self, name: str) -> str | None:
+        value = self._given.get(name)
+        if value is not None and not isinstance(value, str):
+            raise Invalid(f"{name} is a text in apostrophes, not {value}", self._place)
+        return value
+
+    def number(self, name: str) -> int | None:
+        value = self._given.get(name)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise Invalid(f"{name} is a whole number, not {value}", self._place)
+        return value
+
+    def boolean(self, name: str) -> bool | None:
+        value = self._given.get(name)
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if value is not None and not isinstance(value, bool):
+            raise Invalid(f"{name} is true or false, not {value}", self._place)
+        return value
+
+    def topic(self, default: str) -> TopicWish:
+        partitions, replicas = self.number("PARTITIONS"), self.number("REPLICAS")
+        if partitions is not None and partitions < 1:
+            raise Invalid(f"PARTITIONS is 1 at least, not {partitions}", self._place)
+        return TopicWish(
+            self.text("KAFKA_TOPIC") or default, partitions, replicas,
+            self.number("RETENTION_MS"), self.text("CLEANUP_POLICY"),
+        )  # fmt: skip
+
+    def format_name(self, name: str, default: str | None) -> str:
+        both = self.text("FORMAT")
+        own = self.text(name)
+        if both is not None and own is not None:
+            raise Invalid(f"Cannot supply both '{name}' and 'FORMAT' properties", self._place)
+        chosen = (own or both or default or "").upper()
+        if not chosen:
+            raise Invalid(
+                f"Statement is missing the '{name}' property from the WITH clause. Either provide"
+                f" one or set a default via the 'ksql.persistence.default.format.value' config.",
+                self._place,
+            )
+        if chosen in _WITH_REGISTRY:
+            raise Refused(
+                f"the format {chosen} is refused: formats with a schema registry are not read yet;"
+                f" there are {', '.join(NAMES)}", self._place,
+            )  # fmt: skip
+        if chosen not in NAMES:
+            raise Invalid(
+                f"Unknown format: {chosen}{did_you_mean(chosen, list(NAMES))}", self._place
+            )
+        return chosen
+
+    def key_format(self, default: str) -> Format:
+        return Format(
+            self.format_name("KEY_FORMAT", default), delimiter=self.text("KEY_DELIMITER") or ","
+        )
+
+    def value_format(self, default: str | None) -> Format:
+        name = self.format_name("VALUE_FORMAT", default)
+        if name == "NONE":
+            raise Invalid("The 'NONE' format can only be used as a key format", self._place)
+        return Format(name, self.boolean("WRAP_SINGLE_VALUE"), self.text("VALUE_DELIMITER") or ",")
+
+    def window(self) -> WindowInfo | None:
+        kind, size = self.text("WINDOW_TYPE"), self.text("WINDOW_SIZE")
+        if kind is None:
+            if size is not None:
+                raise Invalid("WINDOW_SIZE needs WINDOW_TYPE", self._place)
+            return None
+        kind = kind.upper()
+        if kind == "SESSION":
+            if size is not None:
+                raise Invalid("'WINDOW_SIZE' should not be set for SESSION windows.", self._place)
+            return WindowInfo(kind)
+        if kind not in ("TUMBLING", "HOPPING"):
+            raise Invalid(f"WINDOW_TYPE is TUMBLING, HOPPING or SESSION, not {kind}", self._place)
+        if size is None:
+            raise Invalid(
+                f"{kind} windows require 'WINDOW_SIZE' to be provided in the WITH clause."
+                " For example: 'WINDOW_SIZE'='10 SECONDS'", self._place,
+            )  # fmt: skip
+        return WindowInfo(kind, self._duration(size))
+
+    def _duration(self, text: str) -> int:
+        number, _, unit = text.strip().partition(" ")
+        milliseconds = _UNITS.get(unit.strip().upper().removesuffix("S"))
+        if not number.isdigit() or milliseconds is None or int(number) == 0:
+            raise Invalid(f"'{text}' is no duration: write '10 SECONDS'", self._place)
+        return int(number) * milliseconds
+
+
+def timestamp_of(
+    properties: Properties, schema: Schema, place: Place
+) -> tuple[str | None, str | None]:
+    """Returns the column and the pattern of a record's time. Raises if they do not fit."""
+    column, pattern = properties.text("TIMESTAMP"), properties.text("TIMESTAMP_FORMAT")
+    if column is None:
+        if pattern is not None:
+            raise Invalid("TIMESTAMP_FORMAT needs TIMESTAMP", place)
+        return None, None
+    name = column[1:-1] if column[:1] in '`"' else column.upper()
+    found = schema.find(name)
+    if found is None:
+        near = did_you_mean(name, [one.name for one in schema])
+        raise Invalid(
+            f"The TIMESTAMP column set in the WITH clause does not exist: {name}{near}", place
+        )
+    if found.kind == STRING:
+        if pattern is None:
+            raise Invalid(f"the text column {name} needs a TIMESTAMP_FORMAT to be a time", place)
+        try:
+            java_time_format(pattern)
+        except ValueError as error:
+            raise Invalid(f"TIMESTAMP_FORMAT: {error}", place) from None
+    elif found.kind.name not in ("BIGINT", "TIMESTAMP"):
+        raise Invalid(
+            f"The timestamp column {name} is {found.kind}: BIGINT, TIMESTAMP, or STRING with a"
+            " TIMESTAMP_FORMAT is needed", place,
+        )  # fmt: skip
+    elif pattern is not None:
+        raise Invalid("TIMESTAMP_FORMAT belongs to a text column", place)
+    return name, pattern
+
+
+def define(statement: CreateSource, defaults: Defaults) -> tuple[DataSource, TopicWish]:
+    """Returns what CREATE STREAM or TABLE defines, and its topic."""
+    place = statement.place
+    if statement.columns is None:
+        raise Refused(
+            "columns that come from a schema registry are refused yet: write them down", place
+        )
+    schema = _schema(statement, statement.columns)
+    properties = Properties(statement.properties, place, of_query=False)
+    key_default = defaults.key_format if schema.key else "NONE"
+    key_format = properties.key_format(key_default)
+    if schema.key and key_format.name == "NONE":
+        raise Invalid("the format NONE has no key columns", place)
+    if not schema.key and "KEY_FORMAT" not in properties:
+        key_format = Format("NONE")
+    wish = properties.topic(statement.name)
+    timestamp, pattern = timestamp_of(properties, schema, place)
+    source = DataSource(
+        statement.name, statement.is_table, schema, wish.name, key_format,
+        properties.value_format(defaults.value_format), properties.window(), timestamp, pattern,
+        statement.is_read_only, statement.text,
+    )  # fmt: skip
+    check_formats(source, place)
+    return source, wish
+
+
+def check_formats(source: DataSource, place: Place) -> None:
+    """Raises if the formats cannot hold the columns."""
+    try:
+        make_codec(source.key_format, source.schema.key, True, source.topic)
+        form = source.value_format
+        if form.is_wrapped is not None and len(source.topic_columns) != 1:
+            raise UnfitColumns("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas")
+        make_codec(form, source.topic_columns, False, source.topic)
+    except UnfitColumns as error:
+        raise Invalid(str(error), place) from None
+
+
+def _schema(statement: CreateSource, columns: Iterable[ColumnDefinition]) -> Schema:
+    keys: list[Column] = []
+    values: list[Column] = []
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise Invalid(f"Duplicate column names: {column.name}", column.place)
+        if column.name in SYSTEM:
+            raise Invalid(
+                f"'{column.name}' is a reserved column name. You cannot use it as a column name.",
+                column.place,
+            )
+        seen.add(column.name)
+        _check_key(statement, column)
+        if column.header is not None:
+            wanted = BYTES if column.header else _HEADERS
+            if column.kind != wanted:
+                raise Invalid(f"a column of headers is {wanted}, not {column.kind}", column.place)
+        target = keys if column.is_key else values
+        target.append(Column(column.name, column.kind, column.header))
+    if statement.is_table and not keys:
+        raise Invalid(
+            f"Tables require a PRIMARY KEY. Please define the PRIMARY KEY of {statement.name}.",
+            statement.place,
+        )
+    if not values:
+        raise Invalid("The statement does not define any columns in the value.", statement.place)
+    return Schema(tuple(keys), tuple(values))
+
+
+def _check_key(statement: CreateSource, column: ColumnDefinition) -> None:
+    if not column.is_key:
+        return
+    if statement.is_table and not column.is_primary:
+        raise Invalid(
+            f"Column {column.name} is a 'KEY' column: please use 'PRIMARY KEY' for tables.",
+            column.place,
+        )
+    if not statement.is_table and column.is_primary:
+        raise Invalid(
+            f"Column {column.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams.",
+            column.place,
+        )
+    if "MAP<" in str(column.kind):
+        raise Invalid(f"Column {column.name}: a key cannot have a MAP", column.place)

@@ -1,0 +1,201 @@
+"""Answers as ksqlDB's REST interface writes them: JSON objects, told apart by `@type`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from odradek.sql.engine.catalogue import Catalogue, QueryInfo
+from odradek.sql.functions.aggregates import AGGREGATES
+from odradek.sql.functions.table import SCALARS, TYPED_BY_VALUE
+from odradek.sql.functions.tabular import TABULAR
+from odradek.sql.planning.sources import DataSource
+from odradek.streams.plan.types import (
+    ArrayType,
+    Column,
+    DecimalType,
+    MapType,
+    Schema,
+    SqlType,
+    StructType,
+)
+
+Entity = dict[str, Any]
+
+
+def entity(kind: str, statement: str, **content: Any) -> Entity:
+    return {"@type": kind, "statementText": f"{statement};", **content, "warnings": []}
+
+
+def type_object(kind: SqlType) -> Entity:
+    """Returns a type as an object: its name, its fields, what it is an array or map of."""
+    described: Entity = {"type": kind.name, "fields": None, "memberSchema": None}
+    if isinstance(kind, StructType):
+        described["fields"] = [
+            {"name": name, "schema": type_object(field)} for name, field in kind.fields
+        ]
+    elif isinstance(kind, ArrayType):
+        described["memberSchema"] = type_object(kind.element)
+    elif isinstance(kind, MapType):
+        described["memberSchema"] = type_object(kind.value)
+    elif isinstance(kind, DecimalType):
+        described["parameters"] = {"precision": kind.precision, "scale": kind.scale}
+    return described
+
+
+def fields(schema: Schema) -> list[Entity]:
+    keys = [{**_field(column), "type": "KEY"} for column in schema.key]
+    return [*keys, *map(_field, schema.value)]
+
+
+def _field(column: Column) -> Entity:
+    described: Entity = {"name": column.name, "schema": type_object(column.kind)}
+    if column.header is not None:
+        described["type"] = "HEADER"
+        described["headerKey"] = column.header or None
+    return described
+
+
+def listed_source(source: DataSource) -> Entity:
+    return {
+        "type": source.kind,
+        "name": source.name,
+        "topic": source.topic,
+        "keyFormat": source.key_format.name,
+        "valueFormat": source.value_format.name,
+        "isWindowed": source.window is not None,
+    }
+
+
+def described_source(
+    source: DataSource, catalogue: Catalogue, states: Mapping[str, str], extra: Mapping[str, Any]
+) -> Entity:
+    """`extra` has what is known of the topic, for EXTENDED."""
+    return {
+        "name": source.name,
+        "windowType": None if source.window is None else source.window.kind,
+        "readQueries": [
+            listed_query(catalogue.queries[one], catalogue, states)
+            for one in catalogue.readers(source.name)
+        ],
+        "writeQueries": [
+            listed_query(catalogue.queries[one], catalogue, states)
+            for one in catalogue.writers(source.name)
+        ],
+        "fields": fields(source.schema),
+        "type": source.kind,
+        "timestamp": source.timestamp or "",
+        "statistics": "",
+        "errorStats": "",
+        "extended": bool(extra),
+        "keyFormat": source.key_format.name,
+        "valueFormat": source.value_format.name,
+        "topic": source.topic,
+        "partitions": extra.get("partitions", 0),
+        "replication": extra.get("replication", 0),
+        "statement": f"{source.text};",
+        "queryOffsetSummaries": [],
+        "sourceConstraints": [],
+        "clusterStatistics": [],
+        "clusterErrorStats": [],
+    }
+
+
+def listed_query(query: QueryInfo, catalogue: Catalogue, states: Mapping[str, str]) -> Entity:
+    state = states.get(query.id, "PAUSED" if query.is_paused else "RUNNING")
+    sink = catalogue.sources.get(query.sink)
+    return {
+        "queryString": f"{query.text};",
+        "sinks": [query.sink],
+        "sinkKafkaTopics": [] if sink is None else [sink.topic],
+        "id": query.id,
+        "statusCount": {state: 1},
+        "queryType": "PERSISTENT",
+        "state": state,
+    }
+
+
+def described_query(
+    query: QueryInfo, catalogue: Catalogue, states: Mapping[str, str], picture: str
+) -> Entity:
+    sink = catalogue.sources[query.sink]
+    return {
+        "id": query.id,
+        "statementText": f"{query.text};",
+        "windowType": None if sink.window is None else sink.window.kind,
+        "fields": fields(sink.schema),
+        "sources": list(query.sources),
+        "sinks": [query.sink],
+        "topology": picture,
+        "executionPlan": picture,
+        "overriddenProperties": dict(query.properties),
+        "ksqlHostQueryStatus": {"local": states.get(query.id, "RUNNING")},
+        "queryType": "PERSISTENT",
+        "queryErrors": [],
+        "tasksMetadata": [],
+        "state": states.get(query.id, "RUNNING"),
+    }
+
+
+def listed_functions() -> list[Entity]:
+    listed = [
+        {"name": name, "type": "SCALAR", "category": one.subject} for name, one in SCALARS.items()
+    ]
+    listed += [{"name": name, "type": "SCALAR", "category": "JSON"} for name in TYPED_BY_VALUE]
+    listed += [{"name": name, "type": "AGGREGATE", "category": "Aggregates"} for name in AGGREGATES]
+    listed += [{"name": name, "type": "TABLE", "category": "Table functions"} for name in TABULAR]
+    return sorted(listed, key=lambda one: one["name"])
+
+
+def described_function(name: str) -> Entity | None:
+    """Returns what is known of a function, or None if there is none."""
+    if name in SCALARS:
+        scalar = SCALARS[name]
+        return _function(
+            name, "SCALAR", scalar.doc, (one.signature.text for one in scalar.variants)
+        )
+    if name in AGGREGATES:
+        aggregate = AGGREGATES[name]
+        texts = (one.text for one in aggregate.signatures)
+        return _function(name, "AGGREGATE", aggregate.doc, texts)
+    if name in TABULAR:
+        table = TABULAR[name]
+        return _function(name, "TABLE", table.doc, (one.text for one in table.signatures))
+    if name in TYPED_BY_VALUE:
+        return _function(name, "SCALAR", TYPED_BY_VALUE[name], ["T -> STRING"])
+    return None
+
+
+def _function(name: str, kind: str, doc: str, signatures: Iterable[str]) -> Entity:
+    variants = []
+    for text in signatures:
+        arguments, _, result = text.rpartition("->")
+        variants.append(
+            {
+                "arguments": [
+                    {
+                        "name": f"arg{place}", "type": one.strip().removesuffix("..."),
+                        "description": "", "isVariadic": one.strip().endswith("..."),
+                    }
+                    for place, one in enumerate(_parts(arguments))
+                ],
+                "returnType": result.strip(),
+                "description": doc,
+            }
+        )  # fmt: skip
+    return {
+        "name": name, "description": doc, "author": "Odradek", "version": "", "path": "internal",
+        "functions": variants, "type": kind,
+    }  # fmt: skip
+
+
+def _parts(text: str) -> list[str]:
+    """Divides parameters at their commas, but not within parentheses and angle brackets."""
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += character in "(<"
+        depth -= character in ")>" and not current.endswith("=")
+        if character == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [*parts, current] if current.strip() else parts

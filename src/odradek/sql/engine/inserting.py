@@ -1,0 +1,108 @@
+"""INSERT VALUES: one row, as the bytes of a record."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from odradek.config.spelling import did_you_mean
+from odradek.sql.errors import Invalid, Place
+from odradek.sql.language.statements import InsertValues
+from odradek.sql.planning import casting
+from odradek.sql.planning.expressions import ROW_ERRORS, coerced, compile_expression
+from odradek.sql.planning.scope import ROWTIME, Scope
+from odradek.sql.planning.sources import DataSource, key_codec, make_codec, value_codec
+from odradek.streams.plan.types import BIGINT, Column, SqlType
+
+_NO_COLUMNS = Scope(())
+
+
+class NewRecord(NamedTuple):
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None
+
+
+def record_of(statement: InsertValues, source: DataSource) -> NewRecord:
+    """Returns the record of a row. Raises `Invalid` if it does not fit."""
+    place = statement.place
+    _check(source, place)
+    columns = [column for column in source.schema if column.header is None]
+    names = statement.columns or tuple(column.name for column in columns)
+    if len(names) != len(statement.values):
+        if not statement.columns and len(statement.values) == len(columns) + 1:
+            raise Invalid("a value for ROWTIME needs the names of the columns", place)
+        raise Invalid(
+            "Failed to prepare statement: Expected one value per column name. Got"
+            f" {len(names)} columns and {len(statement.values)} values.", place,
+        )  # fmt: skip
+    kinds = {column.name: column.kind for column in columns} | {ROWTIME: BIGINT}
+    given: dict[str, Any] = {}
+    for name, node in zip(names, statement.values, strict=True):
+        if name not in kinds:
+            near = did_you_mean(name, list(kinds))
+            raise Invalid(f"Column name {name} does not exist in {source.name}{near}", place)
+        given[name] = constant_value(node, kinds[name], name)
+    return encode(source, given, place)
+
+
+def _check(source: DataSource, place: Place) -> None:
+    if source.is_read_only:
+        raise Invalid(f"Cannot insert into read-only {source.kind.lower()}: {source.name}", place)
+    if source.window is not None:
+        raise Invalid("Cannot insert values into windowed stream or table!", place)
+    headers = [column.name for column in source.schema if column.header is not None]
+    if headers:
+        raise Invalid(f"Cannot insert into HEADER columns: {', '.join(headers)}", place)
+
+
+def constant_value(node: exp.Expr, kind: SqlType, name: str) -> Any:
+    """Returns the value of an expression without columns, as a type."""
+    compiled = compile_expression(node, _NO_COLUMNS)
+    what = f"the value for {name}"
+    is_number = compiled.kind is not None and compiled.kind.is_numeric
+    if compiled.is_literal and is_number and kind.is_numeric:
+        convert = casting.cast(compiled.kind, kind)
+        if convert is not None and _fits(compiled.literal, kind):
+            return convert(compiled.literal)
+    compiled = coerced(compiled, kind, node, what)
+    try:
+        return compiled.evaluate(())
+    except ROW_ERRORS as error:
+        raise Invalid(f"{what}: {error}") from None
+
+
+def _fits(value: Any, kind: SqlType) -> bool:
+    """Returns whether a number can be of a type without losing anything."""
+    if kind.name in ("INTEGER", "BIGINT"):
+        limit = 1 << (31 if kind.name == "INTEGER" else 63)
+        return bool(value == int(value)) and -limit <= value < limit
+    return True
+
+
+def encode(source: DataSource, given: Mapping[str, Any], place: Place) -> NewRecord:
+    """Returns the record of values by column. Columns that are missing are null."""
+    key = _row(source.schema.key, given)
+    value = _row(source.topic_columns, given)
+    if source.is_table and (key is None or any(part is None for part in key)):
+        raise Invalid(
+            "Failed to insert values. Value for primary key column(s)"
+            f" {', '.join(column.name for column in source.schema.key)} is required for tables.",
+            place,
+        )
+    if key is not None and all(part is None for part in key):
+        key = None
+    try:
+        return NewRecord(
+            source.topic,
+            key_codec(source, make_codec).encode(key),
+            value_codec(source, make_codec).encode(value),
+            given.get(ROWTIME),
+        )
+    except ValueError as error:
+        raise Invalid(f"the row cannot be written: {error}", place) from None
+
+
+def _row(columns: Sequence[Column], given: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    return tuple(given.get(column.name) for column in columns) if columns else None

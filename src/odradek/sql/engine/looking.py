@@ -1,0 +1,271 @@
+"""Statements that change nothing: SHOW, DESCRIBE, EXPLAIN, ASSERT."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.client.admin.admin import Admin
+from odradek.config.spelling import did_you_mean
+from odradek.protocol.errors import ErrorCode
+from odradek.sql.engine import persistent
+from odradek.sql.engine.entities import (
+    Entity,
+    described_function,
+    described_query,
+    described_source,
+    entity,
+    fields,
+    listed_functions,
+    listed_query,
+    listed_source,
+    type_object,
+)
+from odradek.sql.errors import Invalid, Refused
+from odradek.sql.functions.table import NAMES
+from odradek.sql.language import statements as s
+from odradek.sql.planning.parts import Context
+from odradek.sql.planning.queries import compile_query
+from odradek.sql.planning.sources import make_codec
+from odradek.streams.plan.drawing import draw
+from odradek.streams.plan.nodes import Plan
+
+if TYPE_CHECKING:
+    from odradek.sql.engine.engine import Engine, Session
+
+_ASSERT_MS: Final = 1000
+_LOOK_AGAIN_S: Final = 0.1
+_CONNECTORS: Final = "connectors are made by the REST interface of Connect, not by SQL yet"
+
+
+class Looking:
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+
+    async def answer(self, statement: s.Statement, session: "Session") -> Entity:
+        """Returns the answer of a statement. Raises `Refused` for one that is not carried out."""
+        match statement:
+            case s.Show():
+                return await self._show(statement, session)
+            case s.DescribeSource():
+                return await self._describe(statement)
+            case s.DescribeStreams():
+                return await self._describe_all(statement)
+            case s.DescribeFunction():
+                return _describe_function(statement)
+            case s.Explain():
+                return self._explain(statement, session)
+            case s.AssertTopic():
+                return await self._assert_topic(statement)
+            case s.CreateConnector() | s.DropConnector() | s.DescribeConnector():
+                raise Refused(f"{_name(statement)} is refused: {_CONNECTORS}", statement.place)
+            case s.AssertSchema():
+                raise Refused("ASSERT SCHEMA is refused: schemas are not read yet", statement.place)
+            case s.AssertValues() | s.AssertSource():
+                raise Refused(
+                    f"{_name(statement)} is refused: it belongs to tests of statements",
+                    statement.place,
+                )
+            case s.RunScript():
+                raise Refused(
+                    "RUN SCRIPT is refused by the server: it reads no files of callers; send the"
+                    " statements themselves", statement.place,
+                )  # fmt: skip
+        raise Refused(f"{_name(statement)} is refused by the server", statement.place)
+
+    async def _show(self, statement: s.Show, session: "Session") -> Entity:
+        if statement.what in ("STREAMS", "TABLES"):
+            return await self._show_sources(statement)
+        if statement.what == "TOPICS":
+            return await self._show_topics(statement)
+        kind, content = self._listed(statement, session)
+        return entity(kind, statement.text, **content)
+
+    def _listed(self, statement: s.Show, session: "Session") -> tuple[str, dict[str, Any]]:
+        """Returns what needs no broker: the kind of the answer, and its content."""
+        catalogue = self._engine.catalogue
+        content: dict[str, Any]
+        match statement.what:
+            case "QUERIES" if statement.is_extended:
+                described = [self._described(one) for one in sorted(catalogue.queries)]
+                kind, content = "queryDescriptions", {"queryDescriptions": described}
+            case "QUERIES":
+                states = self._engine.queries.states()
+                queries = [
+                    listed_query(catalogue.queries[one], catalogue, states)
+                    for one in sorted(catalogue.queries)
+                ]
+                kind, content = "queries", {"queries": queries}
+            case "FUNCTIONS":
+                kind, content = "function_names", {"functions": listed_functions()}
+            case "TYPES":
+                types = {name: type_object(one) for name, one in catalogue.types.items()}
+                kind, content = "type_list", {"types": types}
+            case "VARIABLES":
+                variables = sorted(session.variables.items())
+                listed = [{"name": name, "value": value} for name, value in variables]
+                kind, content = "variables", {"variables": listed}
+            case "PROPERTIES":
+                kind, content = "properties", self._properties(session)
+            case _:
+                raise Refused(f"SHOW {statement.what} is refused: {_CONNECTORS}", statement.place)
+        return kind, content
+
+    def _properties(self, session: "Session") -> dict[str, Any]:
+        known = {**self._engine.settings.properties, **session.properties}
+        listed = [
+            {"name": name, "scope": "KSQL", "value": value, "editable": name in _SETTABLE}
+            for name, value in sorted(known.items())
+        ]
+        return {
+            "properties": listed,
+            "overwrittenProperties": sorted(session.properties),
+            "defaultProperties": [],
+        }
+
+    async def _show_sources(self, statement: s.Show) -> Entity:
+        is_table = statement.what == "TABLES"
+        found = [
+            source
+            for _, source in sorted(self._engine.catalogue.sources.items())
+            if source.is_table == is_table
+        ]
+        if statement.is_extended:
+            described = [await self._described_source(source.name, True) for source in found]
+            return entity("source_descriptions", statement.text, sourceDescriptions=described)
+        name = "tables" if is_table else "streams"
+        return entity(name, statement.text, **{name: [listed_source(one) for one in found]})
+
+    async def _show_topics(self, statement: s.Show) -> Entity:
+        async with Admin(self._engine.settings.client) as admin:
+            found = await admin.describe_metadata(None)
+        topics = []
+        for topic in sorted(found.topics, key=lambda one: str(one.name)):
+            if str(topic.name).startswith("_") and not statement.includes_all:
+                continue
+            replicas = [len(partition.replica_nodes) for partition in topic.partitions]
+            topics.append({"name": str(topic.name), "replicaInfo": replicas})
+        return entity("kafka_topics", statement.text, topics=topics)
+
+    async def _describe(self, statement: s.DescribeSource) -> Entity:
+        self._engine.catalogue.source(statement.name, statement.place)
+        described = await self._described_source(statement.name, statement.is_extended)
+        return entity("sourceDescription", statement.text, sourceDescription=described)
+
+    async def _describe_all(self, statement: s.DescribeStreams) -> Entity:
+        described = [
+            await self._described_source(name, statement.is_extended)
+            for name, source in sorted(self._engine.catalogue.sources.items())
+            if source.is_table == statement.is_table
+        ]
+        return entity("source_descriptions", statement.text, sourceDescriptions=described)
+
+    async def _described_source(self, name: str, is_extended: bool) -> Entity:
+        engine = self._engine
+        source = engine.catalogue.sources[name]
+        extra: dict[str, Any] = {}
+        if is_extended:
+            async with Admin(engine.settings.client) as admin:
+                found = await admin.describe_metadata([source.topic])
+            partitions = found.topics[0].partitions
+            replication = len(partitions[0].replica_nodes) if partitions else 0
+            extra = {"partitions": len(partitions), "replication": replication}
+        return described_source(source, engine.catalogue, engine.queries.states(), extra)
+
+    def _described(self, query_id: str) -> Entity:
+        engine = self._engine
+        query = engine.catalogue.queries[query_id]
+        plan = engine.plan(query)
+        return described_query(query, engine.catalogue, engine.queries.states(), draw(plan))
+
+    def _explain(self, statement: s.Explain, session: "Session") -> Entity:
+        engine = self._engine
+        if statement.query is not None:
+            engine.catalogue.query(statement.query, statement.place)
+            described = self._described(statement.query)
+        else:
+            described = self._explained(statement.statement, session)
+        return entity("queryDescription", statement.text, queryDescription=described)
+
+    def _explained(self, statement: s.Statement | None, session: "Session") -> Entity:
+        engine = self._engine
+        defaults = engine.settings.defaults
+        if isinstance(statement, s.CreateAsSelect):
+            prepared = persistent.prepare_create(
+                statement, engine.catalogue, defaults, reset="earliest"
+            )
+            compiled, plan, sinks = prepared.compiled, prepared.plan, [statement.name]
+        elif isinstance(statement, s.InsertInto):
+            prepared = persistent.prepare_insert(
+                statement, engine.catalogue, defaults, reset="earliest"
+            )
+            compiled, plan, sinks = prepared.compiled, prepared.plan, [statement.name]
+        elif isinstance(statement, s.Query):
+            context = Context(
+                engine.catalogue.sources.get, make_codec, is_transient=True,
+                sources=engine.catalogue.sources,
+            )  # fmt: skip
+            compiled = compile_query(statement, context)
+            plan, sinks = Plan((compiled.node,)), []
+        else:
+            raise Invalid("only a query can be explained: SELECT, CREATE ... AS SELECT, or an id")
+        picture = draw(plan)
+        return {
+            "id": "", "statementText": statement.text,
+            "windowType": None if compiled.window is None else compiled.window.kind,
+            "fields": fields(compiled.schema), "sources": [one.name for one in compiled.sources],
+            "sinks": sinks, "topology": picture, "executionPlan": picture,
+            "overriddenProperties": dict(session.properties), "ksqlHostQueryStatus": {},
+            "queryType": "PERSISTENT" if sinks else "PUSH", "queryErrors": [],
+            "tasksMetadata": [], "state": None,
+        }  # fmt: skip
+
+    async def _assert_topic(self, statement: s.AssertTopic) -> Entity:
+        timeout_ms = _ASSERT_MS if statement.timeout_ms is None else statement.timeout_ms
+        deadline_s = asyncio.get_running_loop().time() + timeout_ms / 1000
+        async with Admin(self._engine.settings.client) as admin:
+            while True:
+                why = await _why_not(admin, statement.topic, statement.properties)
+                if (why is None) == statement.exists:
+                    return entity(
+                        "assert_topic", statement.text, topicName=statement.topic,
+                        exists=statement.exists,
+                    )  # fmt: skip
+                if asyncio.get_running_loop().time() >= deadline_s:
+                    message = why or f"Topic {statement.topic} exists"
+                    raise Invalid(message, statement.place)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+_SETTABLE: Final = ("ksql.streams.auto.offset.reset", "auto.offset.reset")
+
+
+async def _why_not(admin: Admin, topic: str, wanted: Mapping[str, Any]) -> str | None:
+    """Returns why a topic is not as wanted, or None if it is."""
+    found = await admin.describe_metadata([topic])
+    if found.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"Topic {topic} does not exist"
+    partitions = found.topics[0].partitions
+    figures = {"PARTITIONS": len(partitions), "REPLICAS": len(partitions[0].replica_nodes)}
+    for name, value in wanted.items():
+        if name.upper() not in figures:
+            near = did_you_mean(name.upper(), list(figures))
+            raise Invalid(f"ASSERT TOPIC knows PARTITIONS and REPLICAS, not {name}{near}")
+        actual = figures[name.upper()]
+        if actual != value:
+            return f"Mismatched configuration for topic {topic}: {name} is {actual}, not {value}"
+    return None
+
+
+def _describe_function(statement: s.DescribeFunction) -> Entity:
+    described = described_function(statement.name)
+    if described is None:
+        near = did_you_mean(statement.name, list(NAMES))
+        raise Invalid(
+            f"Can't find any functions with the name '{statement.name}'{near}", statement.place
+        )
+    return entity("describe_function", statement.text, **described)
+
+
+def _name(statement: s.Statement) -> str:
+    """Returns the words by which a statement is known."""
+    return " ".join(statement.text.split()[:2]).upper()

@@ -1,0 +1,151 @@
+"""A query that writes a stream or table: its sink as the catalogue has it, and its plan."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from odradek.sql.engine.catalogue import Catalogue
+from odradek.sql.engine.definitions import (
+    Defaults,
+    Properties,
+    TopicWish,
+    check_formats,
+    timestamp_of,
+)
+from odradek.sql.errors import Invalid, Refused
+from odradek.sql.language.statements import CreateAsSelect, InsertInto, Query
+from odradek.sql.planning.parts import Context, Note, ignore
+from odradek.sql.planning.queries import CompiledQuery, compile_query
+from odradek.sql.planning.sources import (
+    DataSource,
+    Format,
+    key_codec,
+    make_codec,
+    timestamp_reader,
+    value_codec,
+)
+from odradek.streams.plan import nodes
+from odradek.streams.plan.nodes import Plan
+from odradek.streams.plan.types import Schema
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A persistent query, compiled."""
+
+    sink: DataSource
+    wish: TopicWish
+    compiled: CompiledQuery
+    plan: Plan
+
+
+def prepare_create(
+    statement: CreateAsSelect,
+    catalogue: Catalogue,
+    defaults: Defaults,
+    *,
+    reset: str,
+    note: Note = ignore,
+) -> Prepared:
+    """Returns what CREATE ... AS SELECT makes. Raises `SqlError`."""
+    place = statement.place
+    properties = Properties(statement.properties, place, of_query=True)
+    _check_emit(statement.query)
+    has_key_format = "KEY_FORMAT" in properties or "FORMAT" in properties
+    wanted = properties.key_format(defaults.key_format) if has_key_format else None
+    context = _context(catalogue, defaults, reset, note)
+    context.key_format = wanted
+    compiled = compile_query(statement.query, context)
+    _check_kind(statement, compiled)
+    key_format = compiled.key_format if wanted is None else wanted
+    if not compiled.schema.key:
+        key_format = Format("NONE")
+    elif key_format.name == "NONE":
+        key_format = Format(defaults.key_format)
+    first = compiled.sources[0].value_format
+    value_format = properties.value_format(first.name)
+    if value_format.name == first.name and "VALUE_DELIMITER" not in properties:
+        value_format = replace(value_format, delimiter=first.delimiter)
+    if value_format.is_wrapped is None and len(compiled.schema.value) == 1:
+        value_format = replace(value_format, is_wrapped=first.is_wrapped)
+    wish = properties.topic(statement.name)
+    timestamp, pattern = timestamp_of(properties, compiled.schema, place)
+    sink = DataSource(
+        statement.name, statement.is_table, compiled.schema, wish.name, key_format, value_format,
+        compiled.window, timestamp, pattern, text=statement.text,
+    )  # fmt: skip
+    check_formats(sink, place)
+    return Prepared(sink, wish, compiled, _with_sink(compiled, sink))
+
+
+def prepare_insert(
+    statement: InsertInto,
+    catalogue: Catalogue,
+    defaults: Defaults,
+    *,
+    reset: str,
+    note: Note = ignore,
+) -> Prepared:
+    """Returns what INSERT INTO ... SELECT makes."""
+    if statement.properties:
+        names = ", ".join(statement.properties)
+        raise Refused(f"INSERT INTO takes no properties yet: leave out {names}", statement.place)
+    sink = catalogue.source(statement.name, statement.place)
+    if sink.is_read_only:
+        raise Invalid(f"Cannot insert into read-only stream: {sink.name}", statement.place)
+    if sink.is_table:
+        raise Invalid(
+            "INSERT INTO can only be used to insert into a stream."
+            f" {sink.name} is a table.", statement.place,
+        )  # fmt: skip
+    _check_emit(statement.query)
+    compiled = compile_query(statement.query, _context(catalogue, defaults, reset, note))
+    if compiled.is_table:
+        raise Invalid(
+            f"INSERT INTO can only be used to insert into a stream. The query gives a table, and"
+            f" {sink.name} is a stream.", statement.place,
+        )  # fmt: skip
+    if _types(compiled.schema) != _types(sink.schema):
+        raise Invalid(
+            "Incompatible schema between results and sink. Result schema is"
+            f" {compiled.schema}, but the sink schema is {sink.schema}.", statement.place,
+        )  # fmt: skip
+    return Prepared(sink, TopicWish(sink.topic), compiled, _with_sink(compiled, sink))
+
+
+def _types(schema: Schema) -> Any:
+    return [[(one.name, one.kind) for one in part] for part in (schema.key, schema.value)]
+
+
+def _context(catalogue: Catalogue, defaults: Defaults, reset: str, note: Note) -> Context:
+    return Context(
+        catalogue.sources.get, make_codec, reset, note,
+        default_key_format=Format(defaults.key_format), sources=catalogue.sources,
+    )  # fmt: skip
+
+
+def _check_emit(query: Query) -> None:
+    if query.limit is not None:
+        raise Invalid(
+            "LIMIT ends a query, and a persistent query has no end: leave it out", query.place
+        )
+
+
+def _check_kind(statement: CreateAsSelect, compiled: CompiledQuery) -> None:
+    if compiled.is_table != statement.is_table:
+        given, other = ("TABLE", "STREAM") if compiled.is_table else ("STREAM", "TABLE")
+        hint = "" if compiled.is_table else " A table needs GROUP BY, or a table in FROM."
+        raise Invalid(
+            f"Invalid result type. Your SELECT query produces a {given}. Please use CREATE {given}"
+            f" AS SELECT statement instead of CREATE {other}.{hint}", statement.place,
+        )  # fmt: skip
+
+
+def _with_sink(compiled: CompiledQuery, sink: DataSource) -> Plan:
+    reader: Callable[..., Any] | None = timestamp_reader(sink)
+    node = nodes.Sink(
+        name="sink", parents=(compiled.node,), topic=sink.topic,
+        key_codec=key_codec(sink, make_codec), value_codec=value_codec(sink, make_codec),
+        timestamp_of=reader, schema=sink.schema,
+    )  # fmt: skip
+    return Plan((node,))

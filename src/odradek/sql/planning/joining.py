@@ -1,0 +1,260 @@
+"""Joins: which side has which key, what has to be repartitioned, and what the rows then are.
+
+    stream and stream   WITHIN is needed; both sides move to the partition of the join key
+    stream and table    the table is joined by its key
+    table and table     by the keys of both, or by a foreign key of the left one
+
+The row of a join is the row of the left side, that of the right side, and the join key at the end.
+"""
+
+from typing import Any
+
+from sqlglot import exp
+
+from odradek.sql.errors import Invalid, Refused
+from odradek.sql.language.dialect import place_of
+from odradek.sql.language.statements import Join
+from odradek.sql.planning.calls import refuse_calls
+from odradek.sql.planning.expressions import Compiled, compile_expression
+from odradek.sql.planning.parts import Context, Flow
+from odradek.sql.planning.scope import Scope, ScopeColumn
+from odradek.streams.formats.hashable import hashable
+from odradek.streams.plan import nodes
+from odradek.streams.plan.nodes import JoinKind, Node
+from odradek.streams.plan.types import Column, SqlType
+from odradek.streams.plan.windows import DAY_MS, JoinWindows
+
+
+def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
+    """Returns the flow of two that are joined."""
+    refuse_calls(clause.on, "the condition of a join")
+    left_node, right_node = _sides(clause, left, right)
+    left_key, right_key = compile_expression(left_node, left.scope), None
+    right_key = compile_expression(right_node, right.scope)
+    if left_key.kind != right_key.kind:
+        raise Invalid(
+            f"Invalid join condition: types don't match. Got {left_node.sql()}{{{left_key.kind}}}"
+            f" = {right_node.sql()}{{{right_key.kind}}}", place_of(clause.on),
+        )  # fmt: skip
+    kind = left_key.kind
+    assert kind is not None
+    _check_within(left, right, clause)
+    if left.is_table and not right.is_table:
+        raise Refused(
+            "a table joined with a stream is refused: write the stream first", clause.place
+        )
+    if right.is_table and not _is_key(right_node, right):
+        raise Invalid(
+            "Invalid join condition: a table is joined by its key, which is"
+            f" {', '.join(column.name for column in right.key_columns)}", place_of(right_node),
+        )  # fmt: skip
+    if left.is_table and not _is_key(left_node, left):
+        return _foreign_key_join(left, right, clause, left_key, context)
+    column, place = _key_column(left, right, clause, (left_node, right_node), kind)
+    if not right.is_table:
+        right = _placed(right, right_node, right_key, kind, context)
+    left = _placed(left, left_node, left_key, kind, context)
+    node = _join_node(left, right, clause, context)
+    scope = _joined_scope(left, right)
+    if place is None:
+        # The key is of neither side: it is a column of its own.
+        place = scope.width - 1
+        synthetic = ScopeColumn("", column.name, kind, place, is_key=True)
+        scope = Scope((synthetic, *scope.columns), scope.width)
+    return Flow(
+        node, scope, left.is_table, (column,), (place,), left.key_format, left.window,
+        key_codec=left.key_codec,
+    )  # fmt: skip
+
+
+def _joined_scope(left: Flow, right: Flow) -> Scope:
+    """Returns the columns of joined rows. They have the join key at the end."""
+    both = left.scope + right.scope
+    return Scope(both.columns, both.width + 1)
+
+
+def _check_within(left: Flow, right: Flow, clause: Join) -> None:
+    is_streams = not left.is_table and not right.is_table
+    if is_streams and clause.within is None:
+        raise Invalid(
+            "a join of two streams needs WITHIN, as in WITHIN 1 HOUR: streams have no end",
+            clause.place,
+        )
+    if not is_streams and clause.within is not None:
+        raise Invalid("WITHIN belongs to a join of two streams", clause.within.place)
+    if right.is_table and not left.is_table and (clause.kind is JoinKind.OUTER or clause.is_right):
+        raise Invalid(
+            "a stream is joined with a table by INNER or LEFT JOIN: a row of the table alone makes"
+            " no record", clause.place,
+        )  # fmt: skip
+
+
+def _sides(clause: Join, left: Flow, right: Flow) -> tuple[exp.Expr, exp.Expr]:
+    """Returns the two sides of the condition, each over one side of the join."""
+    condition = clause.on
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.And | exp.Or):
+        raise Refused(
+            "a join by more than one condition is refused: join by a STRUCT or a text of both",
+            place_of(condition),
+        )
+    if not isinstance(condition, exp.EQ):
+        raise Invalid("a join needs a condition of the form left = right", place_of(condition))
+    both = left.scope + right.scope
+    sides = [
+        _side(operand, left, right, both) for operand in (condition.this, condition.expression)
+    ]
+    if sides == ["left", "right"]:
+        return condition.this, condition.expression
+    if sides == ["right", "left"]:
+        return condition.expression, condition.this
+    raise Invalid(
+        "each side of the condition of a join has columns of one stream or table",
+        place_of(condition),
+    )
+
+
+def _side(node: exp.Expr, left: Flow, right: Flow, both: Scope) -> str:
+    found = set()
+    for column in node.find_all(exp.Column):
+        source = column.args.get("table")
+        resolved = both.find(column.this.name, source.name if source else None, place_of(column))
+        found.add("left" if resolved.index < left.scope.width else "right")
+    return found.pop() if len(found) == 1 else "both"
+
+
+def _is_key(node: exp.Expr, flow: Flow) -> bool:
+    """Returns whether an expression is the whole key of a flow."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.Column) or len(flow.key_places) != 1:
+        return False
+    source = node.args.get("table")
+    column = flow.scope.find(node.this.name, source.name if source else None, place_of(node))
+    return column.index == flow.key_places[0]
+
+
+def _key_column(
+    left: Flow, right: Flow, clause: Join, sides: tuple[Any, Any], kind: SqlType
+) -> tuple[Column, int | None]:
+    """Returns the key column of the result and its place in a row; None for a synthetic one."""
+    names = {column.name for column in (*left.scope.columns, *right.scope.columns)}
+    if clause.kind is not JoinKind.OUTER:
+        order = ((sides[1], right, left.scope.width), (sides[0], left, 0))
+        for node, flow, offset in order if clause.is_right else order[::-1]:
+            inner = node
+            while isinstance(inner, exp.Paren):
+                inner = inner.this
+            if isinstance(inner, exp.Column):
+                source = inner.args.get("table")
+                found = flow.scope.find(
+                    inner.this.name, source.name if source else None, place_of(inner)
+                )
+                return Column(found.name, kind), found.index + offset
+    name, number = "ROWKEY", 0
+    while name in names:
+        number += 1
+        name = f"ROWKEY_{number}"
+    return Column(name, kind), None
+
+
+def _placed(flow: Flow, node: exp.Expr, key: Compiled, kind: SqlType, context: Context) -> Flow:
+    """Returns a flow whose records are in the partition of the join key."""
+    if flow.is_table or _is_key(node, flow):
+        return flow
+    evaluate = context.evaluate(key, node.sql())
+
+    def rekey(_: Any, row: Any, __: Any) -> Any:
+        if row is None:
+            return ()
+        value = evaluate(row)
+        return ((None if value is None else (hashable(value),), row),)
+
+    names = context.names
+    column = Column("KEY", kind)
+    codec = context.make_codec(_key_format(flow, context), (column,), True, "")
+    mapped = nodes.FlatMap(
+        name=names("join-key"), parents=(flow.node,), function=rekey, detail=node.sql()
+    )
+    moved: Node = nodes.Repartition(name=names("repartition"), parents=(mapped,), key_codec=codec)
+    return Flow(
+        moved, flow.scope, False, (column,), (None,), _key_format(flow, context), None,
+        key_codec=codec,
+    )  # fmt: skip
+
+
+def _key_format(flow: Flow, context: Context) -> Any:
+    return context.default_key_format if flow.key_format.name == "NONE" else flow.key_format
+
+
+def _join_node(left: Flow, right: Flow, clause: Join, context: Context) -> Node:
+    no_left, no_right = (None,) * left.scope.width, (None,) * right.scope.width
+
+    def joined(key: Any, one: Any, other: Any) -> Any:
+        plain = getattr(key, "key", key)
+        value = plain[0] if plain else None
+        return (*(one or no_left), *(other or no_right), value)
+
+    name = context.names("join")
+    kind, parents, joiner = clause.kind, (left.node, right.node), joined
+    if clause.is_right:
+        parents = (right.node, left.node)
+        joiner = lambda key, one, other: joined(key, other, one)  # noqa: E731 - the sides change
+    if left.is_table:
+        return nodes.TableJoin(
+            name=name, parents=parents, kind=kind, joiner=joiner, store=name, detail=kind.value
+        )
+    if right.is_table:
+        return nodes.StreamTableJoin(
+            name=name, parents=parents, kind=kind, joiner=joiner, store=name, detail=kind.value
+        )
+    windows = _windows(clause)
+    return nodes.StreamJoin(
+        name=name, parents=parents, kind=kind, joiner=joiner, store=name, windows=windows,
+        detail=f"{kind.value} {windows}",
+    )  # fmt: skip
+
+
+def _windows(clause: Join) -> JoinWindows:
+    within = clause.within
+    assert within is not None
+    before_ms, after_ms = within.before_ms, within.after_ms
+    if clause.is_right:
+        before_ms, after_ms = after_ms, before_ms
+    if within.grace_ms is None:
+        # As ksqlDB: without a grace period a join waits a day, and an outer side does not wait.
+        grace_ms = max(0, DAY_MS - before_ms - after_ms)
+        return JoinWindows(before_ms=before_ms, after_ms=after_ms, grace_ms=grace_ms, is_eager=True)
+    return JoinWindows(before_ms=before_ms, after_ms=after_ms, grace_ms=within.grace_ms)
+
+
+def _foreign_key_join(
+    left: Flow, right: Flow, clause: Join, left_key: Compiled, context: Context
+) -> Flow:
+    if clause.kind is JoinKind.OUTER or clause.is_right:
+        raise Invalid("Full outer and right joins are not supported by a foreign key", clause.place)
+    if left.window is not None or right.window is not None:
+        raise Refused("a foreign-key join of windowed tables is refused", clause.place)
+    evaluate = context.evaluate(left_key, clause.on.sql())
+    no_right = (None,) * right.scope.width
+
+    def foreign_key(_: Any, row: Any) -> Any:
+        value = evaluate(row)
+        return None if value is None else (hashable(value),)
+
+    def joined(key: Any, one: Any, other: Any) -> Any:
+        return (*one, *(other or no_right), key[0])
+
+    name = context.names("foreign-key-join")
+    assert left.key_codec is not None
+    assert right.key_codec is not None
+    node = nodes.ForeignKeyJoin(
+        name=name, parents=(left.node, right.node), kind=clause.kind, foreign_key=foreign_key,
+        joiner=joined, left_codec=left.key_codec, right_codec=right.key_codec, store=name,
+        detail=clause.kind.value,
+    )  # fmt: skip
+    return Flow(
+        node, _joined_scope(left, right), True, left.key_columns, left.key_places, left.key_format,
+        key_codec=left.key_codec,
+    )  # fmt: skip

@@ -1,0 +1,254 @@
+"""Runs statements in memory, without a broker: for tests of statements.
+
+    SqlTester().run(text)
+
+CREATE, INSERT, DROP and SET do what they do on a server; a query sees everything that was inserted,
+before it and after. ASSERT VALUES compares the next row of a stream or table, ASSERT NULL VALUES
+the next tombstone, ASSERT STREAM and ASSERT TABLE a definition. The first assertion that fails ends
+the run with `TestFailed`. `odradek sql-test` is this for files.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.sql.engine import persistent
+from odradek.sql.engine.catalogue import Catalogue, QueryInfo
+from odradek.sql.engine.definitions import Defaults, Properties, define
+from odradek.sql.engine.engine import Session
+from odradek.sql.engine.inserting import constant_value, record_of
+from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.language import statements as s
+from odradek.sql.language.parser import parse, split
+from odradek.sql.language.variables import substitute
+from odradek.sql.planning.scope import ROWTIME, WINDOW_END, WINDOW_START
+from odradek.sql.planning.sources import DataSource, key_codec, make_codec, value_codec
+from odradek.streams.plan.records import Windowed
+from odradek.streams.plan.types import BIGINT, Column
+from odradek.streams.running.executor import Executor, InputRecord, OutputRecord
+
+
+class TestFailed(SqlError):
+    """A row or a definition is not what an assertion says."""
+
+    __test__ = False
+
+
+class _Sink:
+    """Takes what one query writes."""
+
+    def __init__(self, tester: "SqlTester") -> None:
+        self._tester = tester
+
+    def write(self, record: OutputRecord) -> None:
+        self._tester.append(record.topic, record.key, record.value, record.timestamp_ms)
+
+    def changed(self, partition: int, store: str, key: Any, value: Any) -> None:
+        pass
+
+
+class SqlTester:
+    def __init__(self, defaults: Defaults | None = None) -> None:
+        self.catalogue = Catalogue()
+        self.session = Session()
+        self.topics: dict[str, list[InputRecord]] = {}
+        self.notes: list[str] = []
+        """What went wrong with single rows: expressions that are null for it, bad records."""
+        self._defaults = defaults or Defaults()
+        self._executors: dict[str, Executor] = {}
+        self._pending: deque[InputRecord] = deque()
+        self._asserted: dict[str, int] = {}
+        self._count = 0
+
+    def run(self, text: str) -> int:
+        """Runs all statements, and returns how many assertions held. Raises `SqlError`."""
+        assertions = 0
+        for part in split(substitute(text, self.session.variables)):
+            # What has no variables is parsed as it stands, so that places are those of the text.
+            has_variables = "${" in part.text
+            again = substitute(part.text, self.session.variables) if has_variables else part
+            statement = parse(again, self.catalogue.types)
+            self._run_one(statement)
+            assertions += isinstance(statement, s.AssertValues | s.AssertSource)
+        return assertions
+
+    def append(self, topic: str, key: bytes | None, value: bytes | None, time_ms: int) -> None:
+        """Adds a record to a topic; queries that read it get it after the present one."""
+        records = self.topics.setdefault(topic, [])
+        record = InputRecord(topic, 0, len(records), time_ms, key, value)
+        records.append(record)
+        self._pending.append(record)
+
+    def deliver(self) -> None:
+        while self._pending:
+            record = self._pending.popleft()
+            for executor in list(self._executors.values()):
+                executor.deliver(record)
+
+    def _run_one(self, statement: s.Statement) -> None:
+        if self.session.note(statement):
+            return
+        match statement:
+            case s.CreateSource():
+                source, _ = define(statement, self._defaults)
+                self._check_new(statement)
+                self.catalogue.sources[source.name] = source
+            case s.CreateAsSelect() | s.InsertInto():
+                self._start(statement)
+            case s.InsertValues():
+                source = self.catalogue.source(statement.name, statement.place)
+                record = record_of(statement, source)
+                time_ms = 0 if record.timestamp_ms is None else record.timestamp_ms
+                self.append(record.topic, record.key, record.value, time_ms)
+                self.deliver()
+            case s.CreateType():
+                self.catalogue.types[statement.name] = statement.kind
+            case s.DropType():
+                self.catalogue.types.pop(statement.name, None)
+            case s.DropSource():
+                self._drop(statement)
+            case s.AssertValues():
+                self._assert_values(statement)
+            case s.AssertSource():
+                self._assert_source(statement)
+            case _:
+                words = " ".join(statement.text.split()[:2]).upper()
+                raise Refused(f"{words} is refused in tests of statements", statement.place)
+
+    def _check_new(self, statement: s.CreateSource | s.CreateAsSelect) -> None:
+        if statement.name in self.catalogue.sources and not statement.or_replace:
+            raise Invalid(f"{statement.name} exists already", statement.place)
+
+    def _start(self, statement: s.CreateAsSelect | s.InsertInto) -> None:
+        def note(what: str, error: Exception) -> None:
+            self.notes.append(f"{what}: {error}")
+
+        def skip(record: InputRecord, error: Exception) -> None:
+            self.notes.append(f"{record.topic}: {error}")
+
+        defaults = self._defaults
+        if isinstance(statement, s.InsertInto):
+            prepared = persistent.prepare_insert(
+                statement, self.catalogue, defaults, reset="earliest", note=note
+            )
+        else:
+            self._check_new(statement)
+            prepared = persistent.prepare_create(
+                statement, self.catalogue, defaults, reset="earliest", note=note
+            )
+            self.catalogue.sources[statement.name] = prepared.sink
+        counts = dict.fromkeys((*prepared.plan.source_topics, prepared.sink.topic), 1)
+        executor = Executor(prepared.plan, counts, _Sink(self), on_bad_record=skip)
+        self._count += 1
+        query_id = f"QUERY_{self._count}"
+        names = tuple(dict.fromkeys(one.name for one in prepared.compiled.sources))
+        self.catalogue.queries[query_id] = QueryInfo(
+            query_id, statement.text, prepared.sink.name, names,
+            creates_sink=isinstance(statement, s.CreateAsSelect),
+        )  # fmt: skip
+        for topic in prepared.plan.source_topics:
+            for record in list(self.topics.get(topic, ())):
+                executor.deliver(record)
+        self._executors[query_id] = executor
+        self.deliver()
+
+    def _drop(self, statement: s.DropSource) -> None:
+        if statement.if_exists and statement.name not in self.catalogue.sources:
+            return
+        source = self.catalogue.source(statement.name, statement.place)
+        for query_id in self.catalogue.check_droppable(source, statement.place):
+            del self._executors[query_id], self.catalogue.queries[query_id]
+        del self.catalogue.sources[source.name]
+        if statement.delete_topic:
+            self.topics.pop(source.topic, None)
+
+    # Rows
+
+    def rows(self, name: str) -> list[tuple[dict[str, Any], bool]]:
+        """Returns the rows of a stream or table, as values by column, and whether each is a
+        tombstone."""
+        source = self.catalogue.source(name)
+        keys, values = key_codec(source, make_codec), value_codec(source, make_codec)
+        return [_row(source, keys, values, one) for one in self.topics.get(source.topic, ())]
+
+    def _assert_values(self, statement: s.AssertValues) -> None:
+        source = self.catalogue.source(statement.name, statement.place)
+        place = self._asserted.get(source.name, 0)
+        rows = self.rows(source.name)
+        if place >= len(rows):
+            raise TestFailed(
+                f"{source.name} has {len(rows)} rows, and one more is expected", statement.place
+            )
+        self._asserted[source.name] = place + 1
+        row, is_tombstone = rows[place]
+        expected = _expected(statement, source)
+        if is_tombstone != statement.is_tombstone:
+            found = "a tombstone" if is_tombstone else f"the row {_shown(row)}"
+            raise TestFailed(f"row {place + 1} of {source.name} is {found}", statement.place)
+        different = {
+            name: row.get(name) for name, value in expected.items() if row.get(name) != value
+        }
+        if different:
+            raise TestFailed(
+                f"row {place + 1} of {source.name} has {_shown(different)}, and"
+                f" {_shown({name: expected[name] for name in different})} is expected",
+                statement.place,
+            )
+
+    def _assert_source(self, statement: s.AssertSource) -> None:
+        source = self.catalogue.source(statement.name, statement.place)
+        if source.is_table != statement.is_table:
+            raise TestFailed(f"{source.name} is a {source.kind}", statement.place)
+        if statement.columns is not None:
+            expected = [(one.name, one.kind, one.is_key) for one in statement.columns]
+            keys = [(one.name, one.kind, True) for one in source.schema.key]
+            actual = keys + [(one.name, one.kind, False) for one in source.schema.value]
+            if sorted(expected, key=str) != sorted(actual, key=str):
+                raise TestFailed(f"{source.name} has the columns {source.schema}", statement.place)
+        properties = Properties(statement.properties, statement.place, of_query=False)
+        actual_properties = {
+            "KAFKA_TOPIC": source.topic, "KEY_FORMAT": source.key_format.name,
+            "VALUE_FORMAT": source.value_format.name,
+        }  # fmt: skip
+        for name, value in actual_properties.items():
+            if name in properties and properties.text(name) != value:
+                raise TestFailed(f"{name} of {source.name} is {value}", statement.place)
+
+
+def _row(
+    source: DataSource, keys: Any, values: Any, record: InputRecord
+) -> tuple[dict[str, Any], bool]:
+    key, value = keys.decode(record.key), values.decode(record.value)
+    row: dict[str, Any] = {ROWTIME: record.timestamp_ms}
+    if isinstance(key, Windowed):
+        row[WINDOW_START], row[WINDOW_END] = key.window
+        key = key.key
+    row |= _named(source.schema.key, key)
+    row |= _named(source.topic_columns, value)
+    return row, value is None
+
+
+def _named(columns: tuple[Column, ...], values: Any) -> dict[str, Any]:
+    given = (None,) * len(columns) if values is None else values
+    return {column.name: value for column, value in zip(columns, given, strict=True)}
+
+
+def _expected(statement: s.AssertValues, source: DataSource) -> dict[str, Any]:
+    columns = source.schema.key if statement.is_tombstone else tuple(source.schema)
+    names = statement.columns or tuple(column.name for column in columns)
+    if len(names) != len(statement.values):
+        raise Invalid(
+            f"there are {len(names)} columns and {len(statement.values)} values", statement.place
+        )
+    kinds = {column.name: column.kind for column in source.schema}
+    kinds |= {ROWTIME: BIGINT, WINDOW_START: BIGINT, WINDOW_END: BIGINT}
+    expected = {}
+    for name, node in zip(names, statement.values, strict=True):
+        if name not in kinds:
+            raise Invalid(f"{source.name} has no column {name}", statement.place)
+        expected[name] = constant_value(node, kinds[name], name)
+    return expected
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in row.items())
