@@ -1,0 +1,336 @@
+"""One request to a page: who asks, of which cluster, and with which form.
+
+Every page is an endpoint that goes the same way:
+
+1. The cluster of the path is found, and the session of the cookie, or a new one.
+2. Where the brokers need a log-in and the session has none, the browser is sent to the log-in page.
+3. A form must carry the token of the session (CSRF), and the cluster must not be read-only.
+4. The page is made with the clients of the user, so the brokers decide what it shows.
+5. An error of Kafka becomes a page that says what is wrong and what to do, in the same frame.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from odradek.client.admin.admin import Admin
+from odradek.client.cluster_view import Topic
+from odradek.client.errors import BrokerUnreachable, ClientError, TimedOut
+from odradek.console.clusters import Cluster
+from odradek.console.rendering import HEADERS, path_segment
+from odradek.console.sessions import COOKIE, NOT_NEEDED, LogIn, Session
+from odradek.console.watching import Watcher
+from odradek.protocol.errors import AuthorizationError, KafkaError, UnknownTopic
+from odradek.services.client_pool import CallerClients
+from odradek.services.kafka_problems import explain
+from odradek.services.running import unreachable
+from odradek.web.endpoints import Endpoint
+from odradek.web.media import EVENTS
+from odradek.web.problems import Problem
+
+if TYPE_CHECKING:
+    from odradek.console.service import ConsoleService
+
+FORM: Final = "application/x-www-form-urlencoded"
+PAGE: Final = "text/html"
+CLUSTER: Final = "/c/{cluster}"
+THEME_COOKIE: Final = "odradek-theme"
+_THEMES: Final = ("light", "dark")
+_MAX_FIELDS: Final = 5000
+_SEE_OTHER: Final = 303
+
+
+class BadForm(Exception):
+    """A form that cannot be obeyed; the message says which field, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form, or of a query string."""
+
+    fields: list[tuple[str, str]]
+
+    def text(self, name: str, default: str = "") -> str:
+        return next((value.strip() for key, value in self.fields if key == name), default)
+
+    def raw(self, name: str) -> str:
+        """Returns a value with its spaces and line breaks."""
+        return next((value for key, value in self.fields if key == name), "")
+
+    def many(self, name: str) -> list[str]:
+        return [value for key, value in self.fields if key == name and value != ""]
+
+    def has(self, name: str) -> bool:
+        return any(key == name for key, _ in self.fields)
+
+    def number(
+        self, name: str, label: str, *, at_least: int = 0, at_most: int = 2**63 - 1
+    ) -> int | None:
+        """Returns a whole number, or None if the field is empty."""
+        text = self.text(name).replace(",", "").replace("_", "")
+        if not text:
+            return None
+        try:
+            value = int(text) if len(text) < 25 else at_most + 1
+        except ValueError:
+            raise BadForm(f"{label}: {text[:40]!r} is not a whole number") from None
+        if not at_least <= value <= at_most:
+            raise BadForm(f"{label}: from {at_least:,} to {at_most:,}")
+        return value
+
+    def needed(self, name: str, label: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise BadForm(f"{label} is missing")
+        return value
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request with everything that a page needs."""
+
+    console: "ConsoleService"
+    request: Request
+    cluster: Cluster
+    session: Session
+    log_in: LogIn
+    clients: CallerClients
+    form: Form
+    query: Form
+    path: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def admin(self) -> Admin:
+        return self.clients.admin
+
+    @property
+    def watcher(self) -> Watcher:
+        return self.cluster.watchers.of(self.log_in.caller)
+
+    def url(self, *parts: object, **query: object) -> str:
+        """Returns the URL of a page of this cluster."""
+        path = "/".join(["/c", self.cluster.name, *map(path_segment, parts)])
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+    def page(self, template: str, section: str, status: int = 200, **context: Any) -> Response:
+        """Returns a page. `section` is the entry of the navigation that it belongs to."""
+        given = {"section": section, "query_fields": dict(self.query.fields), **context}
+        return self.console.page(self.request, template, given, status, self)
+
+    def go(self, url: str, kind: str = "", text: str = "") -> Response:
+        """Sends the browser on after a form, with a message for the next page."""
+        if text:
+            self.session.say(kind, text)
+        return RedirectResponse(url, _SEE_OTHER, dict(HEADERS))
+
+    def changed(self) -> None:
+        """Notes that something was changed, so figures from before are not shown any more."""
+        self.watcher.note_change()
+
+    async def topic(self, name: str) -> Topic:
+        """Returns a topic, or raises what the brokers say."""
+        found = (await self.admin.describe_topics([name]))[name]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+
+Page = Callable[[Asked], Awaitable[Response]]
+
+
+class Pages:
+    """The pages of one subject. Subclasses say which there are."""
+
+    def __init__(self, console: "ConsoleService") -> None:
+        self.console = console
+
+    def endpoints(self) -> list[Endpoint]:
+        raise NotImplementedError
+
+    def shows(
+        self,
+        path: str,
+        page: Page,
+        summary: str,
+        *,
+        produces: tuple[str, ...] = (PAGE,),
+        is_stream: bool = False,
+        needs_brokers: bool = True,
+    ) -> Endpoint:
+        """Declares a page that is looked at. One that needs no brokers shows what is known while
+        none answers."""
+        return Endpoint(
+            "GET", CLUSTER + path, self._handled(page, needs_brokers), summary, produces=produces,
+            is_stream=is_stream, ignores_unknown=True,
+        )  # fmt: skip
+
+    def changes(
+        self, path: str, page: Page, summary: str, *, produces: tuple[str, ...] = (PAGE,)
+    ) -> Endpoint:
+        """Declares where a form is sent."""
+        return Endpoint(
+            "POST", CLUSTER + path, self._handled(page), summary, changes=True,
+            media_types=(FORM,), produces=produces,
+        )  # fmt: skip
+
+    def _handled(
+        self, page: Page, needs_brokers: bool = True
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            return await answer(self.console, request, page, needs_brokers)
+
+        return handle
+
+
+async def answer(
+    console: "ConsoleService", request: Request, page: Page, needs_brokers: bool = True
+) -> Response:
+    """Answers a request with a page of a cluster."""
+    cluster = console.clusters.get(str(request.path_params["cluster"]))
+    if cluster is None:
+        names = ", ".join(console.clusters)
+        raise Problem(404, f"there is no such cluster here; the console knows {names}")
+    session, is_new = console.session(request)
+    log_in = session.log_ins.get(cluster.name) if cluster.needs_log_in else NOT_NEEDED
+    if log_in is None:
+        return console.with_cookie(_to_log_in(request, cluster), request, session)
+    form = await read_form(request)
+    _check_form(console, request, cluster, session, form)
+    query = Form(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    try:
+        if needs_brokers and cluster.watchers.is_unsure(log_in.caller):
+            await _require_brokers(cluster)
+        async with cluster.pool.clients(log_in.caller) as clients:
+            asked = Asked(
+                console, request, cluster, session, log_in, clients, form, query,
+                dict(request.path_params),
+            )  # fmt: skip
+            response = await _answered(asked, page)
+    except Problem as problem:
+        if problem.status == 401 and cluster.needs_log_in:
+            session.log_ins.pop(cluster.name, None)
+            session.say("bad", "The brokers no longer accept this log-in. Log in again.")
+            return _to_log_in(request, cluster)
+        raise
+    except (ClientError, KafkaError, OSError, TimeoutError) as error:
+        # The brokers could not be asked whether the log-in is still good.
+        shown = trouble(error, cluster)
+        response = console.error_page(request, *shown)
+    return console.with_cookie(response, request, session) if is_new else response
+
+
+async def _require_brokers(cluster: Cluster) -> None:
+    """Raises at once if no broker takes a connection: clients would try again for seconds."""
+    reason = await unreachable(cluster.servers)
+    if reason is not None:
+        raise BrokerUnreachable(reason)
+
+
+async def _answered(asked: Asked, page: Page) -> Response:
+    try:
+        return await page(asked)
+    except Problem as problem:
+        if problem.status == 401:
+            raise
+        title = {404: "Not found", 403: "Not allowed"}.get(problem.status, "This cannot be shown")
+        return _error(asked, problem.status, title, problem.message, "")
+    except BadForm as error:
+        return _error(asked, 400, "Please check the form", str(error), "Go back and correct it.")
+    except (ClientError, KafkaError, OSError, TimeoutError) as error:
+        return _error(asked, *trouble(error, asked.cluster))
+
+
+def _error(asked: Asked, status: int, title: str, message: str, advice: str) -> Response:
+    if EVENTS in asked.request.headers.get("accept", ""):
+        return Response(message, status, dict(HEADERS), "text/plain")
+    return asked.page(
+        "error.html", "", status, title=title, message=message, advice=advice,
+        retry=asked.request.method == "GET",
+    )  # fmt: skip
+
+
+def trouble(error: Exception, cluster: Cluster) -> tuple[int, str, str, str]:
+    """Returns the status of an error, a title, what is wrong, and what to do."""
+    problem = explain(error)
+    words = problem.message if problem is not None else str(error) or type(error).__name__
+    status = problem.status if problem is not None else 502
+    if isinstance(error, AuthorizationError):
+        advice = (
+            "Ask who manages the cluster for the permission. The page Access explains what decides."
+        )
+        return 403, "Not allowed", f"The brokers refuse this: {words}", advice
+    if isinstance(error, UnknownTopic):
+        advice = (
+            "It may have been deleted, or you may not see it. The list of topics shows what there"
+            " is."
+        )
+        return 404, "There is no such topic", words, advice
+    if isinstance(error, BrokerUnreachable | OSError | TimedOut | TimeoutError):
+        advice = (
+            "Start the brokers, or correct bootstrap.servers of the console. This page works again"
+            " as soon as a broker answers."
+        )
+        message = f"The console asked {cluster.servers}: {words}"
+        return 503, "The brokers do not answer", message, advice
+    return status, "The brokers answered with an error", words, ""
+
+
+def _to_log_in(request: Request, cluster: Cluster) -> Response:
+    then = request.url.path
+    if request.method != "GET":
+        then = f"/c/{cluster.name}"
+    elif request.url.query:
+        then += f"?{request.url.query}"
+    url = f"/log-in/{cluster.name}?then={quote(then, safe='')}"
+    return RedirectResponse(url, _SEE_OTHER, dict(HEADERS))
+
+
+async def read_form(request: Request) -> Form:
+    """Returns the fields of a form; none for a request without one."""
+    if request.method != "POST":
+        return Form([])
+    try:
+        text = (await request.body()).decode()
+        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError:
+        raise Problem(400, "the form cannot be read") from None
+
+
+def _check_form(
+    console: "ConsoleService", request: Request, cluster: Cluster, session: Session, form: Form
+) -> None:
+    if request.method != "POST":
+        return
+    check_token(session, form)
+    if cluster.is_read_only:
+        raise Problem(403, "this console is read-only: it changes nothing (odradek.read.only)")
+    if not (cluster.needs_log_in or console.is_local):
+        raise Problem(
+            403,
+            "other machines can reach this console, and the brokers need no log-in, so everybody"
+            " could change everything: write authentication.method=NONE into its file if that is"
+            " meant",
+        )
+
+
+def check_token(session: Session, form: Form) -> None:
+    """Raises if a form was not sent by a page of this session."""
+    if not session.is_own(form.text("csrf")):
+        raise Problem(
+            403, "this form is from another session; go back, load the page again and send it again"
+        )
+
+
+def theme_of(request: Request) -> str:
+    """Returns the theme that the user chose, or nothing for that of the system."""
+    theme = request.cookies.get(THEME_COOKIE, "")
+    return theme if theme in _THEMES else ""
+
+
+def session_cookie(request: Request) -> str | None:
+    return request.cookies.get(COOKIE)

@@ -1,0 +1,66 @@
+"""The clusters of one console, each with its clients, its registry and its watchers."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.console.records.masks import Mask, Masks
+from odradek.console.settings import ConsoleSettings
+from odradek.console.watching import Watchers
+from odradek.rest.schema_formats import SchemaFormats
+from odradek.services.client_pool import ClientPool
+
+# Nobody waits for long before a page, and a console must stay small in memory. A page reads what is
+# there: a fetch that waits at the end of a log would hold up the next one.
+READERS: Final = {
+    "default.api.timeout.ms": 8000,
+    "fetch.max.bytes": 8_000_000,
+    "max.partition.fetch.bytes": 1_000_000,
+    "fetch.max.wait.ms": 10,
+}
+_KINDS: Final[dict[str, dict[str, object]]] = {
+    "admin": {"default.api.timeout.ms": 6000, "request.timeout.ms": 5000},
+    "consumer": {**READERS},
+}
+
+
+def client_kinds(settings: ConsoleSettings) -> dict[str, dict[str, object]]:
+    """Returns the properties of each kind of client: ours, and over them those of the file."""
+    return {
+        kind: {**_KINDS.get(kind, {}), **settings.client_kinds.get(kind, {})}
+        for kind in {*_KINDS, *settings.client_kinds}
+    }
+
+
+class Cluster:
+    """One cluster as the console knows it."""
+
+    def __init__(self, settings: ConsoleSettings, pool: ClientPool, masks: Iterable[Mask]) -> None:
+        self.name = settings.odradek_cluster_name
+        self.settings = settings
+        self.pool = pool
+        self.formats = SchemaFormats(settings.registry_properties())
+        self.watchers = Watchers(pool, settings.odradek_refresh_ms / 1000)
+        self._masks = tuple(masks)
+
+    @property
+    def needs_log_in(self) -> bool:
+        return self.settings.uses_sasl
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.settings.odradek_read_only
+
+    @property
+    def servers(self) -> str:
+        return str(self.settings.client_properties()["bootstrap.servers"])
+
+    @property
+    def has_registry(self) -> bool:
+        return bool(self.settings.schema_registry_url)
+
+    @property
+    def has_connect(self) -> bool:
+        return bool(self.settings.connect_url)
+
+    def masks(self, topic: str) -> Masks:
+        return Masks(self._masks, topic)

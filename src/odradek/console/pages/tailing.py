@@ -1,0 +1,151 @@
+"""Live tails: the newest records of a topic as they come.
+
+A tail follows the ends of the partitions. It sends at most `_MAX_PER_S` records a second to a
+browser, for nobody reads more, and says how many it left out. A tail that is too slow for the topic
+skips to the end rather than falling behind, and counts what it skipped.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.errors import ClientError
+from odradek.console.asking import Asked
+from odradek.console.records.decoding import Decoder
+from odradek.console.records.expression import BadExpression, Filter
+from odradek.console.records.reading import RecordView, view_of
+from odradek.console.rendering import iso
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.web.problems import Problem
+from odradek.web.streaming import event
+
+_MAX_TAILS: Final = 8
+_MAX_PER_S: Final = 40
+_POLL_MS: Final = 500
+_BATCH: Final = 500
+_FAR_BEHIND: Final = 5000
+
+
+async def tails_of(asked: Asked) -> list["Tail"]:
+    """Returns the tails that a stream asks for, each at the ends of its partitions: what is written
+    after the answer has begun is not missed."""
+    topics = list(dict.fromkeys(asked.query.many("tail")))[:_MAX_TAILS]
+    tails = []
+    for name in topics:
+        topic, _, rest = name.partition("?")
+        tails.append(await _opened(asked, name, topic, rest))
+    return tails
+
+
+async def _opened(asked: Asked, name: str, topic: str, filter_text: str) -> "Tail":
+    described = await asked.topic(topic)
+    try:
+        wanted = Filter(filter_text) if filter_text else None
+    except BadExpression as error:
+        raise Problem(400, str(error)) from None
+    properties = asked.clients.properties("consumer")
+    properties.pop("group.id", None)
+    # Unlike a page, a tail waits for what is not there yet.
+    waits = {"fetch.max.wait.ms": _POLL_MS, "auto.offset.reset": "latest"}
+    consumer = Consumer({**properties, **waits})
+    partitions = [
+        TopicPartition(topic, index)
+        for index, partition in described.partitions.items()
+        if partition.leader >= 0
+    ]
+    masks = asked.cluster.masks(topic)
+    decoder = Decoder(asked.cluster.formats.of(asked.clients), masks, {})
+    try:
+        if partitions:
+            consumer.assign(partitions)
+            for partition, end in (await consumer.end_offsets(partitions)).items():
+                consumer.seek(partition, end)
+    except BaseException:
+        await consumer.close(0)
+        raise
+    return Tail(name, consumer, partitions, decoder, wanted)
+
+
+class Tail:
+    """One tail. `name` is how the browser calls it."""
+
+    def __init__(
+        self,
+        name: str,
+        consumer: Consumer,
+        partitions: list[TopicPartition],
+        decoder: Decoder,
+        wanted: Filter | None,
+    ) -> None:
+        self._name = name
+        self._consumer = consumer
+        self._partitions = partitions
+        self._decoder = decoder
+        self._wanted = wanted
+
+    async def run(self, queue: "asyncio.Queue[bytes]") -> None:
+        """Puts events into the queue until it is cancelled or the brokers refuse."""
+        try:
+            while self._partitions:
+                began_s = asyncio.get_running_loop().time()
+                records, dropped = await self._next()
+                if records or dropped:
+                    await queue.put(self._event(records, dropped))
+                    passed_s = asyncio.get_running_loop().time() - began_s
+                    await asyncio.sleep(max(0.0, len(records) / _MAX_PER_S - passed_s))
+        except (ClientError, KafkaError, OSError) as error:
+            await queue.put(self._event([], 0, str(error)))
+        finally:
+            await self._consumer.close(0)
+
+    async def _next(self) -> tuple[list[RecordView], int]:
+        """Returns the next records, and how many were left out."""
+        polled = await self._consumer.poll(_POLL_MS, _BATCH)
+        views = []
+        seen = 0
+        for records in polled.values():
+            for record in records:
+                seen += 1
+                # Without a filter, only what will be sent is worth decoding.
+                if self._wanted is None and seen > _MAX_PER_S:
+                    continue
+                view = await view_of(record, self._decoder)
+                if self._wanted is None or self._wanted.matches(view.names()):
+                    views.append(view)
+        dropped = max(0, (seen if self._wanted is None else len(views)) - _MAX_PER_S)
+        return views[:_MAX_PER_S], dropped + await self._catch_up()
+
+    async def _catch_up(self) -> int:
+        """Goes to the end of partitions of which too much is left; returns how many records that
+        leaves out."""
+        skipped = 0
+        for partition in self._partitions:
+            behind = self._consumer.lag(partition) or 0
+            if behind > _FAR_BEHIND:
+                end = await self._consumer.position(partition) + behind
+                self._consumer.seek(partition, end)
+                skipped += behind
+        return skipped
+
+    def _event(self, records: list[RecordView], dropped: int, problem: str = "") -> bytes:
+        content = {
+            "tail": self._name,
+            "records": [_json(view) for view in records],
+            "dropped": dropped,
+            "problem": problem,
+        }
+        return event(msgspec.json.encode(content), name="records")
+
+
+def _json(view: RecordView) -> dict[str, Any]:
+    return {
+        "partition": view.partition,
+        "offset": view.offset,
+        "time": iso(view.timestamp_ms),
+        "key": view.key.preview,
+        "value": view.value.preview,
+        "size": view.size,
+    }

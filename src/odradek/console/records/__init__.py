@@ -1,0 +1,1 @@
+"""Records as the console shows them: read, decoded, masked, searched."""

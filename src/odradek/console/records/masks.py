@@ -1,0 +1,103 @@
+"""Which fields of records nobody sees in the console.
+
+A rule names topics and what is masked in their records:
+
+    customers/value.email            the field email of the value
+    payments-*/key                   the whole key
+    */header.authorization           a header
+    */value.**.password              a field at any depth; `*` stands for any one field
+
+Everything that works on records gets them after masking: pages, text search, filters, downloads.
+A value that cannot be taken apart, such as text that is no JSON, is masked as a whole where a rule
+names one of its fields, because nobody knows where the field would be.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek.console.records.globs import matches_glob
+
+HIDDEN: Final = "••••••"
+_PARTS: Final = ("key", "value", "header")
+_ANY: Final = "*"
+_ANY_DEPTH: Final = "**"
+
+
+class BadMask(ValueError):
+    """A rule that cannot be read; the message says how one is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """One rule. `path` are the fields, or the name of a header."""
+
+    topics: str
+    part: str
+    path: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, rule: str) -> "Mask":
+        topics, slash, rest = rule.strip().partition("/")
+        part, *path = rest.split(".")
+        if not slash or not topics or part not in _PARTS or "" in path:
+            raise BadMask(
+                f"{rule!r} is not TOPICS/PART.FIELD, such as customers/value.email or */key"
+            )
+        if part == "header":
+            if not path:
+                raise BadMask(f"{rule!r} names no header; write {topics}/header.NAME")
+            path = [".".join(path)]
+        return cls(topics, part, tuple(path))
+
+
+class Masks:
+    """The rules for the records of one topic."""
+
+    def __init__(self, rules: Iterable[Mask], topic: str) -> None:
+        self._rules = [rule for rule in rules if matches_glob(rule.topics, topic)]
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def concern(self, part: str) -> bool:
+        """Returns whether a rule is about keys, or about values."""
+        return any(rule.part == part for rule in self._rules)
+
+    def apply(self, part: str, data: Any) -> Any:
+        """Returns the data of a key or value with what is masked replaced."""
+        for rule in self._rules:
+            if rule.part == part:
+                data = _masked(data, rule.path)
+        return data
+
+    def hides_header(self, name: str) -> bool:
+        return any(
+            rule.part == "header" and matches_glob(rule.path[0].lower(), name.lower())
+            for rule in self._rules
+        )
+
+
+def _masked(data: Any, path: Sequence[str]) -> Any:
+    """Returns a copy of data in which the field at the path is masked."""
+    if not path:
+        return None if data is None else HIDDEN
+    if isinstance(data, list):
+        return [_masked(item, path) for item in data]
+    if not isinstance(data, dict):
+        return data
+    field, rest = path[0], path[1:]
+    if field == _ANY_DEPTH:
+        # The rest of the path may begin here, or in any field below.
+        here = _masked(data, rest) if rest else HIDDEN
+        if not isinstance(here, dict):
+            return here
+        return {name: _masked_below(value, path) for name, value in here.items()}
+    return {
+        name: _masked(value, rest) if field in (_ANY, name) else value
+        for name, value in data.items()
+    }
+
+
+def _masked_below(value: Any, path: Sequence[str]) -> Any:
+    return _masked(value, path) if isinstance(value, dict | list) else value

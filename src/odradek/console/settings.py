@@ -1,0 +1,183 @@
+"""console.properties: the settings of the console."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+from odradek.client.errors import SettingsError
+from odradek.config.kinds import boolean, custom, integer, string
+from odradek.config.program_settings import option
+from odradek.config.setting import Kind
+from odradek.config.values import parse_list
+from odradek.console.records.masks import BadMask, Mask
+from odradek.services.settings import NO_EFFECT, listeners
+from odradek.services.with_registry import WithRegistry
+
+PORT: Final = 8080
+_CLUSTER: Final = "cluster."
+# What a further cluster takes from the file; the rest is about the console as a whole.
+_OF_CLUSTERS: Final = (
+    "bootstrap.servers",
+    "schema.registry.",
+    "connect.",
+    "client.",
+    "admin.",
+    "consumer.",
+    "producer.",
+    "odradek.read.only",
+)
+_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def _check_name(value: object) -> str:
+    name = str(value).strip()
+    if not name or not set(name) <= _NAME_CHARACTERS:
+        raise SettingsError("must be small letters, digits, - and _: it is a part of URLs")
+    return name
+
+
+def _check_masks(value: object) -> tuple[str, ...]:
+    given = parse_list(value) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        raise SettingsError("must be rules separated by commas")
+    rules = tuple(str(one) for one in given)
+    for rule in rules:
+        try:
+            Mask.parse(rule)
+        except BadMask as error:
+            raise SettingsError(str(error)) from None
+    return rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsoleSettings(WithRegistry):
+    """What the console can be told, beside what every service can."""
+
+    no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = NO_EFFECT
+    refused: ClassVar[Mapping[str, str]] = {
+        "authentication.realm": "users log in to the brokers: set client.security.protocol",
+        "authentication.roles": "the brokers' ACLs and roles decide: see odradek acls and roles",
+    }
+
+    others: Mapping[str, "ConsoleSettings"] = field(default_factory=dict, repr=False)
+    """The further clusters, by name."""
+
+    listeners: tuple[str, ...] | str = listeners(PORT)
+    odradek_cluster_name: str = option(
+        custom(
+            "odradek.cluster.name",
+            "kafka",
+            "What the console calls the cluster of bootstrap.servers; a part of URLs. Further"
+            " clusters are cluster.NAME.bootstrap.servers, cluster.NAME.client.security.protocol"
+            " and so on.",
+            accept=_check_name,
+            expected="small letters, digits, - and _",
+        )
+    )
+    connect_url: str = option(
+        string("connect.url", "", "A worker of Kafka Connect, as http://127.0.0.1:8083.")
+    )
+    connect_config_storage_topic: str = option(
+        string(
+            "connect.config.storage.topic",
+            "connect-configs",
+            "The worker's topic of configurations. Where the brokers need a log-in, who may WRITE"
+            " to it may change connectors.",
+        )
+    )
+    odradek_read_only: bool = option(
+        boolean("odradek.read.only", False, "Whether the console refuses to change anything.")
+    )
+    odradek_masks: tuple[str, ...] | str = option(
+        custom(
+            "odradek.masks",
+            (),
+            "Which fields of records nobody sees in the console: TOPICS/PART.FIELD rules such as"
+            " customers/value.email, payments-*/key, */header.authorization or */value.**.password."
+            " Searches, filters and downloads see masked values too.",
+            accept=_check_masks,
+            expected="rules TOPICS/PART.FIELD with commas",
+            kind=Kind.LIST,
+        )
+    )
+    odradek_refresh_ms: int = option(
+        integer(
+            "odradek.refresh.ms",
+            5000,
+            "How often the figures of a cluster are sampled while somebody looks at it. If a sample"
+            " takes long, the next one waits twenty times as long.",
+            at_least=500,
+        )
+    )
+    odradek_session_ms: int = option(
+        integer(
+            "odradek.session.ms",
+            28_800_000,
+            "After which time without a request a session ends; users log in again.",
+            at_least=60_000,
+        )
+    )
+
+    @classmethod
+    def from_file(cls, properties: Mapping[str, str]) -> Self:
+        """Returns the settings of a properties file, with those of the further clusters."""
+        own: dict[str, str] = {}
+        others: dict[str, dict[str, str]] = {}
+        for name, value in properties.items():
+            if not name.startswith(_CLUSTER):
+                own[name] = value
+                continue
+            cluster, _, rest = name.removeprefix(_CLUSTER).partition(".")
+            if not rest.startswith(_OF_CLUSTERS):
+                raise SettingsError(
+                    f"{name}: a cluster has {', '.join(_OF_CLUSTERS)}; write for example"
+                    f" cluster.{cluster or 'NAME'}.bootstrap.servers=broker:9092"
+                )
+            others.setdefault(cluster, {})[rest] = value
+        settings = super().from_file(own)
+        object.__setattr__(settings, "others", settings._further(others))
+        return settings
+
+    def _further(self, given: Mapping[str, dict[str, str]]) -> dict[str, Self]:
+        found: dict[str, Self] = {}
+        for name, properties in given.items():
+            if name == self.odradek_cluster_name:
+                raise SettingsError(
+                    f"cluster.{name}.* names the cluster of bootstrap.servers again"
+                )
+            if "bootstrap.servers" not in properties:
+                raise SettingsError(f"cluster.{name}.bootstrap.servers is missing")
+            own = {**properties, "odradek.cluster.name": name}
+            if self.odradek_read_only:
+                own["odradek.read.only"] = "true"
+            try:
+                found[name] = super().from_file(own)
+            except SettingsError as error:
+                raise SettingsError(f"cluster.{name}: {error}") from None
+        return found
+
+    def masks(self) -> list[Mask]:
+        return [Mask.parse(rule) for rule in self.odradek_masks]
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.connect_url:
+            parts = urlsplit(self.connect_url)
+            if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+                raise SettingsError(
+                    f"connect.url={self.connect_url!r} is not a URL such as http://127.0.0.1:8083"
+                )
+
+    def clusters(self) -> dict[str, "ConsoleSettings"]:
+        """Returns the settings of all clusters by name; the first is that of bootstrap.servers."""
+        return {self.odradek_cluster_name: self, **self.others}
+
+    @classmethod
+    def _pass_on(cls, name: str, value: str, passed: dict[str, Any]) -> bool:
+        if name.startswith("odradek.tokens."):
+            raise SettingsError(
+                f"{name}: the console has no log-in of its own; users log in with a password or"
+                " token of theirs"
+            )
+        return super()._pass_on(name, value, passed)
