@@ -29,6 +29,25 @@ GROUPS: dict[str, dict[str, Command]] = {
             "running", "stop the ZooKeeper servers that odradek started on this machine"
         ),
     },
+    "Run a service": {
+        "schema-registry-start": Command(
+            "registry", "run the schema registry from a properties file, on any Kafka"
+        ),
+        "connect": Command(
+            "connect", "connectors of a worker: list, create, preview, pause, restart, logs, ..."
+        ),
+        "connect-standalone": Command(
+            "connect", "run connectors in one process, each from a properties file"
+        ),
+        "connect-distributed": Command(
+            "connect", "run a worker that shares connectors with others of its group"
+        ),
+        "rest-start": Command("services", "run the REST proxy, from kafka-rest.properties"),
+        "sql-server": Command("services", "run the SQL server, from ksql-server.properties"),
+        "sql": Command("services", "a shell for the SQL server: statements, queries, tables"),
+        "sql-test": Command("services", "run SQL statements in memory and check what they make"),
+        "console": Command("services", "run the web console, for any Kafka"),
+    },
     "Topics and settings": {
         "topics": Command("topics", "create, list, describe, grow and delete topics"),
         "configs": Command("topics", "show and change settings of topics and brokers"),
@@ -36,10 +55,36 @@ GROUPS: dict[str, dict[str, Command]] = {
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
     },
+    "Schemas": {
+        "schema": Command(
+            "schemas",
+            "list, get, register, check, compare and delete schemas; write Python classes of them",
+        ),
+        "avro-console-producer": Command("schemas", "send lines of JSON as Avro"),
+        "avro-console-consumer": Command("schemas", "print Avro records as JSON"),
+        "json-schema-console-producer": Command(
+            "schemas", "send lines of JSON as JSON with a schema"
+        ),
+        "json-schema-console-consumer": Command(
+            "schemas", "print JSON with a schema records as JSON"
+        ),
+        "protobuf-console-producer": Command("schemas", "send lines of JSON as Protobuf"),
+        "protobuf-console-consumer": Command("schemas", "print Protobuf records as JSON"),
+    },
     "Security": {
         "acls": Command("access", "list, add and remove ACLs; explain who may do what, and why"),
         "roles": Command("access", "grant, revoke and list roles, and what each permits"),
+        "delegation-tokens": Command(
+            "access", "create, list, renew and end tokens by which clients log in for a time"
+        ),
         "certs": Command("access", "create, renew and show certificates of brokers and clients"),
+        "storage": Command(
+            "cluster", "prepare a metadata store, with users, before the first start"
+        ),
+        "keys": Command("access", "the keys of encrypted topics: create, rotate, show, shred"),
+        "zookeeper-security-migration": Command(
+            "cluster", "give the nodes in ZooKeeper to the brokers alone, or open them again"
+        ),
         "secrets": Command("access", "keep passwords out of properties files; encrypt values"),
     },
     "Groups and transactions": {
@@ -125,8 +170,12 @@ KAFKAS = tuple(
         "broker",
         "certs",
         "completion",
+        "connect",
+        "connect-distributed",
+        "connect-standalone",
         "doctor",
         "get",
+        "keys",
         "lag",
         "local",
         "logs",
@@ -134,6 +183,8 @@ KAFKAS = tuple(
         "recipe",
         "restore",
         "roles",
+        "schema",
+        "schema-registry-start",
         "secrets",
         "shims",
         "sizing",

@@ -15,6 +15,9 @@ from typing import Final
 # Names of Kafka's scripts that are not `kafka-` followed by our name.
 _OTHER_NAMES: Final = {
     "java": "run-class",
+    "ksql": "sql",
+    "ksql-cli": "sql",
+    "ksql-server-start": "sql-server",
     "run-e2e-latency": "e2e-latency",
     "server-start": "broker",
     "zookeeper-server-start": "zookeeper",
@@ -40,6 +43,7 @@ _CLASSES: Final = {
     "ConsoleProducer": "console-producer",
     "ConsumerGroupCommand": "consumer-groups",
     "ConsumerPerformance": "consumer-perf-test",
+    "DelegationTokenCommand": "delegation-tokens",
     "DeleteRecordsCommand": "delete-records",
     "DumpLogSegments": "dump-log",
     "EndToEndLatency": "e2e-latency",
@@ -54,10 +58,12 @@ _CLASSES: Final = {
     "QuorumPeerMain": "zookeeper",
     "ReassignPartitionsCommand": "reassign-partitions",
     "ReplicaVerificationTool": "replica-verification",
+    "StorageTool": "storage",
     "TopicCommand": "topics",
     "TransactionsCommand": "transactions",
     "VerifiableConsumer": "verifiable-consumer",
     "VerifiableProducer": "verifiable-producer",
+    "ZkSecurityMigrator": "zookeeper-security-migration",
     "ZooKeeperMainWithTlsSupportForKafka": "zookeeper-shell",
     "ZooKeeperMain": "zookeeper-shell",
 }
@@ -76,37 +82,20 @@ _OTHER_CLASSES: Final = {
 
 # Tools of a Kafka distribution that make no sense here, and why.
 NEEDLESS: Final = {
+    "connect-plugin-path": "connectors are Python packages, and there is no directory of them:"
+    " `odradek connect plugins` lists what a worker has",
     "metadata-quorum": "there is no quorum of controllers: metadata lives in a store of its own,"
     " and `odradek cluster list-endpoints` shows which broker is the controller",
-    "storage": "directories need no formatting; `odradek up` and `odradek broker` make them",
+    "ksql-server-stop": "the SQL server runs in the foreground: press Ctrl-C where"
+    " `odradek sql-server` runs, or stop its unit",
+    "schema-registry-stop": "the schema registry runs in the foreground: press Ctrl-C where"
+    " `odradek schema-registry-start` runs, or stop its unit",
 }
 
-_CONNECT: Final = (
-    "connectors are not part of this version yet; until then `odradek archive` and `odradek"
-    " restore` copy topics to files and back, and `odradek pipeline run` reads and writes"
-    " everything that Spark has a source or a sink for"
-)
 _MIRROR: Final = (
     "mirroring to another cluster is not part of this version yet; until then `odradek archive` and"
     " `odradek restore` copy topics, and `odradek pipeline run` copies them continuously"
 )
-_REST: Final = (
-    "the REST proxy is not part of this version yet; until then `odradek console-producer` and"
-    " `odradek console-consumer` serve scripts, and `odradek topics --list --json` lists topics"
-)
-_REGISTRY: Final = (
-    "the schema registry is not part of this version yet; producers and consumers may use any"
-    " registry that speaks its protocol, and Spark queries name it in their options"
-)
-_SQL: Final = (
-    "SQL on streams is not part of this version yet; until then `odradek pipeline run` runs"
-    " Spark SQL on topics, and `odradek recipe --help` lists complete examples"
-)
-_AVRO: Final = (
-    "Avro on the command line is not part of this version yet; `odradek console-producer` and"
-    " `odradek console-consumer` move bytes as they are"
-)
-
 _CERTIFICATES: Final = (
     "odradek certs create, which makes an authority and certificates; those of other programs"
     " work too: brokers and clients read PEM, PKCS12 and JKS files by Kafka's ssl.* names"
@@ -117,9 +106,15 @@ OTHER_PROGRAMS: Final = {
     "avro-tools": "odradek.schemas.avro.AvroCodec in Python, which takes the text of a schema and"
     " needs no generated classes",
     "confluent": "odradek local start",
+    "flume-ng": "odradek connect-standalone WORKER.properties CONNECTOR.properties, which runs a"
+    " source or a sink from a properties file",
+    "curl": "odradek rest-start, which serves the REST proxy; then curl works",
     "jps": "odradek local status",
     "keytool": _CERTIFICATES,
+    "ksql-datagen": "odradek producer-perf-test --topic NAME --num-records 1000 --record-size 100"
+    " --throughput 10, which makes records",
     "openssl": _CERTIFICATES,
+    "rest-stop": "Ctrl-C where odradek rest-start runs, or its process id with kill",
     "systemctl": "odradek local start, or odradek broker CONFIG as the command of a unit",
 }
 
@@ -147,28 +142,10 @@ VERBS: Final = {
 
 # Tools that a later version will have, and what to use until then ("" if there is nothing).
 NOT_YET: Final = {
-    "avro-console-consumer": _AVRO,
-    "avro-console-producer": _AVRO,
-    "connect": _CONNECT,
-    "connect-distributed": _CONNECT,
     "connect-mirror-maker": _MIRROR,
-    "connect-plugin-path": _CONNECT,
-    "connect-standalone": _CONNECT,
     "console-share-consumer": "",
-    "curl": _REST,
-    "delegation-tokens": "",
     "features": "",
-    "flume-ng": _CONNECT,
-    "ksql": _SQL,
-    "ksql-cli": _SQL,
-    "ksql-datagen": _SQL,
-    "ksql-server-start": _SQL,
-    "ksql-server-stop": _SQL,
     "mirror-maker": _MIRROR,
-    "rest-start": _REST,
-    "rest-stop": _REST,
-    "schema-registry-start": _REGISTRY,
-    "schema-registry-stop": _REGISTRY,
     "share-groups": "",
     "streams-application-reset": "",
 }

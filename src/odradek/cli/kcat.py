@@ -25,7 +25,10 @@ def line_to_type(arguments: Sequence[str]) -> str:
     if "P" in flags:
         words = ["console-producer", *_connection(flags), *_topic(flags), *_key_reading(flags)]
     elif "C" in flags or "G" in flags:
-        words = ["console-consumer", *_connection(flags), *_topic(flags, rest), *_reading(flags)]
+        is_avro = flags.get("s", "").rpartition("=")[2] == "avro"
+        # Without -r a registry on this machine is meant, which only this one looks for.
+        command = "avro-console-consumer" if is_avro and "r" not in flags else "console-consumer"
+        words = [command, *_connection(flags), *_topic(flags, rest), *_reading(flags)]
     elif "L" in flags:
         words = [
             "topics",
@@ -75,6 +78,9 @@ def _reading(flags: dict[str, str]) -> list[str]:
         words += ["--max-messages", flags["c"]]
     if "e" in flags:
         words += ["--timeout-ms", "1000"]
+    # With -s avro kcat decodes by the registry of -r; our consumer does as soon as it has one.
+    if "r" in flags:
+        words += ["--command-property", f"schema.registry.url={flags['r']}"]
     if "K" in flags:
         words += ["--formatter-property", "print.key=true"]
         words += ["--formatter-property", f"key.separator={flags['K']}"]

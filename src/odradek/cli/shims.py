@@ -31,7 +31,6 @@ _OTHER_SCRIPTS: Final = (
     "connect-standalone",
     "kafka-client-metrics",
     "kafka-console-share-consumer",
-    "kafka-delegation-tokens",
     "kafka-features",
     "kafka-metadata-quorum",
     "kafka-mirror-maker",
@@ -40,8 +39,8 @@ _OTHER_SCRIPTS: Final = (
     "kafka-run-e2e-latency",
     "kafka-server-start",
     "kafka-share-groups",
-    "kafka-storage",
     "kafka-streams-application-reset",
+    "schema-registry-start",
     "zookeeper-server-start",
 )
 

@@ -423,7 +423,8 @@ class Cluster:
         return self.view.topics[name]
 
     async def close(self) -> None:
-        """Closes every connection and ends the refresh under way."""
+        """Closes every connection and ends the refresh under way. If it is cancelled, the
+        connections are closed all the same."""
         self._closed = True
         if self._loop.is_closed():
             return
@@ -435,11 +436,12 @@ class Cluster:
         tasks += [link.opening for link in self._links.values() if link.opening is not None]
         for task in tasks:
             task.cancel()
+        connections = [link.connection for link in self._links.values() if link.connection]
+        for connection in connections:
+            connection.close()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for link in self._links.values():
-            if link.connection is not None:
-                link.connection.close()
-                await link.connection.wait_closed()
+        for connection in connections:
+            await connection.wait_closed()
 
 
 def _security(settings: ClientSettings, randomness: Randomness) -> "ClientSecurity | None":

@@ -31,7 +31,10 @@
     │   └── ProducerFenced              another producer has our transactional id: close this one
     ├── Wakeup                          wakeup() ended a poll()
     ├── CorruptRecords                  fetched records fail their checksum
+    ├── SerializerUnavailable           a serializer could not reach what it needs, such as a schema
+    │                                   registry: the same record may be sent later
     └── DeserializationFailed           a deserializer raised for a record
+        └── DeserializerUnavailable     ... for it could not reach what it needs: poll() tries again
 
 `is_retriable(error)` says whether the same call may succeed later.
 """
@@ -180,7 +183,22 @@ class DeserializationFailed(ClientError):
         self.offset = offset
 
 
-_RETRIABLE = (RetriableError, BrokerUnreachable, RequestTimedOut, MalformedMessage)
+class DeserializerUnavailable(DeserializationFailed):
+    """A deserializer could not reach what it needs; the next `poll` reads the record again."""
+
+
+class SerializerUnavailable(ClientError, OSError):
+    """A serializer could not reach what it needs; nothing was sent."""
+
+
+_RETRIABLE = (
+    RetriableError,
+    BrokerUnreachable,
+    RequestTimedOut,
+    MalformedMessage,
+    SerializerUnavailable,
+    DeserializerUnavailable,
+)
 
 
 def is_retriable(error: BaseException) -> bool:

@@ -232,7 +232,9 @@ def unknown_argument(function: Callable[..., object], given: Iterable[str]) -> T
     name = next(iter(given))
     parameters = inspect.signature(function).parameters.values()
     known = [
-        one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"
+        one.name
+        for one in parameters
+        if one.kind not in {one.VAR_KEYWORD, one.VAR_POSITIONAL} and one.name != "self"
     ]
     line = _ARGUMENTS[function.__name__].get(name)
     hint = did_you_mean(name, known) if line is None else f": write {line}"
@@ -281,14 +283,14 @@ def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorates a method: these keywords of other clients are answered with what to write."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        called = _called(function)
         own = _own_parameters(function)
         most = _max_positional(function)
 
         @wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> T:
             if most is not None and len(arguments) > most:
-                raise _too_many(called, function, arguments)
+                raise too_many(function, arguments)
             for name in options:
                 if name in answers or (own is not None and name not in own):
                     hint = (
@@ -300,6 +302,11 @@ def answering(**answers: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return call
 
     return decorate
+
+
+def _called(function: Callable[..., object]) -> str:
+    """Returns what a program calls: of a constructor, the name of its class."""
+    return function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
 
 def _own_parameters(function: Callable[..., object]) -> tuple[str, ...] | None:
@@ -316,8 +323,9 @@ def _max_positional(function: Callable[..., object]) -> int | None:
     return None if code.co_flags & inspect.CO_VARARGS else code.co_argcount
 
 
-def _too_many(called: str, function: Callable[..., object], given: Sequence[object]) -> TypeError:
+def too_many(function: Callable[..., object], given: Sequence[object]) -> TypeError:
     """Returns the error of a call with more arguments than it takes without their names."""
+    called = _called(function)
     code: CodeType = inspect.unwrap(function).__code__
     most, first_named = code.co_argcount, code.co_varnames[code.co_argcount :]
     named = first_named[: code.co_kwonlyargcount]

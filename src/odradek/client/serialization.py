@@ -10,6 +10,10 @@ A serializer is one of these; deserializers likewise, with `deserialize`:
         def close(self)                          optional: called when the client is closed
     "string", "json", "mymodule:Avro"            a name, which properties files can have too
 
+A class that must ask a server now and then may have `without_blocking()`, which returns an object
+for the event loop: what it raises as `world.blocking_calls.MustBlock` is done in a thread, and the
+record is serialized again. `serializers_with_schemas` names those that use a schema registry.
+
 Those of Kafka's clients are here by name and give the same bytes. None stays None: it is a missing
 key or a tombstone. Serializers of confluent-kafka, `(value, ctx)`, can be used as they are.
 """
@@ -24,6 +28,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol
 from odradek.client.calling import positional_parameters
 from odradek.client.errors import SettingsError
 from odradek.client.named_classes import is_named_class, load, made_of
+from odradek.client.serializers_with_schemas import NAMES, home_of
 from odradek.config.spelling import did_you_mean
 from odradek.wording import kind_of
 
@@ -132,14 +137,16 @@ _JAVA_PREFIX = "org.apache.kafka.common.serialization."
 
 
 def serializer_named(name: str) -> Serializer | None:
-    if is_named_class(name):
-        return checked_serializer(_loaded(name, "serialize"))
+    home = name if is_named_class(name) else home_of(name, "Serializer")
+    if home is not None:
+        return checked_serializer(_loaded(home, "serialize"))
     return _pair(name, "Serializer")[0]
 
 
 def deserializer_named(name: str) -> Deserializer | None:
-    if is_named_class(name):
-        return checked_deserializer(_loaded(name, "deserialize"))
+    home = name if is_named_class(name) else home_of(name, "Deserializer")
+    if home is not None:
+        return checked_deserializer(_loaded(home, "deserialize"))
     return _pair(name, "Deserializer")[1]
 
 
@@ -158,8 +165,8 @@ def _pair(
     pair = _PAIRS.get("bytes" if short in {"bytearray", "bytebuffer"} else short)
     if pair is None:
         raise SettingsError(
-            f"must be a function, or one of {', '.join(_PAIRS)}, or a class as module:Class"
-            f"{did_you_mean(short, _PAIRS)}"
+            f"must be a function, or one of {', '.join((*_PAIRS, *NAMES))}, or a class as"
+            f" module:Class{did_you_mean(short, (*_PAIRS, *NAMES))}"
         )
     return pair
 
@@ -222,7 +229,9 @@ def _bind(given: Any, settings: Mapping[str, Any], field: Field, method: str) ->
     configure = getattr(owner, "configure", None)
     if callable(configure):
         configure(settings, field == "key")
-    function, takes_context = _adapted(getattr(owner, method), method)
+    on_loop = getattr(owner, "without_blocking", None)
+    called = on_loop() if callable(on_loop) else owner
+    function, takes_context = _adapted(getattr(called, method), method)
     return Bound(function, takes_context, owner)
 
 

@@ -23,6 +23,8 @@ from odradek.local.cluster_directory import (
     write_pid,
 )
 from odradek.local.growth import GROWTH_FILE, is_lone
+from odradek.local.platform import is_running, running_services, secured_services
+from odradek.local.securing import SecuredDirectory
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
@@ -61,7 +63,7 @@ class BackgroundCluster:
         is ready. Returns its process id and the addresses of the brokers."""
         try:
             self.disk.make_directories(self.data)
-            log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
             raise CommandFailed(f"cannot write in {self.data}: {error.strerror}") from None
         before = os.fstat(log).st_size
@@ -148,6 +150,8 @@ def start(arguments: argparse.Namespace) -> int:
     with suppress(OSError):
         cluster.disk.remove(cluster.log_path)
     pid, bootstrap = cluster.launch(_command(arguments, cluster), _START_TIMEOUT_S)
+    if arguments.platform:
+        _wait_for_services(cluster, pid)
     if arguments.json:
         print_json({"bootstrap": bootstrap, "pid": pid, "data": cluster.data})
     else:
@@ -155,7 +159,24 @@ def start(arguments: argparse.Namespace) -> int:
             f"odradek is ready at {bootstrap} (data in {cluster.data});"
             f" odradek local stop{_data_flag(arguments)} stops it"
         )
+        secured = SecuredDirectory(cluster.disk, cluster.data)
+        if secured.is_made:
+            print(secured.announcement())
+        services = secured_services(cluster.data, bootstrap, is_asked=False)
+        if services is not None and arguments.platform:
+            urls = {one.name: one.url for one in running_services(cluster.disk, cluster.data)}
+            print(services.announcement(urls["REST proxy"]))
     return 0
+
+
+def _wait_for_services(cluster: BackgroundCluster, pid: int) -> None:
+    """Returns when the services answer; raises what `odradek up` says if they cannot start."""
+    wait_until(
+        lambda: running_services(cluster.disk, cluster.data) != [] or not is_alive(pid),
+        _START_TIMEOUT_S,
+    )
+    if not running_services(cluster.disk, cluster.data):
+        raise CommandFailed(f"the services did not start; see {cluster.log_path}")
 
 
 def _command(arguments: argparse.Namespace, cluster: BackgroundCluster) -> list[str]:
@@ -164,6 +185,13 @@ def _command(arguments: argparse.Namespace, cluster: BackgroundCluster) -> list[
     command += ["--host", arguments.host]
     if arguments.zookeeper:
         command += ["--zookeeper", arguments.zookeeper]
+    if arguments.secure:
+        command.append("--secure")
+    if arguments.platform:
+        command += ["--platform", "--registry-port", str(arguments.registry_port)]
+        command += ["--rest-port", str(arguments.rest_port)]
+        command += ["--console-port", str(arguments.console_port)]
+        command += ["--connect-port", str(arguments.connect_port)]
     if arguments.log_level:
         command += ["--log-level", arguments.log_level]
     for override in arguments.override:
@@ -201,7 +229,9 @@ def status(arguments: argparse.Namespace) -> int:
     supervisor = cluster.running()
     brokers = cluster.brokers()
     running = [pid for _, pid, _ in brokers if pid is not None]
-    code = _NOT_RUNNING if not running else 0 if len(running) == len(brokers) else 1
+    services = [(one, is_running(one)) for one in running_services(cluster.disk, cluster.data)]
+    is_whole = len(running) == len(brokers) and all(up for _, up in services)
+    code = _NOT_RUNNING if not running else 0 if is_whole else 1
     if arguments.json:
         print_json(
             {
@@ -212,6 +242,10 @@ def status(arguments: argparse.Namespace) -> int:
                 "brokers": [
                     {"id": broker.id, "address": address, "pid": pid, "data": broker.directory}
                     for broker, pid, address in brokers
+                ],
+                "services": [
+                    {"name": one.name, "url": one.url, "pid": one.pid if up else None}
+                    for one, up in services
                 ],
             }
         )
@@ -230,6 +264,13 @@ def status(arguments: argparse.Namespace) -> int:
         for broker, pid, address in brokers
     ]
     print(table(["BROKER", "ADDRESS", "STATE", "PROCESS", "LOG"], rows))
+    if services:
+        shown = [
+            [one.name, one.url, "running" if up else "stopped", str(one.pid) if up else "", one.log]
+            for one, up in services
+        ]
+        print()
+        print(table(["SERVICE", "URL", "STATE", "PROCESS", "LOG"], shown))
     if cluster.disk.exists(f"{cluster.data}/{GROWTH_FILE}"):
         print(
             "hint: not every topic has its copies yet; go on with: odradek local"

@@ -13,12 +13,13 @@ _MAX_PORT: Final = 65_535
 _LOOKED_AT: Final = 100
 
 
-def port_in_use(host: str, port: int, brokers: int = 1) -> str:
+def port_in_use(host: str, port: int, brokers: int = 1, flags: str = "") -> str:
     """Returns the line for a port that is taken: what answers there, and which port is free, with
-    those that follow it if there are several brokers."""
+    those that follow it if there are several brokers. `flags` are others that the user has
+    given, as in " --secure": a command without it would start an open broker."""
     free = _free_port_after(host, port, brokers)
-    several = f" --brokers {brokers}" if brokers > 1 else ""
-    other = f"`odradek up{several} --port {free}`" if free is not None else "--port"
+    flags += f" --brokers {brokers}" if brokers > 1 else ""
+    other = f"`odradek up{flags} --port {free}`" if free is not None else "--port"
     if asyncio.run(_is_broker(host, port)):
         return (
             f"a broker runs at {host}:{port} already: use it, stop it where it was started, or"

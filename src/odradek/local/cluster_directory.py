@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from odradek.config.properties import parse_properties
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.wording import counted
 from odradek.world.disk import Disk, OsDisk
@@ -218,21 +219,26 @@ def write_settings(
     decided: Mapping[str, str],
     defaults: Mapping[str, str],
     *,
+    required: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> None:
     """Writes a broker's settings file. `decided` is always written, `defaults` only into a new
-    file. `directory` is given while the broker's directory has another name."""
+    file, and a setting of `required` if the file lacks it. `directory` is given while the broker's
+    directory has another name."""
     path = broker.properties_path if directory is None else f"{directory}/server.properties"
     before = disk.read(path).decode("utf-8", "replace") if disk.exists(path) else None
+    needed = dict(required or {})
     if before is not None:
-        text = with_settings(before, decided)
+        lacking = needed.keys() - parse_properties(before).keys()
+        text = with_settings(before, {name: needed[name] for name in needed if name in lacking})
+        text = with_settings(text, decided)
     else:
         opening = (
             f"# Broker {broker.id} of a cluster on this machine, written by `odradek up`."
             " Yours to edit.\n"
             f"# odradek broker {shlex.quote(broker.properties_path)} starts it by hand.\n"
         )
-        text = with_settings(opening, {**decided, **defaults, **decided})
+        text = with_settings(opening, {**decided, **defaults, **needed, **decided})
     if text != before:
         disk.replace(path, text.encode())
 

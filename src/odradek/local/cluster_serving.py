@@ -27,12 +27,18 @@ from odradek.local.cluster_directory import (
     write_settings,
 )
 from odradek.local.management_ports import SETTING, management_listeners
+from odradek.local.securing import (
+    LISTENER,
+    SecuredDirectory,
+    advertised_host,
+    secured_directory,
+)
 from odradek.local.serving import serve, settings_from
 from odradek.local.supervisor import Child, ChildFailed, Restarts, Supervisor
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.wording import counted
-from odradek.world import SystemClock
+from odradek.world import Randomness, SystemClock
 from odradek.world.disk import OsDisk
 from odradek.world.service_manager import ServiceManager
 
@@ -77,6 +83,10 @@ class LocalCluster:
         ports = chosen_ports(arguments.host, arguments.port, arguments.brokers)
         make_cluster_directory(self._disk, self._data, arguments.brokers)
         self.brokers = broker_directories(self._data, ports)
+        self._secured = secured_directory(
+            self._disk, self._data, arguments.host, arguments.brokers, is_asked=arguments.secure
+        )
+        self._listener = LISTENER if self._secured else "PLAINTEXT"
         self._management = self._management_listeners(ports)
         self._is_running = False
         self._typed: list[str] = arguments.override
@@ -87,7 +97,16 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{self._host}:{broker.port}" for broker in self.brokers)
+        host = advertised_host(self._host) if self._secured else self._host
+        return ",".join(f"{host}:{broker.port}" for broker in self.brokers)
+
+    def _advertised(self, broker: BrokerDirectory) -> dict[str, str]:
+        """Returns the address that clients are told, if it is another one than that of the
+        listener."""
+        host = advertised_host(self._host)
+        if self._secured is None or host == self._host:
+            return {}
+        return {"advertised.listeners": f"{self._listener}://{host}:{broker.port}"}
 
     def _require_idle(self, brokers: int) -> None:
         for broker in broker_directories(self._data, [0] * brokers):
@@ -120,13 +139,15 @@ class LocalCluster:
         for broker, listener in zip(self.brokers, self._management, strict=True):
             decided = {
                 "node.id": str(broker.id),
-                "listeners": f"PLAINTEXT://{self._host}:{broker.port}",
+                "listeners": f"{self._listener}://{self._host}:{broker.port}",
                 "log.dirs": broker.directory,
                 SETTING: listener,
+                **self._advertised(broker),
                 **self._store_settings(),
                 **self._overrides,
             }
-            write_settings(self._disk, broker, decided, self._defaults)
+            required = self._secured.broker_settings(broker.id) if self._secured else {}
+            write_settings(self._disk, broker, decided, self._defaults, required=required)
         said: set[str] = set()
         for broker in self.brokers:
             # The files are read back, so that an invalid setting is reported before anything
@@ -162,6 +183,8 @@ class LocalCluster:
             import odradek.metadata.zookeeper  # noqa: F401
 
         fastest_loop()
+        if self._secured is not None:
+            self._write_users(self._secured)
         with Supervisor() as supervisor:
             if until_input_closes:
                 supervisor.stop_when_input_closes()
@@ -186,6 +209,20 @@ class LocalCluster:
         print("odradek has stopped", flush=True)
         return 0
 
+    def _write_users(self, secured: SecuredDirectory) -> None:
+        """Writes the first users before any broker starts: brokers log in to each other. A cluster
+        that has them only gets its addresses into the files of clients."""
+        if secured.needs_users:
+            from odradek.local.first_users import write_first_passwords
+
+            write_first_passwords(
+                f"{self._data}/metadata.sqlite",
+                self._zookeeper,
+                self.settings[0],
+                secured.first_passwords(),
+            )
+        secured.write_client_files(self.bootstrap)
+
     def _announce(self, brokers: list[Child]) -> None:
         for broker, child in zip(self.brokers, brokers, strict=True):
             print(f"broker {broker.id} is ready at {child.ready} (process {child.pid}, data in"
@@ -196,6 +233,8 @@ class LocalCluster:
             f" data in {self._data}{urls and f', metrics at {urls}'}); Ctrl-C stops it",
             flush=True,
         )
+        if self._secured is not None:
+            print(self._secured.announcement(), flush=True)
         self._manager.ready(f"{counted(len(brokers), 'broker')} ready at {self.bootstrap}")
 
     def _watch(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
@@ -249,6 +288,7 @@ class LocalCluster:
         for the session timeout."""
         from odradek.metadata.kazoo_bridge import end_session
         from odradek.metadata.remembered_session import FILE_NAME, RememberedSession
+        from odradek.metadata.zookeeper_security import zookeeper_security
 
         key = RememberedSession(self._disk, f"{broker.directory}/{FILE_NAME}").read()
         # Read after the session: a broker that was restarted by hand writes its pid before its
@@ -257,9 +297,17 @@ class LocalCluster:
         if key is None or not is_of_child or self._zookeeper is None:
             return
         hosts = self._zookeeper.partition("/")[0]
+        try:
+            security = zookeeper_security(self.settings[broker.id - 1], self._disk, Randomness())
+        except InvalidSetting:
+            # Its files have changed since the broker started; its session expires by itself.
+            return
         # In a thread, because the call blocks while the ensemble does not answer.
         threading.Thread(
-            target=end_session, args=(hosts, _END_SESSION_S, key), name="end-session", daemon=True
+            target=end_session,
+            args=(hosts, _END_SESSION_S, key, security),
+            name="end-session",
+            daemon=True,
         ).start()
 
     def _stop(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:

@@ -44,6 +44,7 @@ def main(data: str, log_level: str | None) -> int:
         host=growth.host,
         port=growth.port,
         zookeeper=None,
+        secure=False,
         log_level=log_level,
         override=[],
     )

@@ -38,6 +38,7 @@ from odradek.local.cluster_directory import (
     laptop_settings,
     write_settings,
 )
+from odradek.local.securing import SecuredDirectory
 from odradek.tools.failures import CommandFailed
 from odradek.world.disk import DirectoryLock, Disk
 
@@ -57,6 +58,9 @@ _STAYS = frozenset(
         "metadata.log",
         "metadata.out",
         "up.log",
+        "security",
+        "client.properties",
+        "librdkafka.properties",
         "up.pid",
         GROWTH_FILE,
         f"{GROWTH_FILE}.tmp",
@@ -196,20 +200,24 @@ def _move_files(disk: Disk, data: str, staging: str) -> None:
 def _write_settings(disk: Disk, growth: Growth, broker: BrokerDirectory, directory: str) -> None:
     """Writes a broker's settings file. Its addresses and directories are decided by `odradek up`
     as well, with the same values."""
+    secured = SecuredDirectory(disk, growth.data)
     decided = {
         "node.id": str(broker.id),
-        "listeners": f"PLAINTEXT://{growth.host}:{broker.port}",
+        "listeners": f"{secured.listener}://{growth.host}:{broker.port}",
         "log.dirs": broker.directory,
-        **advertised_listeners(growth, broker),
+        **advertised_listeners(growth, broker, secured.listener),
         "odradek.metadata.store": "socket",
         "odradek.metadata.path": f"{growth.data}/metadata.socket",
         **growth.settings,
         **laptop_settings(growth.brokers),
     }
-    write_settings(disk, broker, decided, {}, directory=directory)
+    required = secured.broker_settings(broker.id) if secured.is_made else {}
+    write_settings(disk, broker, decided, {}, required=required, directory=directory)
 
 
-def advertised_listeners(growth: Growth, broker: BrokerDirectory) -> Mapping[str, str]:
+def advertised_listeners(
+    growth: Growth, broker: BrokerDirectory, listener: str = "PLAINTEXT"
+) -> Mapping[str, str]:
     if growth.advertised is None:
         return {}
-    return {"advertised.listeners": f"PLAINTEXT://{growth.advertised}:{broker.port}"}
+    return {"advertised.listeners": f"{listener}://{growth.advertised}:{broker.port}"}

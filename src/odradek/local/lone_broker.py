@@ -24,6 +24,7 @@ from odradek.local.cluster_directory import (
     running_broker,
 )
 from odradek.local.growth import STORE_FILE, Growth
+from odradek.local.securing import SecuredDirectory
 from odradek.metadata.node_values import LastRegistration
 from odradek.metadata.paths import broker_epoch_path
 from odradek.protocol.errors import KafkaError
@@ -178,8 +179,9 @@ def require_ports(growth: Growth, *, is_running: bool) -> None:
 async def _ask_broker(growth: Growth, address: tuple[str, int]) -> None:
     """Fills in what a running broker says about itself."""
     at = f"{address[0]}:{address[1]}"
+    secured = SecuredDirectory(OsDisk(), growth.data)
     settings = AdminSettings.from_properties(
-        {"bootstrap.servers": at, "client.id": "odradek-grow", "retries": "1"}
+        {**secured.login(), "bootstrap.servers": at, "client.id": "odradek-grow", "retries": "1"}
     )
     resource = ConfigResource(ConfigType.BROKER, str(_FIRST_ID))
     try:
@@ -192,8 +194,8 @@ async def _ask_broker(growth: Growth, address: tuple[str, int]) -> None:
             f"cannot ask the broker at {at}: {str(error).rstrip('.')}; say where it listens with"
             " --port and --host"
         ) from None
-    known = read_properties(f"{growth.data}/meta.properties").get("cluster.id")
-    if known != cluster.cluster_id:
+    cluster_id = read_properties(f"{growth.data}/meta.properties").get("cluster.id")
+    if cluster_id != cluster.cluster_id:
         raise CommandFailed(
             f"the broker at {at} is not the one that uses {growth.data}; say where that one listens"
             " with --port and --host"
@@ -210,10 +212,14 @@ async def _ask_broker(growth: Growth, address: tuple[str, int]) -> None:
     }
     (broker,) = cluster.brokers
     growth.port = broker.port
-    growth.host = _listening_host(static.get("listeners", ("", False))[0] or "", at)
+    listeners = static.get("listeners", ("", False))[0] or ""
+    growth.host = _listening_host(listeners, at, secured.listener)
     growth.advertised = broker.host if broker.host != growth.host.strip("[]") else None
+    known = _OWN | laptop_settings(growth.brokers).keys()
+    if secured.is_made:
+        known |= secured.broker_settings(_FIRST_ID).keys()
     for name, (value, is_sensitive) in static.items():
-        if name in _OWN or name in laptop_settings(growth.brokers):
+        if name in known:
             continue
         if value is None or is_sensitive:
             _warn_of_secret(name)
@@ -228,10 +234,10 @@ def _warn_of_secret(name: str) -> None:
     )
 
 
-def _listening_host(listeners: str, at: str) -> str:
-    if "," in listeners or not listeners.startswith("PLAINTEXT://"):
+def _listening_host(listeners: str, at: str, listener: str) -> str:
+    if "," in listeners or not listeners.startswith(f"{listener}://"):
         raise CommandFailed(
             f"the broker at {at} listens at {listeners}, and a cluster of `odradek up` has one"
-            f" PLAINTEXT listener for each broker; {_BY_HAND}"
+            f" {listener} listener for each broker; {_BY_HAND}"
         )
-    return listeners.removeprefix("PLAINTEXT://").rpartition(":")[0] or "0.0.0.0"  # noqa: S104
+    return listeners.removeprefix(f"{listener}://").rpartition(":")[0] or "0.0.0.0"  # noqa: S104

@@ -88,12 +88,14 @@ def serve(
     in_memory: bool = False,
     until_input_closes: bool = False,
     on_ready: Callable[[str], None] | None = None,
+    announcement: str | None = None,
 ) -> int:
     """Runs the broker until it is told to stop. Returns the exit code.
 
     `log_level` applies to log files and terminal; by default the terminal shows warnings, and the
     settings decide about files. With `log_path` all log lines go to that file and to nothing else.
-    `on_ready` is called with the broker's address, instead of printing lines on standard output.
+    `on_ready` is called with the broker's address, instead of printing lines on standard output;
+    `announcement` is printed after them.
     """
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, OsDisk, World
@@ -130,6 +132,8 @@ def serve(
             on_ready(broker.bootstrap)
         else:
             print(_first_line(broker, kept), flush=True)
+            if announcement is not None:
+                print(announcement, flush=True)
         manager.ready(f"ready at {broker.bootstrap}")
 
     try:

@@ -42,8 +42,8 @@ class Child:
 
     name: str
     main: ChildMain
-    output_path: str
-    """Where its standard output and error go."""
+    output_path: str | None
+    """Where its standard output and error go; None: where those of the parent go."""
     pid: int = 0
     ready: str | None = None
     exit_status: int | None = None
@@ -53,6 +53,11 @@ class Child:
     @property
     def is_running(self) -> bool:
         return self.pid != 0 and self.exit_status is None
+
+    @property
+    def where(self) -> str:
+        """The end of a line about the process: where it has written why."""
+        return "" if self.output_path is None else f"; see {self.output_path}"
 
     def ending(self) -> str:
         """Describes how the process ended."""
@@ -110,9 +115,13 @@ class Supervisor:
         # shared.
         gc.freeze()
         pipe, pipe_write = os.pipe()
+        # A signal that comes before the child has its own handlers waits: this process's handler
+        # would take it in the child too, where nobody looks, and the child would never stop.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
-            self._become(child, pipe_write)
+            self._become(child, pipe_write, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(pipe_write)
         os.set_blocking(pipe, False)
         child.pid, child.ready, child.exit_status = pid, None, None
@@ -121,7 +130,7 @@ class Supervisor:
             self.children.append(child)
         self._selector.register(pipe, selectors.EVENT_READ, child)
 
-    def _become(self, child: Child, ready_pipe: int) -> NoReturn:
+    def _become(self, child: Child, ready_pipe: int, mask: set[int | signal.Signals]) -> NoReturn:
         """Runs in the child: sets up its streams and signals, runs its main function, and never
         returns."""
         code = 1
@@ -129,11 +138,13 @@ class Supervisor:
             signal.set_wakeup_fd(-1)
             for number in (*_STOP_SIGNALS, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.setsid()
             os.dup2(self._parent_pipe, _STANDARD_INPUT)
-            output = os.open(child.output_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            for stream in _STANDARD_STREAMS:
-                os.dup2(output, stream)
+            if child.output_path is not None:
+                output = os.open(child.output_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                for stream in _STANDARD_STREAMS:
+                    os.dup2(output, stream)
             keep = os.dup2(ready_pipe, 3)
             os.closerange(4, 1024)
             _name_process(child.name)
@@ -141,10 +152,11 @@ class Supervisor:
         except Exception as failure:  # noqa: BLE001 - the last line of defence of the process
             import traceback
 
-            from odradek.tools.failures import explain
+            from odradek.tools.failures import CommandFailed, explain
 
             _say(3, f"failed {' '.join(explain(failure).split())}")
-            traceback.print_exc()
+            if not isinstance(failure, CommandFailed):
+                traceback.print_exc()
         except KeyboardInterrupt:
             code = 130
         finally:
@@ -215,9 +227,7 @@ class Supervisor:
                 raise ChildFailed(self._why(child))
         if not in_time:
             late = next(child for child in children if child.ready is None)
-            raise ChildFailed(
-                f"{late.name} was not ready within {timeout_s:.0f} s; see {late.output_path}"
-            )
+            raise ChildFailed(f"{late.name} was not ready within {timeout_s:.0f} s{late.where}")
 
     def _why(self, child: Child) -> str:
         if child._pipe >= 0 and child.ready is None:
@@ -227,7 +237,7 @@ class Supervisor:
         kind, _, words = child._said.decode("utf-8", "replace").partition(" ")
         if kind == "failed":
             return f"{child.name}: {words.strip()}"
-        return f"{child.name} ended ({child.ending()}); see {child.output_path}"
+        return f"{child.name} ended ({child.ending()}){child.where}"
 
     # Stopping
 

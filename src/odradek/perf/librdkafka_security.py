@@ -71,6 +71,11 @@ def _sasl(settings: AdminSettings) -> dict[str, object]:
     from odradek.client.login import jaas_options, login_of, username_and_password
 
     mechanism = settings.sasl_mechanism.upper()
+    if mechanism == "GSSAPI":
+        raise UsageError(
+            "sasl.mechanism=GSSAPI: librdkafka in confluent-kafka is made without Kerberos; choose"
+            " --engine odradek"
+        )
     translated: dict[str, object] = {"sasl.mechanism": mechanism}
     options = jaas_options(settings)
     if mechanism == "OAUTHBEARER":

@@ -8,6 +8,9 @@
 The driver asks the registry for the schema that gives the column its type. Workers ask it for the
 schemas that values name, once for each schema. Without a registry the given schema is used for all
 values. JSON is decoded and encoded by Spark itself, and checked only if asked to.
+
+A record may name its schema in a header in place of the frame. To read such records too, give the
+column of the headers: `decode_avro("value", headers="headers", ...)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,19 +33,22 @@ from pyspark.sql.types import (
 
 from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema
-from odradek.schemas.registry_client import Kind, Schema, client_of
+from odradek.schemas.parsed import SchemaType
+from odradek.schemas.registry_client import Schema, client_of
 from odradek.world.installing import install_line
 
 try:
-    from odradek.schemas.avro import AvroCodec
+    from odradek.schemas.avro_columns import AvroColumns
     from odradek.schemas.json_schema import JsonCodec
-    from odradek.schemas.protobuf import ProtobufCodec, ProtobufSchema
+    from odradek.schemas.protobuf_columns import ProtobufColumns
+    from odradek.schemas.protobuf_descriptors import ProtobufSchema
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"{error.name} is not installed: {install_line('spark,schemas')}", name=error.name
     ) from None
 
 Mode = Literal["failfast", "permissive"]
+Field = Literal["key", "value"]
 Imports = Mapping[str, str]
 
 _NO_IMPORTS: Final[Imports] = {}
@@ -58,7 +64,11 @@ class _Choice(NamedTuple):
 
 
 def _to_decode(
-    kind: Kind, schema: str | None, imports: Imports, registry: str | None, subject: str | None
+    kind: SchemaType,
+    schema: str | None,
+    imports: Imports,
+    registry: str | None,
+    subject: str | None,
 ) -> Schema:
     if schema is not None:
         return Schema(kind, schema, tuple(imports.items()))
@@ -68,7 +78,11 @@ def _to_decode(
 
 
 def _to_encode(
-    kind: Kind, schema: str | None, imports: Imports, registry: str | None, subject: str | None
+    kind: SchemaType,
+    schema: str | None,
+    imports: Imports,
+    registry: str | None,
+    subject: str | None,
 ) -> _Choice:
     """Registers the given schema, or takes the newest version of the subject."""
     if schema is not None:
@@ -87,7 +101,7 @@ def _to_encode(
     return _Choice(_of_kind(kind, newest.schema, subject), newest.id)
 
 
-def _of_kind(kind: Kind, schema: Schema, subject: str) -> Schema:
+def _of_kind(kind: SchemaType, schema: Schema, subject: str) -> Schema:
     if schema.kind != kind:
         raise BadSchema(f"{subject} has schemas of type {schema.kind}, not {kind}")
     return schema
@@ -108,9 +122,22 @@ def _frame_id(choice: _Choice, schema_id: int | None, framed: bool) -> int | Non
 # Python functions on columns
 
 
+def _header(headers: Column | str, field: Field) -> Column:
+    """Returns the header of a record that names its schema; null without one. `headers` is an array
+    of structs of key and value, as sources of Kafka have it."""
+    name = f.lit(framing.header_name(field))
+    named = f.filter(_column(headers), lambda one: (one.key == name) & one.value.isNotNull())
+    return f.get(named, 0).value
+
+
 def _decoding(
-    convert: Callable[[bytes], Any], kind: str, column: Column | str, mode: Mode
+    convert: Callable[..., Any],
+    kind: str,
+    column: Column | str,
+    mode: Mode,
+    header: Column | None = None,
 ) -> Column:
+    """`convert` gets a value, and with `header` the value of that column, which may be None."""
     if mode not in ("failfast", "permissive"):
         raise BadSchema(f"mode {mode!r} is neither failfast nor permissive")
     data_type = DataType.fromDDL(kind)
@@ -129,7 +156,20 @@ def _decoding(
                 rows.append(None)
         return pa.array(rows, arrow_type)
 
-    return f.arrow_udf(decode, data_type)(_column(column))
+    def decode_headed(values: pa.Array, headers: pa.Array) -> pa.Array:
+        rows = []
+        for value, named in zip(values.to_pylist(), headers.to_pylist(), strict=True):
+            try:
+                rows.append(None if value is None else convert(value, named))
+            except BadPayload:
+                if not is_patient:
+                    raise
+                rows.append(None)
+        return pa.array(rows, arrow_type)
+
+    if header is None:
+        return f.arrow_udf(decode, data_type)(_column(column))
+    return f.arrow_udf(decode_headed, data_type)(_column(column), header)
 
 
 _ARROW: Final = {
@@ -174,12 +214,23 @@ def _column(column: Column | str) -> Column:
     return f.col(column) if isinstance(column, str) else column
 
 
+def _header_if_framed(headers: Column | str | None, field: Field, framed: bool) -> Column | None:
+    if field not in ("key", "value"):
+        raise BadSchema(f"field {field!r} is neither key nor value")
+    if headers is None:
+        return None
+    if not framed:
+        raise BadSchema("headers name schemas of framed values: leave framed=False out")
+    return _header(headers, field)
+
+
 # Avro
 
 
 @cache
-def _avro(schema: Schema, reader: Schema | None = None) -> AvroCodec:
-    return AvroCodec(schema.text, schema.imports, reader=None if reader is None else _avro(reader))
+def _avro(schema: Schema, reader: Schema | None = None) -> AvroColumns:
+    resolved_to = None if reader is None else _avro(reader)
+    return AvroColumns(schema.text, schema.imports, reader=resolved_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +238,20 @@ class _AvroDecoder:
     reader: Schema
     registry: str | None
     framed: bool
+    field: Field
 
-    def __call__(self, value: bytes) -> Any:
+    def __call__(self, value: bytes, header: bytes | None = None) -> Any:
+        schema_id: framing.SchemaId
         if not self.framed:
             codec, payload = _avro(self.reader), value
         else:
-            schema_id, payload = framing.unframe(value)
+            if header is None:
+                schema_id, payload = framing.unframe(value)
+            else:
+                schema_id, payload = framing.identify_header(header, self.field).schema, value
             codec = _avro(self.reader)
             if self.registry is not None:
-                writer = client_of(self.registry).by_id(schema_id)
+                writer = client_of(self.registry).by_id_or_guid(schema_id)
                 if writer != self.reader:
                     codec = _avro(writer, self.reader)
         decoded = codec.decode(payload)
@@ -227,17 +283,21 @@ def decode_avro(
     subject: str | None = None,
     imports: Imports = _NO_IMPORTS,
     framed: bool = True,
+    headers: Column | str | None = None,
+    field: Field = "value",
     mode: Mode = "failfast",
 ) -> Column:
     """Decodes values into columns of `schema`, or of the newest version of `subject`.
 
     With a registry each value is read with the schema that wrote it, and resolved to this one.
     With `permissive`, values that cannot be decoded become null. `framed=False` is for payloads
-    without a frame.
+    without a frame. `headers` is the column of the headers, where a schema may be named in place of
+    the frame; `field` says whether the column is the key or the value.
     """
     reader = _to_decode("AVRO", schema, imports, registry, subject)
-    decoder = _AvroDecoder(reader, registry, framed)
-    return _decoding(decoder, _avro_shape(reader).type, column, mode)
+    decoder = _AvroDecoder(reader, registry, framed, field)
+    header = _header_if_framed(headers, field, framed)
+    return _decoding(decoder, _avro_shape(reader).type, column, mode, header)
 
 
 def encode_avro(
@@ -284,6 +344,8 @@ def decode_json(
     subject: str | None = None,
     imports: Imports = _NO_IMPORTS,
     framed: bool = True,
+    headers: Column | str | None = None,
+    field: Field = "value",
     mode: Mode = "failfast",
     validate: bool = False,
 ) -> Column:
@@ -292,11 +354,13 @@ def decode_json(
     choice = _to_decode("JSON", schema, imports, registry, subject)
     kind = _json(choice).column_type()
     payload = _column(column)
+    header = _header_if_framed(headers, field, framed)
     if framed:
         begins = f.substring(payload, 1, 1) == f.lit(b"\0")
         other = f.lit(None) if mode == "permissive" else f.raise_error(f.lit(_NOT_FRAMED))
         rest = f.substring(payload, framing.HEADER_SIZE + 1, _TO_THE_END)
-        payload = f.when(payload.isNull(), f.lit(None)).when(begins, rest).otherwise(other)
+        is_bare = payload.isNull() if header is None else payload.isNull() | header.isNotNull()
+        payload = f.when(is_bare, payload).when(begins, rest).otherwise(other)
     if validate:
         payload = _decoding(_JsonCheck(choice), "binary", payload, mode)
     text = payload.cast("string")
@@ -335,17 +399,17 @@ def encode_json(
 def _protobuf(schema: Schema | bytes) -> ProtobufSchema:
     if isinstance(schema, bytes):
         return ProtobufSchema.from_descriptor_set(schema)
-    return ProtobufSchema(schema.text, schema.imports)
+    return ProtobufSchema.from_text(schema.text, schema.imports)
 
 
 @cache
-def _message(schema: Schema | bytes, name: str | None) -> ProtobufCodec:
-    return _protobuf(schema).message(name)
+def _message(schema: Schema | bytes, name: str | None) -> ProtobufColumns:
+    return ProtobufColumns(_protobuf(schema).message(name))
 
 
 @cache
 def _name_at(schema: Schema, indexes: tuple[int, ...]) -> str:
-    return _protobuf(schema).message_at(indexes).name
+    return str(_protobuf(schema).message_at(indexes).full_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,14 +418,21 @@ class _ProtobufDecoder:
     message: str | None
     registry: str | None
     framed: bool
+    field: Field
 
-    def __call__(self, value: bytes) -> Any:
+    def __call__(self, value: bytes, header: bytes | None = None) -> Any:
+        schema_id: framing.SchemaId
         codec = _message(self.schema, self.message)
         if not self.framed:
             return codec.decode(value)
-        schema_id, indexes, payload = framing.unframe_message(value)
+        if header is None:
+            schema_id, indexes, payload = framing.unframe_message(value)
+        else:
+            found = framing.identify_header(header, self.field)
+            indexes, _ = framing.read_message_path(found.path_in, found.path_start)
+            schema_id, payload = found.schema, value
         if self.registry is not None:
-            name = _name_at(client_of(self.registry).by_id(schema_id), indexes)
+            name = _name_at(client_of(self.registry).by_id_or_guid(schema_id), indexes)
             if name != codec.name:
                 raise BadPayload(f"a value is a {name}, not a {codec.name}")
         elif indexes != codec.indexes:
@@ -394,6 +465,8 @@ def decode_protobuf(
     subject: str | None = None,
     imports: Imports = _NO_IMPORTS,
     framed: bool = True,
+    headers: Column | str | None = None,
+    field: Field = "value",
     mode: Mode = "failfast",
 ) -> Column:
     """Decodes messages into columns. `schema` is `.proto` text, or a descriptor set as bytes.
@@ -404,7 +477,8 @@ def decode_protobuf(
     else:
         source = _to_decode("PROTOBUF", schema, imports, registry, subject)
     kind = _message(source, message).column_type()
-    return _decoding(_ProtobufDecoder(source, message, registry, framed), kind, column, mode)
+    decoder = _ProtobufDecoder(source, message, registry, framed, field)
+    return _decoding(decoder, kind, column, mode, _header_if_framed(headers, field, framed))
 
 
 def encode_protobuf(

@@ -22,8 +22,15 @@ from odradek.spark.java_output import JavaOutput
 
 # Packages whose frames say nothing about the user's program.
 _PACKAGES: Final = (f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}", "<frozen runpy>")
-# Logged by py4j with a traceback when Ctrl-C interrupts a call to Java.
-_INTERRUPTED_CALL: Final = "KeyboardInterrupt while sending command."
+# Logged by py4j with a traceback when Ctrl-C interrupts a call to Java: the call, and the
+# connection, which cannot be shut down if Java, which hears Ctrl-C too, has ended first.
+_AFTER_INTERRUPTION: Final = frozenset(
+    {
+        "KeyboardInterrupt while sending command.",
+        "Exception occurred while shutting down connection",
+    }
+)
+_LOGGERS: Final = (None, "py4j.clientserver")
 
 
 @cache
@@ -45,7 +52,8 @@ def explain_uncaught(output: JavaOutput) -> None:
             previous(kind, error, trace)
 
     sys.excepthook = show
-    logging.getLogger().addFilter(_is_worth_logging)
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_is_worth_logging)
 
 
 def interrupt_plainly() -> None:
@@ -83,4 +91,4 @@ def _is_of_spark(kind: type[BaseException]) -> bool:
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
-    return record.msg != _INTERRUPTED_CALL
+    return record.msg not in _AFTER_INTERRUPTION

@@ -97,8 +97,14 @@ def main() -> None:
     worker_module = sys.argv[1] if len(sys.argv) > 1 else _TASKS
     if find_spec("numba") is not None:
         _load(worker_module)
+    serve()
+
+
+def serve() -> None:
+    """Forks workers until Java ends. Everything that they need has been loaded."""
     _refuse_threads()
-    freeze_loaded_objects()
+    gc.collect()
+    gc.freeze()
     daemon: Any = import_module("pyspark.daemon")
     daemon.worker = without_delayed_acks(daemon.worker)
     daemon.manager()

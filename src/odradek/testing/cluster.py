@@ -34,6 +34,7 @@ _READY = "odradek is ready at "
 class Cluster:
     """Real brokers on free ports of 127.0.0.1, in memory unless `data` names a directory.
 
+    `secure` starts it as `odradek up --secure` does: clients need `client_properties`.
     `settings` are broker settings by Kafka's names. Works in `with` and in `async with`. With
     several brokers, `kill` and `restart` test what your program does when a broker fails.
     """
@@ -44,8 +45,17 @@ class Cluster:
         brokers: int = 1,
         settings: Mapping[str, str] | None = None,
         data: str | None = None,
+        secure: bool = False,
+        host: str = "127.0.0.1",
+        zookeeper: str | None = None,
     ) -> None:
+        """`host` is the address to listen on, and to tell clients: `localhost` if certificates or
+        Kerberos principals have that name. `zookeeper` is the address of an ensemble that has the
+        metadata, for several brokers."""
+        self._zookeeper = zookeeper
+        self._secure = secure
         self._brokers = brokers
+        self._host = host
         self._settings = dict(settings or {})
         self._data = data
         self._process: subprocess.Popen[str] | None = None
@@ -61,6 +71,27 @@ class Cluster:
         if not self._bootstrap:
             raise ClusterFailed("the cluster is not running; use `with Cluster() as cluster:`")
         return self._bootstrap
+
+    @property
+    def client_path(self) -> str:
+        """The properties file with which `admin` logs in to a cluster that is `secure`."""
+        if not self._secure:
+            raise ClusterFailed("this cluster has no log-in; use Cluster(secure=True)")
+        if self._data is not None:
+            return f"{self._data}/client.properties"
+        if not self._directories:
+            raise ClusterFailed("the cluster is not running; use `with Cluster() as cluster:`")
+        return f"{os.path.dirname(self._directories[1])}/client.properties"
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """Properties for clients by Kafka's names: the addresses and, with `secure`, the log-in."""
+        if not self._secure:
+            return {"bootstrap.servers": self.bootstrap}
+        from odradek.config.properties import parse_properties  # noqa: PLC0415 - seldom used
+
+        with open(self.client_path, encoding="utf-8") as file:
+            return parse_properties(file.read())
 
     def start(self) -> Self:
         """Returns when every broker is ready; `with` calls it."""
@@ -181,16 +212,18 @@ class Cluster:
         from odradek.client.admin.admin import Admin  # noqa: PLC0415 - only if it is used
 
         name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
-        async with Admin(bootstrap_servers=self.bootstrap) as admin:
+        async with Admin(self.client_properties) as admin:
             await admin.create_topic(
                 name, partitions, replication_factor, configs=dict(config or {})
             )
         return name
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "odradek.cli", "up", "--port", "0"]
+        command = [sys.executable, "-m", "odradek.cli", "up", "--host", self._host, "--port", "0"]
         command += ["--until-input-closes", "--brokers", str(self._brokers)]
         command += ["--memory"] if self._data is None else ["--data", self._data]
+        command += ["--secure"] if self._secure else []
+        command += ["--zookeeper", self._zookeeper] if self._zookeeper else []
         # Nobody asks for metrics unless the settings say where: a test should start fast.
         for key, value in {"management.listener": "", **self._settings}.items():
             command += ["--override", f"{key}={value}"]

@@ -2,7 +2,7 @@
 
 `odradek_cluster` is one real broker for the whole run (one a worker under pytest-xdist), or as
 many as `--odradek-brokers` or `odradek_brokers` in the settings file say; `odradek_topic` is a
-topic of its own for each test.
+topic of its own for each test. `odradek_registry` is a schema registry on that cluster.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from odradek.testing.cluster import Cluster
+    from odradek.testing.registry import Registry
 
 _MAX_PREFIX_LENGTH = 200
 
@@ -42,3 +43,12 @@ def odradek_topic(odradek_cluster: "Cluster", request: pytest.FixtureRequest) ->
     """The name of a topic with one partition that no other test uses."""
     readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:_MAX_PREFIX_LENGTH]
     return odradek_cluster.create_topic(prefix=readable)
+
+
+@pytest.fixture(scope="session")
+def odradek_registry(odradek_cluster: "Cluster") -> "Iterator[Registry]":
+    """A schema registry; `odradek_registry.url` is its address."""
+    from odradek.testing.registry import Registry
+
+    with Registry(odradek_cluster) as registry:
+        yield registry

@@ -17,7 +17,7 @@ def what_to_check(failure: BaseException, arguments: argparse.Namespace | None) 
         return _if_none_is_named()
     servers = bootstrap_servers(arguments)
     if servers.named_by is None:
-        return _if_none_is_named()
+        return _if_none_is_named() + _if_it_wants_tls(failure, arguments)
     addresses = [address.strip() for address in servers.addresses.split(",")]
     hosts = {host_of(address) for address in addresses}
     ports = [address.rpartition(":")[2] for address in addresses]
@@ -27,7 +27,10 @@ def what_to_check(failure: BaseException, arguments: argparse.Namespace | None) 
             f" {_DEFAULT_PORT}: correct {servers.named_by}"
         )
     if _is_no_broker(failure) or not hosts <= LOOPBACK or len(addresses) > 1:
-        return f"check that brokers run, and that {servers.named_by} has their addresses"
+        return (
+            f"check that brokers run, and that {servers.named_by} has their addresses"
+            f"{_if_it_wants_tls(failure, arguments)}"
+        )
     port = "" if ports[0] == _DEFAULT_PORT else f" --port {ports[0]}"
     return f"start one there with `odradek up{port}`, or correct {servers.named_by}"
 
@@ -38,6 +41,14 @@ def host_of(address: str) -> str:
 
 def _if_none_is_named() -> str:
     return "start one with `odradek up`, or name another with --bootstrap-server HOST:PORT"
+
+
+def _if_it_wants_tls(failure: BaseException, arguments: argparse.Namespace) -> str:
+    """Returns what to do at a secured cluster, whose brokers close a connection without TLS at
+    once; nothing if the user has given a file with settings."""
+    if getattr(arguments, "command_config", None) or not _is_no_broker(failure):
+        return ""
+    return "; a secured cluster needs --command-config FILE, such as its client.properties"
 
 
 def _is_no_broker(failure: BaseException) -> bool:

@@ -50,7 +50,10 @@ def bootstrap_servers(arguments: argparse.Namespace) -> Servers:
 
 def _profile_and_file(arguments: argparse.Namespace) -> tuple[Profile, dict[str, str]]:
     config = arguments.command_config
-    return chosen_profile(arguments.profile), read_properties(config) if config else {}
+    profile = chosen_profile(arguments.profile)
+    if profile.file is not None:
+        profile = profile._replace(properties=read_properties(profile.file) | profile.properties)
+    return profile, read_properties(config) if config else {}
 
 
 def _servers(arguments: argparse.Namespace, profile: Profile, file: dict[str, str]) -> Servers:

@@ -66,19 +66,35 @@ def _explain_system(failure: OSError | Unreachable, arguments: "argparse.Namespa
     if isinstance(failure, ConnectionError) or _is_known(failure):
         said = reason if _is_known(failure) else f"cannot reach a broker: {reason}"
         return _explain_unreachable(failure, said, arguments)
+    if isinstance(failure, FileNotFoundError) and isinstance(failure.filename, str):
+        from odradek.tools.files import no_such_file
+
+        return no_such_file(failure.filename)
     if failure.filename is not None:
         return f"{failure.filename}: {reason}"
     return reason
 
 
 def _in_the_users_words(text: str, arguments: "argparse.Namespace | None") -> str:
-    """Returns a text about an invalid `bootstrap.servers` with the name that the user typed."""
+    """Returns a text about an invalid `bootstrap.servers` with the name that the user typed, one
+    about a registry with the setting that names it, and one about a permission with the tool that
+    explains it."""
+    if _DENIED in text:
+        return f"{text.rstrip('.')}; an administrator sees why with `odradek acls --explain`"
+    if text.endswith(_IN_CLIENTS) and _REGISTRY in text:
+        return _about_registry(text)
     if not text.startswith("bootstrap.servers=") or not hasattr(arguments, "bootstrap_server"):
         return text
     from odradek.tools.client_properties import bootstrap_servers
 
     named_by = bootstrap_servers(arguments).named_by if arguments is not None else None
     return text if named_by is None else f"{named_by} {text.removeprefix('bootstrap.servers=')}"
+
+
+def _about_registry(said: str) -> str:
+    """Returns the line for a registry that a serializer or a deserializer cannot ask."""
+    said = said.removesuffix(_IN_CLIENTS)
+    return f"{said}; say where it is with schema.registry.url or $ODRADEK_SCHEMA_REGISTRY"
 
 
 def _explain_unreachable(
@@ -89,18 +105,28 @@ def _explain_unreachable(
     if "security.protocol" in said and not said.endswith("?"):
         # Somebody answers there, and the line says what to set. A question does not say it.
         return said
+    if said.startswith(_NO_LOG_IN):
+        # Not the broker is away, but who gives tickets or tokens.
+        return said
+    if _REGISTRY in said:
+        return _about_registry(said)
     advice = what_to_check(failure, arguments)
     if said.endswith("?"):
         return f"{said} {advice[0].upper()}{advice[1:]}"
     return f"{said.rstrip('.')}; {advice}"
 
 
+_IN_CLIENTS = "; poll() tries again"  # what our consumer says to programs
+_DENIED = "No permission for this"
+_REGISTRY = "the registry at "
+_NO_LOG_IN = ("no log-in by Kerberos", "no OAUTHBEARER token")
 # Exceptions whose message is written for users, by the module that declares them.
 _KNOWN = (
     ("odradek.protocol.errors", "KafkaError"),
     ("odradek.protocol.errors", "MalformedMessage"),
     ("odradek.client.errors", "ClientError"),
     ("odradek.config.setting", "InvalidSetting"),
+    ("odradek.web.serving", "CannotServe"),
     ("odradek.spark.option_names", "BadOption"),
     ("odradek.spark.prerequisites", "SparkMissing"),
 )

@@ -4,9 +4,12 @@ Whatever is wrong with a file, the command ends with one line that names it. An 
 file too (`tools.failures`), so it passes unchanged.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from odradek.tools.failures import CommandFailed
+
+# How many names of a directory a misspelt one is compared with.
+_MAX_NAMES: Final = 1000
 
 
 def read_text(path: str) -> str:
@@ -21,6 +24,23 @@ def read_text(path: str) -> str:
     if "\0" in text:
         raise CommandFailed(f"{path} is a binary file, not text; is it the right file?")
     return text
+
+
+def no_such_file(path: str) -> str:
+    """Returns the line for a file that does not exist: where it was looked for, and the name that
+    was perhaps meant."""
+    import os
+
+    from odradek.config.spelling import nearest
+
+    directory, name = os.path.split(path)
+    whole = os.path.abspath(directory)
+    if not os.path.isdir(whole):
+        return f"there is no file {path}, because there is no directory {whole}"
+    near = nearest(name, os.listdir(whole)[:_MAX_NAMES])
+    hint = "" if near is None else f"; did you mean {os.path.join(directory, near)}?"
+    where = "" if os.path.isabs(path) else f" in {whole}"
+    return f"there is no file {path}{where}{hint}"
 
 
 def json_entries(text: str, source: str, key: str, example: str) -> list[dict[str, Any]]:

@@ -9,7 +9,11 @@
     bootstrap.servers = "staging-1:9092,staging-2:9092"
     request.timeout.ms = 60000
 
-A profile has client properties by Kafka's names. It is named by `--profile`, or else by
+    [profiles.secured]
+    command-config = "/home/ada/odradek-data/client.properties"
+
+A profile has client properties by Kafka's names, and may name a properties file with more of them,
+such as the one that `odradek up --secure` writes. It is named by `--profile`, or else by
 ODRADEK_PROFILE. The file is $ODRADEK_CONFIG, or else in $XDG_CONFIG_HOME.
 """
 
@@ -19,12 +23,16 @@ from typing import Any, NamedTuple
 
 from odradek.tools.failures import CommandFailed
 
+_FILE = "command-config"
+
 
 class Profile(NamedTuple):
     properties: dict[str, str]
     is_named: bool
     """Whether the user has named it, and not the file."""
     name: str = ""
+    file: str | None = None
+    """A properties file; the properties of the profile itself win."""
 
 
 NO_PROFILE = Profile({}, is_named=False)
@@ -49,7 +57,14 @@ def chosen_profile(named: str | None) -> Profile:
         return NO_PROFILE
     if not isinstance(profiles, dict) or not isinstance(profiles.get(name), dict):
         raise CommandFailed(_no_profile(str(name), path, profiles))
-    return Profile(dict(_flat(profiles[name])), is_named=named is not None, name=str(name))
+    properties = dict(_flat(profiles[name]))
+    file = properties.pop(_FILE, None)
+    return Profile(
+        properties,
+        is_named=named is not None,
+        name=str(name),
+        file=None if file is None else os.path.expanduser(file),
+    )
 
 
 def profile_names() -> list[str]:

@@ -3,7 +3,9 @@ ZooKeeper ensemble that they name."""
 
 import argparse
 import asyncio
+from typing import TYPE_CHECKING
 
+from odradek.cli.doctor.certificates import check_certificates
 from odradek.cli.doctor.ensemble import check_ensemble
 from odradek.cli.doctor.findings import Findings
 from odradek.cli.doctor.settings import check_described
@@ -26,6 +28,9 @@ from odradek.wording import counted
 from odradek.world import SystemClock
 from odradek.world.sockets import why_not_connected
 
+if TYPE_CHECKING:
+    from odradek.config import BrokerSettings
+
 _CONNECT_S = 3.0
 _MINIMUM = "min.insync.replicas"
 _FULL_SHARE = 0.95
@@ -43,12 +48,15 @@ class _DoctorAdmin(BrokerCalls, ConfigCalls, RecordCalls, TopicCalls):
 
 
 async def check_brokers(
-    findings: Findings, arguments: argparse.Namespace, connect: str | None = None
+    findings: Findings,
+    arguments: argparse.Namespace,
+    settings: "BrokerSettings | None" = None,
 ) -> None:
-    """Checks the brokers, and the ensemble that they name, or that `connect` names."""
+    """Checks the brokers, and the ensemble that they name, or that the settings of one name."""
     named = await _check_cluster(findings, arguments)
-    if connect or named:
-        await check_ensemble(findings, connect or named or "")
+    connect = named if settings is None else settings.zookeeper_connect or named
+    if connect:
+        await check_ensemble(findings, connect, settings)
 
 
 async def _check_cluster(findings: Findings, arguments: argparse.Namespace) -> str | None:
@@ -70,6 +78,7 @@ async def _check_cluster(findings: Findings, arguments: argparse.Namespace) -> s
                 f"{described.cluster_id}, {counted(len(described.brokers), 'broker')}",
             )
             await _check_advertised(findings, described, servers)
+            await check_certificates(findings, admin.settings, described.brokers)
             await _check_partitions(findings, admin, described)
             await _check_clocks(findings, admin)
             return await _check_each(findings, admin, described)

@@ -49,11 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     from odradek.cli.doctor.settings import check_file
 
     findings = Findings()
-    connect = None
-    if arguments.config is not None:
-        settings = check_file(findings, arguments)
-        connect = None if settings is None else settings.zookeeper_connect
+    settings = None if arguments.config is None else check_file(findings, arguments)
     check_machine(findings, arguments.data)
     check_processes(findings, arguments.data)
-    asyncio.run(check_brokers(findings, arguments, connect))
+    asyncio.run(check_brokers(findings, arguments, settings))
     return findings.report(as_json=arguments.json)

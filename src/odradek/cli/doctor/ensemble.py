@@ -8,12 +8,18 @@ ZooKeeper notes its time when it creates the node.
 import asyncio
 import json
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cli.doctor.findings import Findings
 from odradek.tools.broker_addresses import host_of
 from odradek.wording import counted
 from odradek.world.sockets import why_not_connected
+
+if TYPE_CHECKING:
+    import ssl
+
+    from odradek.config import BrokerSettings
+    from odradek.metadata.zookeeper_security import ZookeeperSecurity
 
 _ANSWER_S = 3.0
 _MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
@@ -31,25 +37,33 @@ class Server(NamedTuple):
     problem: str = ""
 
 
-async def check_ensemble(findings: Findings, connect: str) -> None:
-    """Checks the ensemble of a `zookeeper.connect`."""
+async def check_ensemble(
+    findings: Findings, connect: str, settings: "BrokerSettings | None" = None
+) -> None:
+    """Checks the ensemble of a `zookeeper.connect`. With the settings of a broker it talks to the
+    ensemble as that broker does."""
+    from odradek.cli.cluster.zookeeper_connection import security_of
+    from odradek.metadata.zookeeper_security import OPEN
+
+    security = OPEN if settings is None else security_of(settings)
+    context = security.tls_context()
     addresses = [
         address if ":" in address else f"{address}:{_DEFAULT_PORT}"
         for address in connect.partition("/")[0].split(",")
         if address
     ]
-    servers = list(await asyncio.gather(*map(_ask, addresses)))
+    servers = list(await asyncio.gather(*(_ask(address, context) for address in addresses)))
     add_quorum(findings, servers)
     if any(server.mode for server in servers):
-        skews = await asyncio.to_thread(_skews_ms, connect)
+        skews = await asyncio.to_thread(_skews_ms, connect, security)
         add_skews(findings, skews)
 
 
-async def _ask(address: str) -> Server:
+async def _ask(address: str, context: "ssl.SSLContext | None") -> Server:
     host, port = host_of(address), int(address.rpartition(":")[2])
     try:
         async with asyncio.timeout(_ANSWER_S):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
             try:
                 writer.write(b"srvr")
                 answer = (await reader.read()).decode("utf-8", "replace")
@@ -108,16 +122,14 @@ def add_quorum(findings: Findings, servers: list[Server]) -> None:
         findings.add("zookeeper", "ok", f"{modes}; {spare} more may be lost")
 
 
-def _skews_ms(connect: str) -> dict[str, int]:
+def _skews_ms(connect: str, security: "ZookeeperSecurity") -> dict[str, int]:
     """Returns by how much the clock of each broker was ahead of ZooKeeper's when it registered.
     Called in a thread, because kazoo's calls block."""
-    import logging
-
-    from kazoo.client import KazooClient
     from kazoo.exceptions import KazooException
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    client = KazooClient(connect, timeout=_ANSWER_S, read_only=True)
+    from odradek.metadata.kazoo_client import make_client
+
+    client = make_client(connect, _ANSWER_S, security, read_only=True)
     skews: dict[str, int] = {}
     try:
         client.start(timeout=_ANSWER_S)

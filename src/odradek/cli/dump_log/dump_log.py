@@ -5,6 +5,7 @@ line by line. Unlike Kafka's tool it ends with exit code 1 if it found something
 """
 
 import argparse
+import os
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from odradek.tools.failures import CommandFailed, UsageError
 
 if TYPE_CHECKING:
     from odradek.cli.dump_log.segment_dump import RecordDecoder
-    from odradek.world.disk import OsDisk
+    from odradek.world.disk import Disk, OsDisk
 
 _EXAMPLES = """\
 examples:
@@ -97,6 +98,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name in _OTHER_DECODERS:
         parser.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--key-file", metavar="FILE", help="the keys of encrypted segments, in a key file"
+    )
+    parser.add_argument(
+        "--broker-config",
+        metavar="FILE",
+        help="the keys of encrypted segments, as the properties file of a broker names them",
+    )
     add_json_argument(parser)
 
 
@@ -129,8 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
         show_record=show_record,
         as_json=arguments.json,
     )
-    dump = SegmentDump(OsDisk(), options, os.path.abspath)
-    for path in filter(None, arguments.files.split(",")):
+    paths = list(filter(None, arguments.files.split(",")))
+    dump = SegmentDump(_disk(arguments, paths), options, os.path.abspath)
+    for path in paths:
         if os.path.isdir(path):
             raise CommandFailed(f"{path} is a directory; {_files_of(path)}")
         if not os.path.exists(path):
@@ -146,6 +156,27 @@ def run(arguments: argparse.Namespace) -> int:
     for line in dump.faults.lines():
         print(line, file=sys.stderr)
     return 1 if dump.faults.is_serious() else 0
+
+
+def _disk(arguments: argparse.Namespace, paths: list[str]) -> "Disk":
+    """The disk, with the keys of encrypted segments if the user names them."""
+    from odradek.storage.file_names import ENCRYPTED_FILE
+    from odradek.world.disk import OsDisk
+
+    disk = OsDisk()
+    if arguments.key_file or arguments.broker_config:
+        from odradek.cli.dump_log.encrypted_segments import disk_with_keys
+
+        return disk_with_keys(disk, paths, arguments.key_file, arguments.broker_config)
+    for path in paths:
+        log = path.rpartition(".")[0] + ".log"
+        if os.path.isfile(log):
+            with open(log, "rb") as file:
+                if file.read(len(ENCRYPTED_FILE)) == ENCRYPTED_FILE:
+                    raise CommandFailed(
+                        f"{log} is encrypted; name its keys with --key-file or --broker-config"
+                    )
+    return disk
 
 
 def _files_of(directory: str) -> str:
@@ -167,17 +198,10 @@ def _files_of(directory: str) -> str:
 
 
 def _no_file(disk: "OsDisk", path: str) -> str:
-    import os
-
-    from odradek.config.spelling import did_you_mean
+    from odradek.tools.files import no_such_file
 
     why = _without_index(disk, path)
-    if not why:
-        directory, name = os.path.split(path)
-        known = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
-        paths = [os.path.join(directory, one) for one in known if one[:1].isdecimal()]
-        why = did_you_mean(os.path.join(directory, name), paths)
-    return f"there is no file {path}{why}"
+    return f"there is no file {path}{why}" if why else no_such_file(path)
 
 
 def _without_index(disk: "OsDisk", path: str) -> str:

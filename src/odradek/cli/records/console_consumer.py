@@ -5,6 +5,7 @@ Without `--group` it reads all partitions and commits no offsets.
 
 import argparse
 import re
+from typing import Any
 
 from odradek.cli.connection_options import add_connection_arguments
 from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
@@ -15,6 +16,7 @@ from odradek.cli.records.output_options import (
 )
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import MissingFlag, UsageError
+from odradek.tools.registry_session import client_of, registry_properties
 
 _EXAMPLES = """\
 examples:
@@ -167,10 +169,28 @@ def check_arguments(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     check_arguments(arguments)
+    # Values with a schema are decoded if the user has said where the registry is.
+    found = registry_properties(arguments)
+    if "schema.registry.url" not in found:
+        return run_with(arguments, {})
+    from odradek.cli.schemas.consoles import shown_by
+
+    with client_of(found) as client:
+        return run_with(arguments, shown_by(client, arguments))
+
+
+def run_with(arguments: argparse.Namespace, deserializers: dict[str, Any]) -> int:
+    """Does the work; `deserializers` are settings of the consumer."""
+    check_arguments(arguments)
     offset = starting_offset(arguments)
     properties = consumer_properties(arguments)
     import asyncio
 
     from odradek.cli.records.console_consumer_actions import print_records
 
-    return asyncio.run(print_records(arguments, make_formatter(arguments), offset, properties))
+    formatter: Any = make_formatter(arguments)
+    if deserializers:
+        from odradek.cli.schemas.shown_values import CheckedFormatter
+
+        formatter = CheckedFormatter(formatter)
+    return asyncio.run(print_records(arguments, formatter, offset, properties, deserializers))

@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from odradek.cli.records.record_formatter import Formatter, PrintedRecord
 from odradek.client.admin.records import RecordCalls
@@ -41,8 +43,9 @@ async def print_records(
     formatter: Formatter,
     offset: int,
     properties: dict[str, str],
+    deserializers: Mapping[str, Any],
 ) -> int:
-    settings = ConsumerSettings.from_properties(properties)
+    settings = replace(ConsumerSettings.from_properties(properties), **deserializers)
     async with open_admin_beside(_ConsoleAdmin, properties) as admin:
         partitions = await _partitions(admin, arguments)
         if offset >= 0 and "auto.offset.reset" not in properties:

@@ -2,6 +2,10 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from odradek.cli.records.line_reader import LineReader
 from odradek.client.admin.topics import TopicCalls
@@ -36,9 +40,14 @@ class Deliveries:
 
 
 async def produce_lines(
-    topic: str, reader: LineReader, properties: dict[str, str], *, sync: bool
+    topic: str,
+    reader: LineReader,
+    properties: dict[str, str],
+    *,
+    sync: bool,
+    serializers: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    settings = producer_settings(properties)
+    settings = replace(producer_settings(properties), **serializers)
     report_failures_here()
     async with open_admin_beside(TopicCalls, properties) as admin:
         await require_producible(admin, topic)

@@ -12,6 +12,7 @@ from odradek.cli.records.output_options import (
 )
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import UsageError
+from odradek.tools.registry_session import client_of, registry_properties, reported
 
 _EXAMPLES = """\
 examples:
@@ -23,7 +24,8 @@ Every partition is looked in, because producers place keys differently. If sever
 the key, the record with the latest timestamp is printed, and a hint. If no record has the key, or
 the last one is a tombstone, the command prints a message and ends with status 1. Formatter
 properties are those of console-consumer: print.timestamp, print.partition, print.offset,
-print.headers, print.key, ...
+print.headers, print.key, ... Values with a schema are decoded if the registry is known: by
+$ODRADEK_SCHEMA_REGISTRY, the profile, or --command-property schema.registry.url=URL.
 """
 
 _WIDTHS = {"ShortSerializer": 2, "IntegerSerializer": 4, "LongSerializer": 8}
@@ -131,4 +133,19 @@ def run(arguments: argparse.Namespace) -> int:
 
     from odradek.cli.records.get_actions import print_newest
 
-    return asyncio.run(print_newest(arguments, key, formatter, properties))
+    # As in console-consumer, values with a schema are decoded if the registry's address is known.
+    found = registry_properties(arguments)
+    if "schema.registry.url" not in found:
+        return asyncio.run(print_newest(arguments, key, formatter, properties))
+    from odradek.cli.schemas.consoles import shown_by
+    from odradek.schemas.errors import SchemaError
+
+    with client_of(found) as client:
+        deserializers = shown_by(client, arguments)
+        from odradek.cli.schemas.shown_values import DecodingFormatter
+
+        decoding = DecodingFormatter(formatter, deserializers)
+        try:
+            return asyncio.run(print_newest(arguments, key, decoding, properties))
+        except SchemaError as error:
+            raise reported(error) from None

@@ -26,7 +26,7 @@ _JVM_VARIABLES: Final = {
     "KAFKA_HEAP_OPTS": "a broker takes the memory that it needs; odradek sizing says how much",
     "KAFKA_JMX_OPTS": "a broker has no JMX; JMX_PORT opens its management port, with the MBeans",
     "KAFKA_LOG4J_OPTS": "see odradek.logs.level and --log-directory",
-    "KAFKA_OPTS": "except for the JAAS file that it names: a broker has no JVM",
+    "KAFKA_OPTS": "except for the JAAS file and krb5.conf: a broker has no JVM",
 }
 
 
@@ -56,16 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _require_file(path: str) -> None:
     if os.path.exists(path):
         return
-    from odradek.config.spelling import did_you_mean
+    from odradek.tools.files import no_such_file
 
-    directory = os.path.dirname(path)
-    known = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
-    files = [os.path.join(directory, one) for one in known if one.endswith(".properties")]
-    near = did_you_mean(path, files)
-    raise CommandFailed(
-        f"there is no file {path}"
-        + (near or "; name one with a broker's settings, or type `odradek up`, which needs none")
-    )
+    line = no_such_file(path)
+    advice = "; name one with a broker's settings, or type `odradek up`, which needs none"
+    raise CommandFailed(line if line.endswith("?") else line + advice)
 
 
 def _require_settings(properties: dict[str, str], path: str) -> None:

@@ -37,6 +37,7 @@ from odradek.local.growth import (
     is_moving,
 )
 from odradek.local.lone_broker import decide, require_ports
+from odradek.local.securing import SecuredDirectory
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.terminal import print_json
 from odradek.wording import counted
@@ -198,6 +199,7 @@ async def _admin(growth: Growth) -> AsyncIterator[ReassignmentAdmin]:
     """Yields an admin client that outlasts the restart of a broker."""
     settings = AdminSettings.from_properties(
         {
+            **SecuredDirectory(OsDisk(), growth.data).login(),
             "bootstrap.servers": growth.bootstrap,
             "client.id": "odradek-grow",
             "default.api.timeout.ms": str(_API_TIMEOUT_MS),

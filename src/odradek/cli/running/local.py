@@ -5,7 +5,11 @@ import argparse
 from odradek.cli.connection_options import add_json_argument, add_watch_argument
 from odradek.cli.parser import positive_number
 from odradek.cli.quantities import size_bytes
-from odradek.cli.running.options import add_serving_arguments
+from odradek.cli.running.options import (
+    add_platform_arguments,
+    add_secure_argument,
+    add_serving_arguments,
+)
 from odradek.cli.running.up import DEFAULT_PORT, DEFAULTS, port_number
 
 # Bytes a second: below what one broker can send, so that clients are served meanwhile.
@@ -15,6 +19,7 @@ _EXAMPLES = """\
 examples:
   odradek local start                      # three brokers at 127.0.0.1:9092, 9093 and 9094
   odradek local status
+  odradek local start --secure             # with TLS, log-ins and ACLs
   odradek local stop                       # keeps the data for the next `start`
   odradek local grow --data ./odradek-data --plan       # what the next line would do
   odradek local grow --data ./odradek-data              # `odradek up` becomes three brokers
@@ -72,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="with grow: show what would happen, change nothing"
     )
+    add_secure_argument(parser)
+    add_platform_arguments(parser)
     add_serving_arguments(parser)
     add_json_argument(parser)
     add_watch_argument(parser, changing=("start", "stop", "grow"))

@@ -15,6 +15,37 @@ def add_input_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_secure_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="with TLS, log-ins (SCRAM) and ACLs: makes certificates, the user admin, and"
+        " DIR/client.properties, with which admin logs in",
+    )
+
+
+def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--platform",
+        action="store_true",
+        help="with the schema registry, the REST proxy, Connect and the console, on this machine"
+        " only",
+    )
+    for service, port in (
+        ("registry", 8081),
+        ("rest", 8082),
+        ("connect", 8083),
+        ("console", 8080),
+    ):
+        parser.add_argument(
+            f"--{service}-port",
+            metavar="PORT",
+            type=int,
+            default=port,
+            help=f"with --platform (default: {port})",
+        )
+
+
 def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--override",

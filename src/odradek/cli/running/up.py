@@ -1,12 +1,23 @@
 """`odradek up`: a broker or a cluster in the foreground, with nothing to configure."""
 
 import argparse
+import os
+from typing import TYPE_CHECKING
 
 from odradek.cli.parser import positive_number, whole_number
-from odradek.cli.running.options import add_input_argument, add_serving_arguments
+from odradek.cli.running.options import (
+    add_input_argument,
+    add_platform_arguments,
+    add_secure_argument,
+    add_serving_arguments,
+)
 from odradek.tools.failures import CommandFailed, UsageError
 
 DEFAULT_PORT = 9092
+
+if TYPE_CHECKING:
+    from odradek.config import BrokerSettings
+    from odradek.local.securing import SecuredDirectory
 
 _EXAMPLES = """\
 examples:
@@ -15,6 +26,8 @@ examples:
   odradek up --override num.partitions=3 --override log.retention.ms=3600000
   odradek up --brokers 3                            # ports 9092 to 9094, odradek-data/broker-1 ...
   odradek broker odradek-data/broker-2/server.properties       # restart a broker that died
+  odradek up --secure --brokers 3                   # TLS, log-ins and ACLs (docs/security.md)
+  odradek up --platform --secure                    # with registry, REST proxy, console, by https
 
 Metrics and health are served on 127.0.0.1, a hundred above the port of each broker, or where
 JMX_PORT says; --override management.listener= turns that off (docs/monitoring.md).
@@ -60,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where records and metadata are kept; created if missing (default: ./odradek-data)",
     )
     parser.add_argument("--memory", action="store_true", help="keep nothing on disk")
+    add_secure_argument(parser)
+    add_platform_arguments(parser)
     add_serving_arguments(parser)
     add_input_argument(parser)
     parser.add_argument(
@@ -100,29 +115,107 @@ def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.platform:
+        return _run_platform(arguments)
+    return _run_brokers(arguments)
+
+
+def _run_platform(arguments: argparse.Namespace) -> int:
+    """Runs brokers and services; brokers as if the flag were not given."""
+    if not arguments.port:
+        raise UsageError("--platform needs the port of the brokers: --port 9092")
+    from odradek.cli.web_options import require_web
+
+    require_web()
+    if arguments.secure and arguments.memory:
+        from odradek.local.cluster_directory import temporary_directory
+
+        # The services need the files of a secured cluster as much as its clients do.
+        with temporary_directory() as directory:
+            arguments.data, arguments.memory = directory, False
+            return _run_platform(arguments)
+    from odradek.local.platform import Platform
+
+    brokers = argparse.Namespace(**vars(arguments))
+    brokers.until_input_closes = True
+    platform = Platform(arguments, lambda: _run_brokers(brokers))
+    return platform.run(until_input_closes=arguments.until_input_closes)
+
+
+def _run_brokers(arguments: argparse.Namespace) -> int:
     properties = properties_for(arguments)
-    if arguments.brokers > 1 or arguments.zookeeper is not None:
+    is_cluster = arguments.brokers > 1 or arguments.zookeeper is not None
+    # The files of a secured broker in memory are in a temporary directory, as those of a cluster.
+    if is_cluster or (arguments.secure and arguments.memory):
         return _run_cluster(arguments)
     from odradek.local.cluster_directory import require_lone_directory
     from odradek.local.serving import serve, settings_from
     from odradek.world.disk import OsDisk
 
+    secured: SecuredDirectory | None = None
     if not arguments.memory:
         require_lone_directory(OsDisk(), arguments.data)
+        secured = _secured(arguments, properties)
     settings = settings_from(properties, arguments.override, in_memory=arguments.memory)
+    if secured is not None:
+        _write_users(secured, settings, properties["advertised.listeners"])
     try:
         return serve(
             settings,
             log_level=arguments.log_level,
             in_memory=arguments.memory,
             until_input_closes=arguments.until_input_closes,
+            announcement=None if secured is None else secured.announcement(),
         )
     except CommandFailed as failure:
         if not str(failure).startswith(f"port {arguments.port} is in use"):
             raise
-        from odradek.local.busy_ports import port_in_use
+        raise CommandFailed(_port_in_use(arguments, arguments.port)) from None
 
-        raise CommandFailed(port_in_use(arguments.host, arguments.port)) from None
+
+def _secured(
+    arguments: argparse.Namespace, properties: dict[str, str]
+) -> "SecuredDirectory | None":
+    """Returns the security of the single broker's directory, if it has one, after its settings were
+    added to `properties`. Raises if the directory or its port is used, before anything is made."""
+    from odradek.local.cluster_directory import (
+        PortInUse,
+        chosen_ports,
+        require_usable_directory,
+    )
+    from odradek.local.securing import (
+        LISTENER,
+        SecuredDirectory,
+        advertised_host,
+        secured_directory,
+    )
+    from odradek.tools.client_properties import with_secrets
+    from odradek.world.disk import OsDisk
+
+    data = os.path.abspath(arguments.data)
+    if not arguments.secure and not SecuredDirectory(OsDisk(), data).is_made:
+        return None
+    require_usable_directory(OsDisk(), data)
+    try:
+        (port,) = chosen_ports(arguments.host, arguments.port, 1)
+    except PortInUse as failure:
+        raise CommandFailed(_port_in_use(arguments, failure.port)) from None
+    secured = secured_directory(OsDisk(), data, arguments.host, 1, is_asked=True)
+    assert secured is not None  # It is asked for.
+    host = properties["listeners"].partition("://")[2].rpartition(":")[0]
+    properties["listeners"] = f"{LISTENER}://{host}:{port}"
+    properties["advertised.listeners"] = f"{LISTENER}://{advertised_host(host)}:{port}"
+    properties |= with_secrets(secured.broker_settings(1))
+    return secured
+
+
+def _write_users(secured: "SecuredDirectory", settings: "BrokerSettings", listeners: str) -> None:
+    if secured.needs_users:
+        from odradek.local.first_users import write_first_passwords
+
+        path = f"{settings.data_directories[0]}/metadata.sqlite"
+        write_first_passwords(path, None, settings, secured.first_passwords())
+    secured.write_client_files(listeners.partition("://")[2])
 
 
 def _run_cluster(arguments: argparse.Namespace) -> int:
@@ -137,6 +230,12 @@ def _run_cluster(arguments: argparse.Namespace) -> int:
             cluster = LocalCluster(arguments, DEFAULTS)
             return cluster.run(until_input_closes=arguments.until_input_closes)
     except PortInUse as failure:
-        from odradek.local.busy_ports import port_in_use
+        raise CommandFailed(_port_in_use(arguments, failure.port)) from None
 
-        raise CommandFailed(port_in_use(arguments.host, failure.port, arguments.brokers)) from None
+
+def _port_in_use(arguments: argparse.Namespace, port: int) -> str:
+    from odradek.local.busy_ports import port_in_use
+
+    given = [name for name in ("secure", "platform") if getattr(arguments, name)]
+    flags = "".join(f" --{name}" for name in given)
+    return port_in_use(arguments.host, port, arguments.brokers or 1, flags)

@@ -1,10 +1,11 @@
-"""`odradek configs`: settings of topics, brokers, groups and subscriptions, levels of loggers, and
-quotas."""
+"""`odradek configs`: settings of topics, brokers, groups and subscriptions, levels of loggers,
+quotas, and the passwords of users that log in by SCRAM."""
 
 import argparse
 import re
 from typing import NamedTuple
 
+from odradek.cli.cluster.zookeeper_connection import add_zookeeper_arguments
 from odradek.cli.connection_options import (
     add_connection_arguments,
     add_json_argument,
@@ -46,6 +47,7 @@ examples:
   odradek configs --alter --group billing --add-config consumer.session.timeout.ms=60000
   odradek configs --alter --user ada --client loader --add-config producer_byte_rate=1048576
   odradek configs --describe --entity-type users --entity-type clients
+  odradek configs --alter --user ada --add-config 'SCRAM-SHA-512=[password=secret]'
 """
 
 
@@ -114,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     add_json_argument(parser)
     add_watch_argument(parser, changing=("alter",))
+    add_zookeeper_arguments(parser)
     add_connection_arguments(parser)
 
 
@@ -147,8 +150,17 @@ def parse_added(text: str) -> dict[str, str]:
             # It may be the rest of a value with commas.
             brackets = "; write commas of a value in brackets: key=[a,b]" if added else ""
             raise UsageError(f"--add-config {pair!r} is not of the form key=value{brackets}")
-        added[name] = re.sub(r"[\[\]]", "", parts[1]).strip()
+        if is_password(name):
+            # Its brackets hold a password, which may have brackets too.
+            added[name] = parts[1].strip().removeprefix("[").removesuffix("]")
+        else:
+            added[name] = re.sub(r"[\[\]]", "", parts[1]).strip()
     return added
+
+
+def is_password(name: str) -> bool:
+    """Returns whether a setting of a user is a SCRAM credential and not a quota."""
+    return name.upper().startswith("SCRAM")
 
 
 def chosen_entities(arguments: argparse.Namespace) -> list[Entity]:
@@ -220,6 +232,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise MissingFlag("give exactly one of --describe, --alter")
     entities = chosen_entities(arguments)
     added, deleted = chosen_changes(arguments)
+    if arguments.alter and any(map(is_password, [*added, *deleted])):
+        import asyncio
+
+        from odradek.cli.topics.user_actions import alter_passwords
+
+        return asyncio.run(alter_passwords(arguments, entities, added, deleted))
     if any(entity.type in QUOTA_TYPES for entity in entities):
         from odradek.cli.topics.quota_actions import run_quotas
 

@@ -73,6 +73,13 @@ def _changes(
         try:
             changes[key] = float(text)
         except ValueError:
+            if key not in QUOTA_KEYS:
+                # The text is not shown: it may be a password, given in another form than this.
+                near = did_you_mean(key, QUOTA_KEYS)
+                raise UsageError(
+                    f"there is no quota {key}{near}; a password is given as --add-config"
+                    " 'SCRAM-SHA-512=[password=...]'"
+                ) from None
             raise UsageError(f"{key} is a number, not {text!r}") from None
     for key, value in changes.items():
         near = "" if key in QUOTA_KEYS else did_you_mean(key, QUOTA_KEYS)
@@ -90,15 +97,20 @@ async def _describe(arguments: argparse.Namespace, names: dict[EntityType, str |
     async with open_admin(QuotaCalls, arguments) as admin:
         # A user's own quotas, as in Kafka, and not also those of the user's client ids.
         found = await admin.describe_client_quotas(entity, strict=True)
+    if not arguments.json:
+        for one, quotas in found.items():
+            values = ", ".join(f"{key}={value}" for key, value in quotas.items())
+            print(f"Quota configs for {_described(one)} are {values}")
+    users: list[object] = []
+    if [*names] == [EntityType.USER] and names[EntityType.USER] != "":
+        from odradek.cli.topics.user_actions import describe_passwords
+
+        users = await describe_passwords(arguments, names[EntityType.USER])
     if arguments.json:
         print_json(
-            [{"entity": parts_of(entity), "quotas": quotas} for entity, quotas in found.items()]
+            [{"entity": parts_of(one), "quotas": quotas} for one, quotas in found.items()] + users
         )
-        return 0
-    for one, quotas in found.items():
-        values = ", ".join(f"{key}={value}" for key, value in quotas.items())
-        print(f"Quota configs for {_described(one)} are {values}")
-    if not found:
+    elif not found and not users:
         hint("there are no such quotas; --alter with --add-config sets one")
     return 0
 

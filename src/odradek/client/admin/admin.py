@@ -1,5 +1,5 @@
 """The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
-ACLs, roles, quotas.
+ACLs, roles, users, delegation tokens, quotas.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -14,6 +14,7 @@ error.
 from odradek.client.admin.acls import AclCalls
 from odradek.client.admin.brokers import BrokerCalls
 from odradek.client.admin.configs import ConfigCalls
+from odradek.client.admin.delegation_tokens import DelegationTokenCalls
 from odradek.client.admin.group_offsets import GroupOffsetCalls
 from odradek.client.admin.partitions import PartitionCalls
 from odradek.client.admin.quotas import QuotaCalls
@@ -21,6 +22,7 @@ from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.roles import RoleCalls
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.admin.transactions import TransactionCalls
+from odradek.client.admin.users import UserCalls
 from odradek.client.habits import awaits, in_admin, names_known
 
 
@@ -38,5 +40,7 @@ class Admin(
     AclCalls,
     QuotaCalls,
     RoleCalls,
+    UserCalls,
+    DelegationTokenCalls,
 ):
     """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""

@@ -3,11 +3,12 @@
 from typing import Final
 
 from odradek.client.consumer.fetched_batches import ConsumerRecord, Deserialize
-from odradek.client.errors import ClientError, DeserializationFailed
+from odradek.client.errors import ClientError, DeserializationFailed, DeserializerUnavailable
 from odradek.client.named_classes import close_all
 from odradek.client.serialization import Bound, SerializationContext, bind_deserializer
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
+from odradek.world.blocking_calls import MustBlock
 
 _NONE: Final = (None, False, None)
 
@@ -28,7 +29,8 @@ class Deserializers:
 def deserializer_of(for_keys: Bound | None, for_values: Bound | None) -> Deserialize | None:
     """Returns a function that deserializes records, or None if there are no deserializers.
 
-    The function returns the records before the first one that fails, and its error.
+    The function returns the records before the first one that fails, and its error, or `MustBlock`
+    if a thread must do something first: it is called again with that record and those after it.
     """
     if for_keys is None and for_values is None:
         return None
@@ -37,7 +39,7 @@ def deserializer_of(for_keys: Bound | None, for_values: Bound | None) -> Deseria
 
     def deserialize(
         records: list[ConsumerRecord],
-    ) -> tuple[list[ConsumerRecord], ClientError | None]:
+    ) -> tuple[list[ConsumerRecord], ClientError | MustBlock | None]:
         done: list[ConsumerRecord] = []
         new = tuple.__new__  # in place of `_replace`, which takes longer than most deserializers
         for record in records:
@@ -53,6 +55,8 @@ def deserializer_of(for_keys: Bound | None, for_values: Bound | None) -> Deseria
                         value = value_of(value, SerializationContext(topic, "value", headers))
                     else:
                         value = value_of(value)
+            except MustBlock as waiting:
+                return done, waiting
             except Exception as error:  # noqa: BLE001 - it is the user's function
                 return done, _failure(record, error)
             fields = (topic, partition, offset, time_ms, kind, key, value, headers, epoch)
@@ -64,6 +68,16 @@ def deserializer_of(for_keys: Bound | None, for_values: Bound | None) -> Deseria
 
 def _failure(record: ConsumerRecord, error: Exception) -> ClientError:
     partition = TopicPartition(record.topic, record.partition)
+    fault: DeserializationFailed
+    if isinstance(error, OSError):
+        # A server did not answer, which says nothing about the record.
+        fault = DeserializerUnavailable(
+            f"{partition} at offset {record.offset}: {error}; poll() tries again",
+            partition,
+            record.offset,
+        )
+        fault.__cause__ = error
+        return fault
     fault = DeserializationFailed(
         f"{partition} at offset {record.offset}: {error!r}; to pass it over:"
         f" seek({tuple(partition)}, {record.offset + 1})",

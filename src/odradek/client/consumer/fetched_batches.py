@@ -31,6 +31,7 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
 from odradek.protocol.uniform_records import read_uniform
+from odradek.world.blocking_calls import MustBlock
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
@@ -99,7 +100,9 @@ _CONSUMER_RECORDS: Final = Walk(
     ),
 )
 
-Deserialize = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], ClientError | None]]
+Deserialize = Callable[
+    [list[ConsumerRecord]], tuple[list[ConsumerRecord], ClientError | MustBlock | None]
+]
 
 
 def end_of_batches(buffer: Buffer) -> tuple[Offset, int]:
@@ -136,6 +139,7 @@ class FetchedBatches:
         "next_offset",
         "partition",
         "size_bytes",
+        "waits_for",
     )
 
     def __init__(
@@ -167,15 +171,18 @@ class FetchedBatches:
         self._records: list[ConsumerRecord] = []
         self._index = 0
         self._batches = self._walk()
+        # What a thread must do before `read` can go on: a deserializer waits for it.
+        self.waits_for: MustBlock | None = None
 
     def read(self, limit: int) -> list[ConsumerRecord]:
         """Returns up to `limit` records of one batch and moves `next_offset` past them.
 
-        At the end it returns none.
+        At the end it returns none, and so it does while `waits_for` is not None.
         """
         while self._index >= len(self._records):
+            self.waits_for = None
             records = next(self._batches, None)
-            if records is None:
+            if not records:
                 return []
             self._records, self._index = records, 0
         start = self._index
@@ -195,7 +202,6 @@ class FetchedBatches:
         buffer, position = self._buffer, 0
         while position < self._end:
             records: list[ConsumerRecord] = []
-            fault: ClientError | None = None
             header: BatchHeader | None = None
             try:
                 header = read_header(buffer, position)
@@ -209,17 +215,34 @@ class FetchedBatches:
                     f" {error}{past}"
                 ) from error
             if records and self._deserialize is not None:
-                records, fault = self._deserialize(records)
-            if records or fault is None:
+                yield from self._deserialized(records, self._deserialize, header)
+            else:
                 self.leader_epoch = header.leader_epoch
-            if records:
-                yield records
-            if fault is not None:
-                raise fault
+                if records:
+                    yield records
             # After the last record of a batch comes the next batch, even if compaction has
             # removed what was between.
             self.next_offset = max(self.next_offset, header.next_offset)
             position += header.size_bytes
+
+    def _deserialized(
+        self, records: list[ConsumerRecord], deserialize: Deserialize, header: BatchHeader
+    ) -> Iterator[list[ConsumerRecord]]:
+        """Returns the records of a batch in one list; in several, with empty ones between, if a
+        deserializer must wait, because then its caller comes again."""
+        while records:
+            done, fault = deserialize(records)
+            if done or fault is None:
+                self.leader_epoch = header.leader_epoch
+            if done:
+                yield done
+            if fault is None:
+                return
+            if not isinstance(fault, MustBlock):
+                raise fault
+            self.waits_for = fault
+            records = records[len(done) :]
+            yield []
 
     def _check(self, buffer: Buffer, position: int, header: BatchHeader) -> None:
         if self._check_crcs and not crc_is_valid(buffer, position, header):

@@ -39,6 +39,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.records import Buffer
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
+from odradek.world.blocking_calls import MustBlock
 
 _log = logging.getLogger("odradek.client")
 
@@ -88,6 +89,7 @@ class Fetcher:
         self._deserialize = deserialize
         self.counts = ConsumerCounts()
         self.failure: BaseException | None = None
+        self._call: asyncio.Task[None] | None = None
         cluster.on_change(self.wake)
 
     def wake(self) -> None:
@@ -365,6 +367,7 @@ class Fetcher:
     def poll_buffered(self, limit: int) -> PolledRecords:
         """Returns up to `limit` buffered records, and moves the positions past them."""
         polled = PolledRecords()
+        waiting: set[TopicPartition] = set()
         paused: list[tuple[PartitionState, int, FetchedBatches]] = []
         buffered = self._buffered
         while limit > 0 and buffered:
@@ -375,7 +378,7 @@ class Fetcher:
             ):
                 buffered.popleft()
                 continue
-            if state.is_paused:
+            if state.is_paused or state.partition in waiting:
                 paused.append(buffered.popleft())
                 continue
             records = self._read_from(state, fetched, limit)
@@ -387,6 +390,9 @@ class Fetcher:
                     polled[state.partition] = records
                 else:
                     polled[state.partition] = before + records
+            elif fetched.waits_for is not None:
+                self._do_in_thread(fetched.waits_for)
+                waiting.add(state.partition)
             elif buffered and buffered[0][2] is fetched:
                 buffered.popleft()
                 if state.seek_count == seek_count:
@@ -413,6 +419,13 @@ class Fetcher:
         state.check()
         return records
 
+    def _do_in_thread(self, waits_for: MustBlock) -> None:
+        """Has a thread do what a deserializer waits for. Polls go on meanwhile, with the records of
+        other partitions; one that waits is woken."""
+        if self._call is None or self._call.done():
+            self._call = self._loop.create_task(asyncio.to_thread(waits_for.call))
+            self._call.add_done_callback(lambda _: self._notify())
+
     async def wait(self, timeout_s: float) -> None:
         """Returns when records may be buffered, or when the time is over.
 
@@ -432,9 +445,10 @@ class Fetcher:
             _finish(waiter)
 
     async def stop(self) -> None:
-        for task in list(self._fetches):
+        tasks = [*self._fetches] if self._call is None else [*self._fetches, self._call]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._fetches, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _finish(waiter: "asyncio.Future[None]") -> None:

@@ -12,6 +12,7 @@ The partition is computed from the key as Kafka's producer and ours do it (murmu
 written with another partitioner (librdkafka's default is crc32), name the partition or ask all.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from odradek.protocol.messages.look_up import (
     LookUpTopic,
 )
 from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+from odradek.world.blocking_calls import MustBlock
 
 
 class LookUp(NamedTuple):
@@ -196,16 +198,22 @@ async def get_records(
     for topic_partition, answer in answers.items():
         for key, record in zip(keys_by_partition[topic_partition], answer.records, strict=True):
             found.setdefault(key, []).append(record)
-    return _deserialized(deserialize, [newest(found[key]) for key in encoded])
+    return await _deserialized(deserialize, [newest(found[key]) for key in encoded])
 
 
-def _deserialized(
+async def _deserialized(
     deserialize: Deserialize | None, records: list[ConsumerRecord | None]
 ) -> list[ConsumerRecord | None]:
     if deserialize is None:
         return records
-    done, fault = deserialize([record for record in records if record is not None])
-    if fault is not None:
-        raise fault
+    found = [record for record in records if record is not None]
+    done: list[ConsumerRecord] = []
+    while len(done) < len(found):
+        some, fault = deserialize(found[len(done) :])
+        done += some
+        if isinstance(fault, MustBlock):
+            await asyncio.to_thread(fault.call)
+        elif fault is not None:
+            raise fault
     remaining = iter(done)
     return [None if record is None else next(remaining) for record in records]

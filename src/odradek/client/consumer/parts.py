@@ -92,8 +92,10 @@ class ConsumerParts:
 
     async def close(self) -> None:
         self._fetching.cancel()
-        await asyncio.gather(self._fetching, return_exceptions=True)
-        await self.fetcher.stop()
-        await self.positions.close()
-        await self.metrics.close()
-        await self.cluster.close()
+        try:
+            await asyncio.gather(self._fetching, return_exceptions=True)
+            await self.fetcher.stop()
+            await self.positions.close()
+            await self.metrics.close()
+        finally:  # If closing is cancelled, too.
+            await self.cluster.close()

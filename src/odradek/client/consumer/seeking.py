@@ -11,12 +11,14 @@ from odradek.client.consumer.not_assigned import explain_missing, explain_nothin
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.consumer.queries import ConsumerQueries
 from odradek.client.consumer.undelivered import Undelivered
-from odradek.client.errors import ClientError, OffsetOutOfRange
+from odradek.client.errors import ClientError, DeserializerUnavailable, OffsetOutOfRange
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.retry import deadline
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+
+_MAY_PASS = (KafkaError, OffsetOutOfRange, DeserializerUnavailable)
 
 
 class ConsumerSeeking(ConsumerQueries):
@@ -170,8 +172,9 @@ class ConsumerSeeking(ConsumerQueries):
         fault = state.fault
         if fault is None:
             return
-        if isinstance(fault, KafkaError | OffsetOutOfRange) or not isinstance(fault, ClientError):
-            # The next poll tries again: permissions change, topics are created, logs grow.
+        if isinstance(fault, _MAY_PASS) or not isinstance(fault, ClientError):
+            # The next poll tries again: permissions change, topics are created, logs grow, schema
+            # registries come back.
             state.fault = None
             if state.position is None and state.reset_to is None:
                 self._positions.start(state)

@@ -1,14 +1,17 @@
 """What a program gives a producer of its own: serializers, a partitioner, interceptors.
 
 `Producer` makes one of it, and closes it. Some of these objects want to see more of a record than
-its bytes: then `sees_records` is true and `send` takes a slower path, through `serialize` and
+its bytes: then `sees_records` is true and `send` takes a slower path, through `serialized` and
 `place`.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
+from odradek.client.errors import ClientError, SerializerUnavailable
 from odradek.client.named_classes import close_all
 from odradek.client.producer.interceptors import (
     Interceptors,
@@ -25,6 +28,7 @@ from odradek.client.serialization import Field, bind_serializer
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.records import Headers
 from odradek.world import Randomness
+from odradek.world.blocking_calls import MustBlock
 
 
 class SerializedRecord(NamedTuple):
@@ -61,14 +65,48 @@ class OwnClasses:
             ignore_keys=settings.partitioner_ignore_keys,
             settings=all_settings,
         )
+        self._turn = asyncio.Lock()
+        self._waiting = 0  # How many records wait for their turn, or for a serializer.
         self.sees_records = (
             bool(self.interceptors)
             or isinstance(self.partitioner, RecordPartitioner)
             or any(bound is not None and bound.takes_context for bound in (self.key, self.value))
         )
 
-    def serialize(self, record: ProducerRecord) -> SerializedRecord:
-        """Returns the bytes of a record; serializers may add headers."""
+    def serialized(self, record: ProducerRecord) -> SerializedRecord | None:
+        """Returns the bytes of a record, or None if it must wait for its `turn`: a serializer has
+        to wait, or records before this one do."""
+        if self._waiting:
+            return None
+        try:
+            return self._serialize(record)
+        except MustBlock:
+            return None
+
+    @asynccontextmanager
+    async def turn(self, record: ProducerRecord) -> AsyncIterator[SerializedRecord]:
+        """Waits for the records before this one, and for its serializers, and holds up later ones
+        until it has its place. Raises `SerializerUnavailable` if a serializer waits in vain."""
+        self._waiting += 1
+        try:
+            async with self._turn:
+                yield await self._serialized_in_thread(record)
+        finally:
+            self._waiting -= 1
+
+    async def _serialized_in_thread(self, record: ProducerRecord) -> SerializedRecord:
+        while True:
+            try:
+                return self._serialize(record)
+            except MustBlock as waiting:
+                await asyncio.to_thread(waiting.call)
+            except ClientError:
+                raise
+            except OSError as error:
+                raise SerializerUnavailable(f"nothing was sent: {error}") from error
+
+    def _serialize(self, record: ProducerRecord) -> SerializedRecord:
+        """Serializers may add headers; at each attempt they begin with those of the record."""
         headers = list(as_headers(record.headers))
         key = serialized(self.key, record.key, record.topic, "key", headers)
         value = serialized(self.value, record.value, record.topic, "value", headers)

@@ -16,33 +16,31 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from odradek.client import arguments
-from odradek.client.arguments import FIRST_MILLISECONDS
-from odradek.client.cluster import Cluster, check_topic
+from odradek.client.cluster import Cluster
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
-from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush, unknown_argument
+from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush
 from odradek.client.metrics.client_metrics import ClientMetrics
 from odradek.client.producer.accumulator import Accumulator, PartitionQueue
 from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
-from odradek.client.producer.own_classes import OwnClasses
+from odradek.client.producer.own_classes import OwnClasses, SerializedRecord
 from odradek.client.producer.record_bytes import (
     EMPTY_RECORD_BYTES,
     GivenHeaders,
     as_headers,
-    check_callback,
     checked_timestamp,
     is_callback,
     size_of,
 )
+from odradek.client.producer.send_arguments import check_known, checked_time, is_in_milliseconds
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.producer.transactions import Transactions
 from odradek.client.serialization import serialize
 from odradek.client.settings import ProducerSettings
 from odradek.client.settings.shared import settings_from
-from odradek.protocol.record_parser import MAX_TIMESTAMP
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 from odradek.world import World
@@ -144,7 +142,7 @@ class Producer:
         topic: str,
         value: Any = None,
         key: Any = None,
-        *,
+        *unnamed: Never,
         partition: int | None = None,
         headers: GivenHeaders = (),
         timestamp_ms: int | None = None,
@@ -160,11 +158,13 @@ class Producer:
         """
         if (
             others
+            or unnamed
             or topic.__class__ is not str
-            or (timestamp_ms is not None and not _is_in_milliseconds(timestamp_ms))
+            or (timestamp_ms is not None and not is_in_milliseconds(timestamp_ms))
             or (on_delivery is not None and not is_callback(on_delivery))
         ):
-            timestamp_ms = _check_arguments(topic, timestamp_ms, on_delivery, others)
+            check_known(Producer.send, (self, topic, value, key), unnamed, others)
+            timestamp_ms = checked_time(topic, timestamp_ms, on_delivery)
         if self._is_transactional:
             self._transactional("send()").check_open("send()")
         if self._shows_records:
@@ -213,15 +213,15 @@ class Producer:
         topic: str,
         value: Any = None,
         key: Any = None,
-        *,
+        *unnamed: Never,
         partition: int | None = None,
         headers: GivenHeaders = (),
         timestamp_ms: int | None = None,
         **others: Never,
     ) -> RecordMetadata:
         """Sends a record, waits for its delivery and returns its metadata."""
-        if others:
-            raise unknown_argument(Producer.send_and_wait, others)
+        if unnamed or others:
+            check_known(Producer.send_and_wait, (self, topic, value, key), unnamed, others)
         return await (
             await self.send(
                 topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
@@ -286,12 +286,14 @@ class Producer:
             pass
         finally:
             running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            await sender.stop()
-            if self._metrics is not None:
-                await self._metrics.close()
-            await self._cluster.close()
-            self._own.close()
+            try:
+                await asyncio.gather(running, return_exceptions=True)
+                await sender.stop()
+                if self._metrics is not None:
+                    await self._metrics.close()
+            finally:  # If closing is cancelled, too.
+                await self._cluster.close()
+                self._own.close()
 
     # Metrics
 
@@ -401,23 +403,37 @@ class Producer:
             partition, timestamp_ms = record.partition, record.timestamp_ms
             if timestamp_ms is not None:
                 timestamp_ms = checked_timestamp(timestamp_ms)
-            whole = own.serialize(record)
-            accumulator, target = await self._ready(record.topic, partition, whole.size_bytes)
-            target.is_used = True
-            if partition is None:
-                partition = own.place(whole, target.all_partitions, target.available_partitions)
-            return accumulator.append(
-                target.queues[partition],
-                whole.key,
-                whole.value,
-                whole.headers,
-                self._now_ms() if timestamp_ms is None else timestamp_ms,
-                whole.size_bytes,
-                own.interceptors.on_delivery(record, on_delivery),
-            )
+            delivered = own.interceptors.on_delivery(record, on_delivery)
+            whole = own.serialized(record)
+            if whole is not None:
+                return await self._append_whole(whole, partition, timestamp_ms, delivered)
+            async with own.turn(record) as whole:
+                return await self._append_whole(whole, partition, timestamp_ms, delivered)
         except BaseException as error:
             own.interceptors.not_sent(record, error)
             raise
+
+    async def _append_whole(
+        self,
+        whole: SerializedRecord,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> "asyncio.Future[RecordMetadata]":
+        accumulator, target = await self._ready(whole.record.topic, partition, whole.size_bytes)
+        target.is_used = True
+        if partition is None:
+            all_partitions = target.all_partitions
+            partition = self._own.place(whole, all_partitions, target.available_partitions)
+        return accumulator.append(
+            target.queues[partition],
+            whole.key,
+            whole.value,
+            whole.headers,
+            self._now_ms() if timestamp_ms is None else timestamp_ms,
+            whole.size_bytes,
+            on_delivery,
+        )
 
     # When `send` has to wait
 
@@ -489,22 +505,6 @@ class Producer:
                 remade = self._make_target(topic, sender)
                 remade.is_used = False
                 remade.last_used_s = target.last_used_s
-
-
-def _is_in_milliseconds(timestamp: int) -> bool:
-    """Whether it is a time for certain. A smaller one may be in seconds."""
-    return timestamp.__class__ is int and FIRST_MILLISECONDS <= timestamp <= MAX_TIMESTAMP
-
-
-def _check_arguments(
-    topic: object, timestamp_ms: object, on_delivery: object, others: Mapping[str, object]
-) -> int | None:
-    """Raises for arguments that `send` cannot take; returns the record's time, if it is given."""
-    if others:
-        raise unknown_argument(Producer.send, others)
-    check_topic(arguments.a_name(topic, "send()"))
-    check_callback(on_delivery)
-    return None if timestamp_ms is None else checked_timestamp(timestamp_ms)
 
 
 def _seconds(call: str, timeout_ms: int | None) -> float | None:

@@ -11,7 +11,10 @@ _KEY_FILE: Final = (
     "write ssl.keystore.location, a PEM file with the key and the certificates (cat key.pem"
     " certificate.pem > client.pem)"
 )
-_KERBEROS: Final = "Kerberos is not supported yet: set sasl.mechanism to another one"
+_KERBEROS: Final = (
+    "write it in sasl.jaas.config: com.sun.security.auth.module.Krb5LoginModule required"
+    ' useKeyTab=true keyTab="..." principal="...";'
+)
 _TOKENS: Final = "write sasl.login.callback.handler.class, a function that returns the token"
 _INSTEAD: Final = {
     "auto.commit.enable": "write enable.auto.commit",
@@ -41,9 +44,11 @@ _INSTEAD: Final = {
         " ssl.truststore.location"
     ),
     "oauth.cb": f"{_TOKENS}; it is called without arguments",
-    "sasl.kerberos.domain.name": _KERBEROS,
+    "sasl.kerberos.domain.name": (
+        "leave it out: the host of a broker's principal is that of its advertised address"
+    ),
     "sasl.kerberos.keytab": _KERBEROS,
-    "sasl.kerberos.name": _KERBEROS,
+    "sasl.kerberos.name": "write sasl.kerberos.service.name",
     "sasl.kerberos.principal": _KERBEROS,
     "sasl.mechanisms": "write sasl.mechanism",
     "sasl.oauth.token.provider": _TOKENS,

@@ -50,14 +50,19 @@ class ClientOptions(TypedDict, total=False):
     """https checks that the certificate is for the host that was connected to; empty does not, so
     any holder of a trusted certificate can pretend to be the broker."""
     sasl_mechanism: str
-    """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's default,
-    is not supported yet."""
+    """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, or GSSAPI, which is
+    Kerberos and needs the extra kerberos."""
     sasl_jaas_config: str | None
     """The log-in as Kafka writes it: LoginModule required username=... password=...;"""
     sasl_username: str | None
     """The user of PLAIN and SCRAM, if there is no sasl.jaas.config. librdkafka has it too."""
     sasl_password: str | None
     """The password of that user. librdkafka has it too."""
+    sasl_kerberos_service_name: str | None
+    """The first part of the Kerberos principal of the brokers, as in kafka/HOST@REALM."""
+    sasl_kerberos_min_time_before_relogin: int
+    """After a refused log-in by Kerberos the tickets are got anew; not sooner again than after
+    this many milliseconds."""
     sasl_login_callback_handler_class: Callable[[], object] | object | None
     """A function that returns the OAUTHBEARER token, or its name as module:function."""
     sasl_oauthbearer_token_endpoint_url: str | None

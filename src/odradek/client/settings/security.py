@@ -196,8 +196,8 @@ class SecuritySettings(ProgramSettings):
         string(
             "sasl.mechanism",
             "GSSAPI",
-            "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's"
-            " default, is not supported yet.",
+            "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, or GSSAPI, which is"
+            " Kerberos and needs the extra kerberos.",
             may_be_empty=False,
         )
     )
@@ -218,6 +218,22 @@ class SecuritySettings(ProgramSettings):
         _secret(
             "sasl.password",
             "The password of that user. librdkafka has it too.",
+        )
+    )
+    sasl_kerberos_service_name: str | None = option(
+        string(
+            "sasl.kerberos.service.name",
+            None,
+            "The first part of the Kerberos principal of the brokers, as in kafka/HOST@REALM.",
+        )
+    )
+    sasl_kerberos_min_time_before_relogin: int = option(
+        long(
+            "sasl.kerberos.min.time.before.relogin",
+            60_000,
+            "After a refused log-in by Kerberos the tickets are got anew; not sooner again than"
+            " after this many milliseconds.",
+            at_least=0,
         )
     )
     sasl_login_callback_handler_class: Callable[[], object] | object | None = option(

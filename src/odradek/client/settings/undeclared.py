@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from odradek.client.errors import SettingsError
+from odradek.client.serializers_with_schemas import home_of, is_their_setting
 
 _log = logging.getLogger("odradek.client")
 
@@ -51,8 +52,6 @@ NO_EFFECT: dict[str, tuple[str, ...]] = {
     "metrics.recording.level": ("INFO",),
     "metrics.sample.window.ms": ("30000",),
     "sasl.kerberos.kinit.cmd": ("/usr/bin/kinit",),
-    "sasl.kerberos.min.time.before.relogin": ("60000",),
-    "sasl.kerberos.service.name": (),
     "sasl.kerberos.ticket.renew.jitter": ("0.05",),
     "sasl.kerberos.ticket.renew.window.factor": ("0.8",),
     "sasl.login.refresh.buffer.seconds": ("300",),
@@ -89,8 +88,16 @@ _CLASS_SETTINGS = (
 
 def has_own_classes(config: Mapping[str, object]) -> bool:
     """Returns whether the settings name classes of the user: `configure` gets all settings."""
-    given = [value for name, value in config.items() if _dotted(name) in _CLASS_SETTINGS]
-    return any(not isinstance(value, str) or ":" in value for value in given)
+    for name, value in config.items():
+        dotted = _dotted(name)
+        if dotted not in _CLASS_SETTINGS:
+            continue
+        if not isinstance(value, str) or ":" in value:
+            return True
+        suffix = dotted.partition(".")[2].capitalize()
+        if suffix in {"Serializer", "Deserializer"} and home_of(value, suffix) is not None:
+            return True
+    return False
 
 
 def _dotted(name: str) -> str:
@@ -105,7 +112,7 @@ def check_undeclared(
 
     `hint` returns text with a similar name of a setting, or an empty string."""
     if not _is_known(name, value, properties, hint):
-        said = hint(name)
+        said = "" if is_their_setting(name) else hint(name)
         if said or not has_own_classes(properties):
             _log.warning("%s is not a setting of this client and is ignored%s", name, said)
 
@@ -116,7 +123,7 @@ def check_undeclared_in_program(
     """The same for the dict of a program, where an unknown name is a mistake and raises."""
     properties = {given: str(text) for given, text in config.items()}
     if not _is_known(name, str(value), properties, hint):
-        said = hint(name)
+        said = "" if is_their_setting(name) else hint(name)
         if said or not has_own_classes(config):
             raise SettingsError(f"there is no setting {name}{said}")
 

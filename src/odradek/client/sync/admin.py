@@ -8,6 +8,7 @@ from odradek.client.admin.admin import Admin as AsyncAdmin
 from odradek.client.admin.broker_types import ClusterDescription, LogDirectory
 from odradek.client.admin.channel import R
 from odradek.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource, ConfigType
+from odradek.client.admin.delegation_tokens import DelegationToken
 from odradek.client.admin.group_types import (
     GroupDescription,
     GroupListing,
@@ -25,6 +26,7 @@ from odradek.client.admin.transactions import (
     TransactionDescription,
     TransactionListing,
 )
+from odradek.client.admin.users import ScramDeletion, ScramUpsertion
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
@@ -42,6 +44,7 @@ from odradek.protocol.roles import RoleBinding
 from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
 from odradek.security.quotas.entities import QuotaEntity
+from odradek.security.scram import ScramMechanism
 
 if TYPE_CHECKING:
     from odradek.client.metrics.view import MetricName
@@ -447,6 +450,52 @@ class Admin(WaitingClient[AsyncAdmin]):
         return self._wait(
             self._client.explain_access(principal, operation, resource, host=host, groups=groups)
         )
+
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> Results[str, dict[ScramMechanism, int] | KafkaError]:
+        """Returns the mechanisms of each user with their iterations; of all users if none is
+        named."""
+        return self._wait(self._client.describe_user_scram_credentials(users))
+
+    def alter_user_scram_credentials(
+        self, changes: Iterable[ScramUpsertion | ScramDeletion]
+    ) -> Results[str, KafkaError | None]:
+        """Gives users passwords, or takes them away; a user may be named once."""
+        return self._wait(self._client.alter_user_scram_credentials(changes))
+
+    def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int = -1,
+    ) -> DelegationToken:
+        """Creates a token for whoever this client has logged in as, or for another `owner`, as in
+        `User:ada`. `renewers` may renew and end it, as its owner may. It can be renewed for
+        `max_lifetime_ms`; -1 is as long as the brokers allow."""
+        return self._wait(
+            self._client.create_delegation_token(
+                owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms
+            )
+        )
+
+    def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
+        """Lets a token, or the one with this HMAC, end `period_ms` from now, if its maximum and the
+        brokers allow it; -1 is as late as the brokers allow. Returns when it ends, in ms."""
+        return self._wait(self._client.renew_delegation_token(token, period_ms))
+
+    def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
+        """Lets a token, or the one with this HMAC, end `period_ms` from now, or at once. Returns
+        when it ends, in ms. Connections that have logged in with it stay as they are."""
+        return self._wait(self._client.expire_delegation_token(token, period_ms))
+
+    def describe_delegation_tokens(
+        self, owners: Iterable[str] | None = None
+    ) -> list[DelegationToken]:
+        """Returns the tokens that these owners, requesters or renewers have, as in `User:ada`, or
+        all that this client may see."""
+        return self._wait(self._client.describe_delegation_tokens(owners))
 
     def request(
         self,

@@ -35,7 +35,7 @@ from odradek.ops.balance.plan import Plan
 from odradek.ops.balance.planner import Kind, PlanImpossible, Request
 from odradek.ops.balance.report import plan_lines
 from odradek.protocol.errors import KafkaError
-from odradek.web.application import application
+from odradek.web.application import Application, application
 from odradek.web.endpoints import Endpoint, Parameter
 from odradek.web.guards import PRINCIPAL, Policy
 from odradek.web.problems import Problem, json_response
@@ -132,7 +132,7 @@ class BalanceService:
         self._is_starting = False
         self.endpoints = tuple(self._declare())
 
-    def application(self, policy: Policy) -> Starlette:
+    def application(self, policy: Policy) -> Application:
         return application("Odradek balance", "1", self.endpoints, policy, lifespan=self._lifespan)
 
     @asynccontextmanager

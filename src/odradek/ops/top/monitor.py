@@ -1,5 +1,6 @@
 """Takes samples again and again, and gives the figures of the cluster after each."""
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -66,14 +67,18 @@ class Monitor:
             self._lag.add(sample.groups)
         if before is not None:
             self._events.extend(between(before.sample, sample))
+        # Each step takes long for tens of thousands of partitions; others have a turn between.
         partitions = partition_figures(before, now)
+        await asyncio.sleep(0)
+        topics = topic_figures(now, partitions)
+        await asyncio.sleep(0)
         groups = self._groups(now)
         return ClusterFigures(
             sample.at_ms,
             sample.cluster_id,
             None if before is None else sample.at_s - before.sample.at_s,
             tuple(broker_figures(before, now, partitions)),
-            tuple(topic_figures(now, partitions)),
+            tuple(topics),
             tuple(partitions),
             tuple(groups),
             tuple(reversed(self._events)),
