@@ -10,7 +10,7 @@ Invariant: a load counts only when the broker's end offsets say that every recor
 
 import ctypes
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -96,13 +96,26 @@ def library() -> ctypes.CDLL:
     return native
 
 
+_security: dict[str, object] = {}
+
+
+@contextmanager
+def secured(settings: Mapping[str, object]) -> Iterator[None]:
+    """Gives all clients that are made meanwhile these settings of TLS or SASL."""
+    _security.update(settings)
+    try:
+        yield
+    finally:
+        _security.clear()
+
+
 @contextmanager
 def client(kind: int, settings: Mapping[str, object]) -> Iterator[int]:
     """A producer or consumer handle."""
     native = library()
     reason = ctypes.create_string_buffer(512)
     configuration = native.rd_kafka_conf_new()
-    for name, value in settings.items():
+    for name, value in (_security | dict(settings)).items():
         words = (name.encode(), str(value).encode())
         if native.rd_kafka_conf_set(configuration, *words, reason, 512) != 0:
             raise RuntimeError(reason.value.decode())
@@ -134,16 +147,25 @@ def records_in(handle: int, topic: str, partitions: int) -> int:
 
 
 def produce(
-    bootstrap: str, topic: str, count: int, record_bytes: int, *, partitions: int, acks: str
+    bootstrap: str,
+    topic: str,
+    count: int,
+    record_bytes: int,
+    *,
+    partitions: int,
+    acks: str,
+    values: Sequence[bytes] = (),
 ) -> float:
     """Sends ``count`` records as fast as the client can. Returns the seconds until all are
-    acknowledged."""
+    acknowledged. With `values`, records have these values in turn, and not `record_bytes`."""
     native = library()
-    payload = ctypes.create_string_buffer(b"0123456789" * (record_bytes // 10 + 1))
+    values = values or [(b"0123456789" * (record_bytes // 10 + 1))[:record_bytes]]
+    payloads = [ctypes.create_string_buffer(value, len(value)) for value in values]
     messages = (Message * _CHUNK_RECORDS)()
     for index, message in enumerate(messages):
+        payload = payloads[index % len(payloads)]
         message.payload = ctypes.addressof(payload)
-        message.len = record_bytes
+        message.len = len(payload)
         message.partition = index % partitions
     settings = {
         "bootstrap.servers": bootstrap,

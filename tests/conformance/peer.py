@@ -9,6 +9,7 @@ and ends each answer with "done" or "error WHY". A row is its timestamp, key, va
 value of each header, separated by blanks, in base64; "-" is null. All go to partition 0.
 """
 
+import os
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -111,8 +112,10 @@ class Peer:
         raise RuntimeError(f"{self.name} ended before it answered {lines[0]!r}")
 
 
-def java_peer(libraries: Path, name: str) -> Peer:
-    """A Java client with the kafka-clients of that directory; the launcher compiles the source."""
+def java_peer(libraries: Path, name: str, properties: str | None = None) -> Peer:
+    """A Java client with the kafka-clients of that directory; the launcher compiles the source.
+    `properties` names a file with a log-in."""
     javac_program()  # a runtime alone has no compiler to launch a source with
     flags = [*SHORT_TOOL_JVM_FLAGS, "-cp", f"{libraries}/*"]
-    return Peer(name, [java_program(), *flags, str(JAVA_SOURCE)])
+    environment = None if properties is None else {**os.environ, "CLIENT_PROPERTIES": properties}
+    return Peer(name, [java_program(), *flags, str(JAVA_SOURCE)], environment)

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from odradek.registry.settings import SchemaRegistrySettings
+from odradek.rest.settings import RestSettings
+from odradek.services.settings import ServiceSettings
 from odradek.testing import Cluster
 from tests.deploy.files import DEPLOY, ROOT, VERSION, obeyed, overrides, properties, read_yaml
 
@@ -196,4 +199,12 @@ def test_prometheus_scrapes_every_broker_and_grafana_asks_prometheus() -> None:
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.properties")), ids=lambda path: path.name)
 def test_every_settings_file_is_checked_by_some_test(path: Path) -> None:
     """A file that is added is added to the tests too, or at least obeyed as it is."""
-    obeyed(properties(path))
+    services: dict[str, type[ServiceSettings]] = {
+        "schema-registry": SchemaRegistrySettings,
+        "kafka-rest": RestSettings,
+    }
+    if path.stem in services:
+        settings = services[path.stem].from_file(properties(path))
+        assert settings.notes == ()
+    else:
+        obeyed(properties(path))

@@ -9,7 +9,13 @@ import pytest
 from tests.deploy.files import DEPLOY, obeyed, properties, tool
 
 SYSTEMD = DEPLOY / "systemd"
-UNITS = ("odradek.service", "odradek@.service")
+BROKER_UNITS = ("odradek.service", "odradek@.service")
+UNITS = (
+    *BROKER_UNITS,
+    "odradek-schema-registry.service",
+    "odradek-rest.service",
+    "odradek-connect.service",
+)
 COMMAND = "/opt/odradek/bin/odradek"
 # What `systemd-analyze security` calls OK; 10 is a unit without any protection.
 _MAX_EXPOSURE = 2.0
@@ -56,7 +62,7 @@ def test_the_unit_is_protected(name: str) -> None:
     assert checked.returncode == 0, checked.stdout[-300:] + checked.stderr
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", BROKER_UNITS)
 def test_the_broker_tells_systemd_how_it_is(name: str) -> None:
     unit = _unit(name)
     assert unit["Type"] == ["notify"]

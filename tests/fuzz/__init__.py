@@ -10,6 +10,13 @@
     report        what was measured, and whether it is good enough
     bulk          a command of its own: valid requests as large as a broker allows
 
+Before the log-in, on listeners with TLS and SASL, with brokers of their own:
+
+    attacks       what somebody sends who wants in
+    before_login  a command: sends it, and proves that nobody got in and nothing changed
+    half_open     a command: thousands of half-open handshakes beside a good client
+    slow_readers  a command: readers over TLS that never read
+
 `python -m tests.fuzz --bootstrap HOST:PORT --pid PID --inputs 200000` runs it; a seed repeats
 the same inputs. `test_fuzz.py` is a short run against a broker of its own.
 """

@@ -25,6 +25,13 @@ DEADLINE_S: Final = 60
 _HOME: Final = "/home/ada"
 _BROKER_PORTS: Final = range(9092, 9100)
 _ZOOKEEPER_PORT: Final = 2181
+# The console, the schema registry, the REST proxy, Connect and SQL.
+_SERVICE_PORTS: Final = (8080, 8081, 8082, 8083, 8088)
+_CONSOLE_PORT: Final = 8080
+_REGISTRY_PORT: Final = 8081
+_REST_PORT: Final = 8082
+_CONNECT_PORT: Final = 8083
+_OTHER_PORTS: Final = (_ZOOKEEPER_PORT, *_SERVICE_PORTS)
 # Below the ports that the operating system gives to connections.
 _CANDIDATES: Final = range(20000, 32000, 16)
 
@@ -32,7 +39,19 @@ _ODRADEK: Final = """\
 #!/bin/sh
 case "$1 $2" in
   "up "*|"local start"*)
-    case " $* " in *" --port "*) ;; *) set -- "$@" --port {port} ;; esac ;;
+    case " $* " in *" --port "*) ;; *) set -- "$@" --port {port} ;; esac
+    case " $* " in *" --platform "*)
+      set -- "$@" --registry-port {registry} --rest-port {rest} --connect-port {connect}
+      set -- "$@" --console-port {console} ;;
+    esac ;;
+  "console "*)
+    set -- "$@" --override bootstrap.servers=127.0.0.1:{port}
+    set -- "$@" --override listeners=http://127.0.0.1:{console} ;;
+  "rest-start "*)
+    case " $* " in *listeners=*) ;; *)
+      set -- "$@" --override bootstrap.servers=127.0.0.1:{port}
+      set -- "$@" --override listeners=http://127.0.0.1:{rest} ;;
+    esac ;;
 esac
 exec {python} -W error -m odradek.cli "$@"
 """
@@ -65,7 +84,8 @@ class Terminal:
         self._running: list[Running] = []
         first = _free_ports()
         self._ports = {old: first + number for number, old in enumerate(_BROKER_PORTS)}
-        self._ports[_ZOOKEEPER_PORT] = first + len(_BROKER_PORTS)
+        for number, old in enumerate(_OTHER_PORTS, len(_BROKER_PORTS)):
+            self._ports[old] = first + number
         self._make_directories(directory / "bin")
 
     def _make_directories(self, programs: Path) -> None:
@@ -73,7 +93,14 @@ class Terminal:
             each.mkdir(parents=True)
         for shared in ("examples", "config", "docs"):
             (self.home / shared).symlink_to(ROOT / shared)
-        script = _ODRADEK.format(port=self._ports[9092], python=shlex.quote(sys.executable))
+        script = _ODRADEK.format(
+            port=self._ports[9092],
+            registry=self._ports[_REGISTRY_PORT],
+            rest=self._ports[_REST_PORT],
+            console=self._ports[_CONSOLE_PORT],
+            connect=self._ports[_CONNECT_PORT],
+            python=shlex.quote(sys.executable),
+        )
         (programs / "odradek").write_text(script)
         (programs / "odradek").chmod(0o755)
         (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -86,6 +113,7 @@ class Terminal:
             "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "ODRADEK_BOOTSTRAP": f"127.0.0.1:{self._ports[9092]}",
+            "ODRADEK_CONNECT": f"http://127.0.0.1:{self._ports[_CONNECT_PORT]}",
             "ODRADEK_CONFIG": os.devnull,
             "COLUMNS": "100",
             "TZ": "UTC",
@@ -175,9 +203,10 @@ def _end(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
 def _free_ports() -> int:
     """The first of as many free ports in a row as a page may use."""
     start = os.getpid() % len(_CANDIDATES)
+    needed = len(_BROKER_PORTS) + len(_OTHER_PORTS)
     for number in range(len(_CANDIDATES)):
         first = _CANDIDATES[(start + number) % len(_CANDIDATES)]
-        if all(_is_free(first + offset) for offset in range(len(_BROKER_PORTS) + 1)):
+        if all(_is_free(first + offset) for offset in range(needed)):
             return first
     raise AssertionError("no free ports")
 

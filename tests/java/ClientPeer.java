@@ -56,7 +56,7 @@ public final class ClientPeer {
     private static void produce(
             String bootstrap, String topic, String codec, boolean idempotent, List<String> rows)
             throws Exception {
-        Properties properties = new Properties();
+        Properties properties = given();
         properties.put("bootstrap.servers", bootstrap);
         properties.put("compression.type", codec);
         properties.put("acks", "all");
@@ -87,8 +87,20 @@ public final class ClientPeer {
         return new ProducerRecord<>(topic, 0, timestamp, decode(words[1]), decode(words[2]), headers);
     }
 
-    private static void consume(String bootstrap, String topic, int count) throws Exception {
+    /** The properties of the file that CLIENT_PROPERTIES names, such as a log-in. */
+    private static Properties given() throws Exception {
         Properties properties = new Properties();
+        String path = System.getenv("CLIENT_PROPERTIES");
+        if (path != null) {
+            try (java.io.Reader reader = new java.io.FileReader(path)) {
+                properties.load(reader);
+            }
+        }
+        return properties;
+    }
+
+    private static void consume(String bootstrap, String topic, int count) throws Exception {
+        Properties properties = given();
         properties.put("bootstrap.servers", bootstrap);
         properties.put("enable.auto.commit", "false");
         properties.put("fetch.max.wait.ms", "50");

@@ -16,6 +16,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -28,6 +29,10 @@ from typing import Final, Protocol, Self
 
 import psutil
 
+from odradek.config.properties import parse_properties
+from odradek.security.certificates import CertificateDirectory
+from odradek.security.keys.key_file import KeyFile
+from odradek.world import OsDisk, SystemClock, World
 from tests.scenarios.namespaces import CannotRun, Namespaces, inside
 
 START_S: Final = 60.0
@@ -35,6 +40,8 @@ STOP_S: Final = 60.0
 _UNMOUNT_S: Final = 10.0
 PORT_INSIDE: Final = 9092
 _DISK_BYTES: Final = 300 * 1024 * 1024
+_KEY: Final = "topics"
+_LEAST_BYTES: Final = 10_000
 _READY: Final = "odradek is ready at "
 
 
@@ -53,6 +60,8 @@ class Seat:
         self.namespace: str | None = None
         # What starts it; the file with its properties follows.
         self.program = [odradek(), "broker"]
+        # The certificate to trust, if it speaks TLS.
+        self.authority: str | None = None
         self.is_paused = False
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -96,7 +105,7 @@ class Seat:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        while not answers(self.host, self.port):
+        while not answers(self.host, self.port, self.authority):
             if self._process.poll() is not None:
                 raise AssertionError(f"broker {self.id} did not start:\n{self.said()}")
             if time.monotonic() - began > START_S:
@@ -214,6 +223,8 @@ class ChaosCluster:
         overrides: Sequence[str] = (),
         apart: bool = False,
         small_disks: bool = False,
+        secured: bool = False,
+        encrypted: bool = False,
         hosting: Hosting | None = None,
         on_moved: Callable[[Mapping[int, Seat]], None] | None = None,
     ) -> None:
@@ -225,6 +236,8 @@ class ChaosCluster:
         self._overrides = overrides
         self._apart = apart
         self._small_disks = small_disks
+        self.is_secured = secured
+        self.is_encrypted = encrypted
         self._up: subprocess.Popen[bytes] | None = None
         self._network: Hosting | None = None
         self.seats: dict[int, Seat] = {}
@@ -232,6 +245,44 @@ class ChaosCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(seat.address for seat in self.seats.values())
+
+    @property
+    def topic_settings(self) -> dict[str, str]:
+        """What topics need beside their replicas: a key, if they are to be encrypted."""
+        return {"odradek.encryption.key": _KEY} if self.is_encrypted else {}
+
+    @property
+    def _key_file(self) -> str:
+        """Not where the data are: a fault of the disk is to leave the keys alone."""
+        return f"{self.directory}-keys/keys.json"
+
+    def files_with(self, marker: bytes) -> list[str]:
+        """Returns a line for each file of the brokers that holds the marker."""
+        paths = [
+            path
+            for seat in self.seats.values()
+            for path in seat.directory.rglob("*")
+            if path.is_file() and path.suffix != ".out"
+        ]
+        assert sum(path.stat().st_size for path in paths) > _LEAST_BYTES, "nothing was written"
+        return [f"plain text in {path}" for path in paths if marker in path.read_bytes()]
+
+    @property
+    def login(self) -> dict[str, str]:
+        """What librdkafka needs to log in, beside the addresses; nothing if it need not."""
+        return self._login("librdkafka.properties")
+
+    @property
+    def own_login(self) -> dict[str, str]:
+        """The same for our own client."""
+        return self._login("client.properties")
+
+    def _login(self, file: str) -> dict[str, str]:
+        if not self.is_secured:
+            return {}
+        properties = parse_properties((self.directory / file).read_text())
+        del properties["bootstrap.servers"]
+        return properties
 
     def __enter__(self) -> Self:
         try:
@@ -254,18 +305,26 @@ class ChaosCluster:
             )
             for number in range(1, self._brokers + 1)
         }
+        if self.is_secured:
+            for seat in self.seats.values():
+                seat.authority = str(self.directory / "security" / "ca.crt")
         output = self.directory / "up.out"
         self.directory.mkdir(parents=True, exist_ok=True)
         if self._small_disks:
             for seat in self.seats.values():
                 seat.mount_small_disk()
+        overrides = list(self._overrides)
+        if self.is_encrypted:
+            KeyFile(self._key_file, World()).create(_KEY)
+            overrides += ["odradek.key.provider=file", f"odradek.key.file={self._key_file}"]
         with output.open("wb") as log:
             self._up = subprocess.Popen(
                 [
                     *(odradek(), "up", "--brokers", str(self._brokers), "--port", str(port)),
                     *("--data", str(self.directory), "--until-input-closes"),
                     *(() if self._zookeeper is None else ("--zookeeper", self._zookeeper)),
-                    *(part for one in self._overrides for part in ("--override", one)),
+                    *(("--secure",) if self.is_secured else ()),
+                    *(part for one in overrides for part in ("--override", one)),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -286,8 +345,13 @@ class ChaosCluster:
             _set_property(
                 seat.directory / "server.properties",
                 "listeners",
-                f"PLAINTEXT://{seat.address}",
+                f"{'SASL_SSL' if self.is_secured else 'PLAINTEXT'}://{seat.address}",
             )
+            if self.is_secured:
+                certificates = CertificateDirectory(
+                    OsDisk(), SystemClock(), str(self.directory / "security")
+                )
+                certificates.require(f"broker-{seat.id}", [seat.host], 365, 60)
         if self._on_moved is not None:
             self._on_moved(self.seats)
         for seat in self.seats.values():
@@ -351,16 +415,20 @@ class ChaosCluster:
             shutil.copy(path, kept)
 
 
-def answers(host: str, port: int) -> bool:
-    """Whether a broker there answers a Metadata request with a broker in it."""
-    body = struct.pack(">hhihi", 3, 1, 7, -1, 0)
+def answers(host: str, port: int, authority: str | None = None) -> bool:
+    """Whether a broker there answers a Metadata request with a broker in it. With the certificate
+    of an `authority` it is asked by TLS and without a log-in, so only for its API versions."""
+    body = struct.pack(">hhihi", 3, 1, 7, -1, 0) if authority is None else b"\0\x12" + bytes(8)
     try:
-        with socket.create_connection((host, port), 1.0) as connection:
-            connection.sendall(struct.pack(">i", len(body)) + body)
-            answer = connection.makefile("rb").read(12)
+        with socket.create_connection((host, port), 1.0) as plain:
+            tls = None if authority is None else ssl.create_default_context(cafile=authority)
+            connection = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+            with connection:
+                connection.sendall(struct.pack(">i", len(body)) + body)
+                answer = connection.makefile("rb").read(12)
     except OSError:
         return False
-    return len(answer) == 12 and answer[8:] != bytes(4)
+    return len(answer) == 12 and (authority is not None or answer[8:] != bytes(4))
 
 
 def free_neighbours(count: int) -> int:

@@ -9,7 +9,7 @@ checkers of the simulation, so that real processes and simulated ones keep the s
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -32,14 +32,24 @@ _ALLOWED: Final[dict[str, list[list[int]]]] = {
 # librdkafka waits longer each time, up to ten seconds, before it connects again to a broker that
 # has gone twice within that time. Here brokers go every few seconds.
 _CLIENT: Final = {"log_level": 0, "reconnect.backoff.max.ms": 500}
+# What librdkafka needs to log in: a broker without security needs nothing.
+NO_LOGIN: Final[Mapping[str, str]] = {}
+NO_SETTINGS: Final[Mapping[str, str]] = {}
 # Of one request: a coordinator that is stopped or cut off does not answer, and another one may be
 # asked meanwhile. librdkafka's default is as long as our own patience.
 _REQUEST_TIMEOUT_MS: Final = 10_000
 
 
-def create_topics(bootstrap: str, partitions: int, replicas: int = 3) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, **_CLIENT})
-    config = {"min.insync.replicas": str(max(replicas - 1, 1))}
+def create_topics(
+    bootstrap: str,
+    partitions: int,
+    replicas: int = 3,
+    *,
+    login: Mapping[str, str] = NO_LOGIN,
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, **login, **_CLIENT})
+    config = {"min.insync.replicas": str(max(replicas - 1, 1)), **settings}
     topics = [
         NewTopic(LOAD, partitions, replicas, config=config),
         NewTopic(PAIRS, 2, replicas, config=config),
@@ -116,7 +126,14 @@ class IdempotentLoad(Worker):
     """acks=all and default retries, so that nothing may ever fail."""
 
     def __init__(
-        self, name: str, bootstrap: str, partitions: int, rate: int, history: History
+        self,
+        name: str,
+        bootstrap: str,
+        partitions: int,
+        rate: int,
+        history: History,
+        *,
+        login: Mapping[str, str] = NO_LOGIN,
     ) -> None:
         super().__init__(name)
         self._partitions = partitions
@@ -129,12 +146,17 @@ class IdempotentLoad(Worker):
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
+                **login,
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 1,
                 **_CLIENT,
             }
         )
+
+    def log_in_as(self, user: str, password: str) -> None:
+        """Connections that are made from now on use this password."""
+        self._producer.set_sasl_credentials(user, password)
 
     def work(self) -> None:
         number = 0
@@ -173,9 +195,12 @@ class IdempotentLoad(Worker):
 class TransactionalLoad(Worker):
     """Each transaction is a number in both partitions. `fates` says what became of it."""
 
-    def __init__(self, bootstrap: str, pause_s: float = 0.02) -> None:
+    def __init__(
+        self, bootstrap: str, pause_s: float = 0.02, login: Mapping[str, str] = NO_LOGIN
+    ) -> None:
         super().__init__("transactions")
         self._bootstrap = bootstrap
+        self._login = dict(login)
         self._pause_s = pause_s
         self.fates: dict[int, str] = {}
         self.deaths: list[Death] = []
@@ -206,6 +231,7 @@ class TransactionalLoad(Worker):
         producer = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
+                **self._login,
                 "transactional.id": "pairs",
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 "linger.ms": 0,
@@ -283,15 +309,31 @@ def _insist(call: Callable[[], object]) -> None:
 class Follower(Worker):
     """Polls a topic from its beginning on, for as long as it lives."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        history: History,
+        login: Mapping[str, str] = NO_LOGIN,
+    ) -> None:
         super().__init__(f"follower of {topic}")
         self._topic = topic
         self._partitions = partitions
         self._history = history
         self._bootstrap = bootstrap
+        self._login = dict(login)
+        self._consumer: Consumer | None = None
+
+    def log_in_as(self, user: str, password: str) -> None:
+        """Connections that are made from now on use this password."""
+        if self._consumer is not None:
+            self._consumer.set_sasl_credentials(user, password)
 
     def work(self) -> None:
-        consumer = _consumer(self._bootstrap, self._topic, range(self._partitions))
+        partitions = range(self._partitions)
+        consumer = _consumer(self._bootstrap, self._topic, partitions, self._login)
+        self._consumer = consumer
         try:
             while not self._stops.is_set():
                 for message in consumer.consume(1000, 0.1):
@@ -302,9 +344,11 @@ class Follower(Worker):
             consumer.close()
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[tuple[int, bytes]]]:
+def read_all(
+    bootstrap: str, topic: str, partitions: int, login: Mapping[str, str] = NO_LOGIN
+) -> dict[int, list[tuple[int, bytes]]]:
     """Everything committed, from the beginning to the end."""
-    consumer = _consumer(bootstrap, topic, range(partitions))
+    consumer = _consumer(bootstrap, topic, range(partitions), login)
     found: dict[int, list[tuple[int, bytes]]] = {number: [] for number in range(partitions)}
     try:
         ends = {
@@ -328,10 +372,13 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[tupl
     return found
 
 
-def _consumer(bootstrap: str, topic: str, partitions: Iterable[int]) -> Consumer:
+def _consumer(
+    bootstrap: str, topic: str, partitions: Iterable[int], login: Mapping[str, str]
+) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
+            **login,
             "group.id": "chaos",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

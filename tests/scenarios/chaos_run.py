@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from odradek.protocol.types import TopicPartition
 from simulation.checkers import History
@@ -30,6 +30,8 @@ from tests.scenarios.chaos_load import (
 from tests.scenarios.chaos_watch import Watch
 
 REPLICAS = 3
+# What every value of the load begins with; an encrypted topic leaves it in no file.
+MARKER: Final = "chaos-producer-"
 _ELECTION_S = 60.0
 _WELL = "every acknowledged record once and in order, no aborted record read"
 
@@ -74,18 +76,27 @@ class ChaosRun:
         self.costs: list[Cost] = []
 
     def __enter__(self) -> Self:
-        bootstrap = self.cluster.bootstrap
-        create_topics(bootstrap, self._partitions)
+        bootstrap, login = self.cluster.bootstrap, self.cluster.login
+        create_topics(
+            bootstrap, self._partitions, login=login, settings=self.cluster.topic_settings
+        )
         addresses = {seat.id: (seat.host, seat.port) for seat in self.cluster.seats.values()}
-        self.watch = self._stack.enter_context(Watch(addresses, [LOAD, PAIRS]))
+        self.watch = self._stack.enter_context(
+            Watch(addresses, [LOAD, PAIRS], self.cluster.own_login)
+        )
         self.watch.wait_until_in_sync(REPLICAS)
         self.history = History()
         self.producers = [
-            IdempotentLoad(f"p{number}", bootstrap, self._partitions, self._rate, self.history)
+            IdempotentLoad(
+                *(f"{MARKER}{number}", bootstrap, self._partitions, self._rate, self.history),
+                login=login,
+            )
             for number in range(self._producers)
         ]
-        self.transactions = TransactionalLoad(bootstrap) if self._with_transactions else None
-        self.follower = Follower(bootstrap, LOAD, self._partitions, self.history)
+        self.transactions = (
+            TransactionalLoad(bootstrap, login=login) if self._with_transactions else None
+        )
+        self.follower = Follower(bootstrap, LOAD, self._partitions, self.history, login)
         self._workers = [
             *self.producers,
             *([self.transactions] if self.transactions is not None else []),
@@ -171,12 +182,15 @@ class ChaosRun:
             worker.stop()
         for worker in self._workers:
             worker.finish()
-        bootstrap = self.cluster.bootstrap
-        final = read_all(bootstrap, LOAD, self._partitions)
+        bootstrap, login = self.cluster.bootstrap, self.cluster.login
+        final = read_all(bootstrap, LOAD, self._partitions, login)
         found = judge_load(self.history, self.producers, final)
         if self.transactions is not None:
-            found += judge_transactions(self.transactions.fates, read_all(bootstrap, PAIRS, 2))
+            pairs = read_all(bootstrap, PAIRS, 2, login)
+            found += judge_transactions(self.transactions.fates, pairs)
             found += [str(death) for death in not_allowed(self.transactions.deaths)]
+        if self.cluster.is_encrypted:
+            found += self.cluster.files_with(MARKER.encode())
         return [*found, *self.cluster.problems()]
 
     def summary(self) -> str:

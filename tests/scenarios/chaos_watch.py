@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Self
 
 from odradek.client.connection import Connection
-from odradek.client.errors import ClientError
+from odradek.client.errors import ClientError, ConnectionClosed
+from odradek.client.security import ClientSecurity
+from odradek.client.settings import AdminSettings
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -19,6 +21,7 @@ from odradek.protocol.messages.metadata import (
     MetadataResponse,
 )
 from odradek.protocol.types import TopicPartition
+from odradek.world import Randomness
 
 _EVERY_S: Final = 0.01
 _PATIENCE_MS: Final = 1_000
@@ -36,7 +39,14 @@ class Leadership(NamedTuple):
 class Watch:
     """Use it with `with`: it runs in a thread of its own."""
 
-    def __init__(self, brokers: Mapping[int, tuple[str, int]], topics: Iterable[str]) -> None:
+    def __init__(
+        self,
+        brokers: Mapping[int, tuple[str, int]],
+        topics: Iterable[str],
+        login: Mapping[str, str] | None = None,
+    ) -> None:
+        """`login` are the client properties with which to log in, if that is needed."""
+        self._login = login
         self._brokers = dict(brokers)
         self._topics = list(topics)
         self._stop = threading.Event()
@@ -114,10 +124,14 @@ class Watch:
             topics=[MetadataRequestTopic(name=name) for name in self._topics],
             allow_auto_topic_creation=False,
         )
+        security = None
+        if self._login:
+            security = ClientSecurity(AdminSettings.from_properties(self._login), Randomness())
         while True:
             try:
                 connection = await Connection.open(
                     *address,
+                    security=security,
                     connect_timeout_ms=_PATIENCE_MS,
                     request_timeout_ms=_PATIENCE_MS,
                 )
@@ -132,7 +146,9 @@ class Watch:
             except ClientError:
                 self._controllers.pop(broker, None)
             finally:
-                connection.close()
+                # At once: the end of TLS takes a while, and the event loop may end before.
+                connection.fail(ConnectionClosed("the watch is over"))
+                await connection.wait_closed()
 
     def _note(self, broker: int, response: MetadataResponse) -> None:
         now_s = time.monotonic()

@@ -80,7 +80,7 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
             "odradek connect-standalone.sh config/connect-standalone.properties"
             " config/connect-file-source.properties"
         ),
-        Answered("odradek pipeline run"),
+        Answered("there is no file config/connect-standalone.properties"),
     ),
     (
         (
@@ -89,13 +89,13 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
         ),
         Accepted("hello"),
     ),
-    ("odradek connect-standalone WORKER SOURCE SINK", Answered("odradek archive")),
+    ("odradek connect-standalone WORKER SOURCE SINK", Answered("there is no file WORKER")),
     (
         (
             "odradek connect-standalone etc/schema-registry/connect-avro-standalone.properties"
             " etc/kafka-connect-jdbc/source-quickstart-sqlite.properties"
         ),
-        Answered("odradek pipeline run"),
+        Answered("there is no file etc/schema-registry/connect-avro-standalone.properties"),
     ),
     ("odradek avro-tools compile schema alert.avsc .", Answered("AvroCodec")),
     # Chapter 6
@@ -215,7 +215,7 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
         "odradek java -ea -Dsecor_group=backup -cp secor.jar com.pinterest.secor.main.ConsumerMain",
         Answered("odradek archive --include"),
     ),
-    ("odradek flume-ng agent --conf-file flume.conf --name ag", Answered("odradek pipeline run")),
+    ("odradek flume-ng agent --conf-file flume.conf --name ag", Answered("connect-standalone")),
     # Chapter 9
     (
         "odradek kafkacat -P -b localhost:9092 -t T",
@@ -227,11 +227,11 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
     ),
     (
         "odradek kafka-rest-start etc/kafka-rest/kafka-rest.properties",
-        Answered("odradek topics --list --json"),
+        Answered("there is no file etc/kafka-rest/kafka-rest.properties"),
     ),
     (
         ('odradek curl -X GET -H "Accept: application/vnd.kafka.v2+json" localhost:8082/topics'),
-        Answered("odradek topics --list --json"),
+        Answered("type: odradek rest-start"),
     ),
     (
         "zookeeper-server-start.sh config/zookeeper.properties",
@@ -348,14 +348,14 @@ LINES: list[tuple[str, Accepted | Serves | Answered]] = [
     ("odradek jps", Answered("type: odradek local status")),
     ("odradek confluent start", Answered("type: odradek local start")),
     # Names that the documents mention without a whole line
-    ("odradek kafka-schema-registry-start x.properties", Answered("registry")),
-    ("odradek schema-registry-start x.properties", Answered("registry")),
-    ("odradek ksql", Answered("odradek pipeline run")),
-    ("odradek rest-start", Answered("odradek topics --list --json")),
+    ("odradek kafka-schema-registry-start x.properties", Answered("there is no file x.propert")),
+    ("odradek schema-registry-start x.properties", Answered("there is no file x.properties")),
+    ("odradek ksql", Answered("start it with odradek sql-server")),
+    ("odradek rest-start x.properties", Answered("there is no file x.properties")),
     ("odradek mirror-maker", Answered("odradek archive")),
     ("odradek run-class", Answered("kafka-run-class kafka.tools.GetOffsetShell")),
     ("zookeeper-shell", Answered("HOST:PORT|DIR is needed")),
-    ("odradek connect-distributed worker.properties", Answered("odradek pipeline run")),
+    ("odradek connect-distributed worker.properties", Answered("there is no file worker.prop")),
     ("kafka-run-class kafka.tools.GetOffsetShell --topic T --time -1", Accepted("T:0:")),
     ("kafka-get-offsets.sh --topic T --replicas", Accepted("LOG-END-OFFSET")),
 ]

@@ -1,7 +1,7 @@
 """Every failure of every role, on every store, under load from real clients.
 
     python -m tests.scenarios.failures [--stores embedded,zookeeper] [--rounds N] [--kills N]
-                                       [--pause-seconds 30]
+                                       [--pause-seconds 30] [--secured]
 
 {clean stop, kill -9, bounce x5, SIGSTOP} of {the leader, the controller, a follower}: every
 acknowledged record must be consumed once and in order. The topic has one partition, so that the
@@ -41,11 +41,13 @@ def faults(pause_s: float) -> dict[str, Callable[[Seat], None]]:
     }
 
 
-def failures(directory: Path, kind: str, *, rounds: int, kills: int, pause_s: float) -> int:
-    print(f"store: {kind}", flush=True)
+def failures(
+    directory: Path, kind: str, *, rounds: int, kills: int, pause_s: float, secured: bool = False
+) -> int:
+    print(f"store: {kind}{', SASL_SSL' if secured else ''}", flush=True)
     with (
         store(kind, directory / "zookeeper") as zookeeper,
-        ChaosCluster(directory / "data", zookeeper=zookeeper) as cluster,
+        ChaosCluster(directory / "data", zookeeper=zookeeper, secured=secured) as cluster,
         ChaosRun(cluster, partitions=1) as run,
     ):
         for _ in range(rounds):
@@ -75,6 +77,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--pause-seconds", type=float, default=30)
+    parser.add_argument("--secured", action="store_true", help="with TLS, SCRAM and ACLs")
     options = parser.parse_args()
     worst = 0
     for kind in options.stores.split(","):
@@ -85,6 +88,7 @@ def main() -> int:
             rounds=options.rounds,
             kills=options.kills,
             pause_s=options.pause_seconds,
+            secured=options.secured,
         )
     return worst
 

@@ -1,12 +1,16 @@
 """kill -9 a broker again and again in the middle of compaction.
 
-    python -m tests.scenarios.kill_while_cleaning --kills 30 [--seed N]
+    python -m tests.scenarios.kill_while_cleaning --kills 30 [--seed N] [--encrypted]
 
 A producer writes few keys over and over into small segments, and the cleaner, slowed down, is
 nearly always at work. The broker is killed while files of an unfinished pass lie on the disk; now
 and then it is the worker process alone, which the broker has to notice. What must hold after
 every kill: the worker is gone too, the log verifies, no file of the pass is left, offsets only
 rise, and a reader from the start ends with the newest value of every key.
+
+With `--encrypted` the topic is encrypted. Its records are not compressed and have random markers in
+key, value and header, and none of them may be in any file of the broker, while it compacts and
+after each kill.
 """
 
 import argparse
@@ -23,7 +27,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
-from odradek.world import OsDisk
+from odradek.cli.dump_log.encrypted_segments import disk_with_keys
+from odradek.security.keys.key_file import KeyFile
+from odradek.world import Disk, OsDisk, World
 from tests.log_verification import verify_log
 from tests.scenarios.kill_under_load import PATIENCE_S, QUIET, reader
 
@@ -59,6 +65,8 @@ class Tally:
     # What lay about when the broker died.
     unfinished: Counter[str] = field(default_factory=Counter)
     min_records: int = sys.maxsize
+    # Of an encrypted topic: how much was searched for markers.
+    searched_bytes: int = 0
 
     def __str__(self) -> str:
         found = ", ".join(f"{count} {suffix}" for suffix, count in sorted(self.unfinished.items()))
@@ -72,9 +80,15 @@ class Tally:
 class KillWhileCleaning:
     """One broker, one producer, one reader that checks."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, is_encrypted: bool = False) -> None:
         self._directory = directory
         self._random = random.Random(seed)
+        self._is_encrypted = is_encrypted
+        self._key_file = str(directory / "keys" / "topics.json")
+        self._markers = [self._random.randbytes(16) for _ in range(3)]
+        if is_encrypted:
+            directory.joinpath("keys").mkdir(parents=True)
+            KeyFile(self._key_file, World()).create(TOPIC)
         self._port = free_ports(1)[0]
         self._newest: dict[tuple[int, bytes], bytes | None] = {}
         self._number = 0
@@ -91,7 +105,9 @@ class KillWhileCleaning:
                 self._load_until_cleaning(producer)
                 time.sleep(self._random.uniform(0, 0.05))
                 worker = self._worker(broker)
+                self._search_markers()
                 broker.kill()
+                self._search_markers()
                 self.tally.kills += 1
                 for path in self._unfinished():
                     self.tally.unfinished[path.suffix] += 1
@@ -115,6 +131,9 @@ class KillWhileCleaning:
         return self.tally
 
     def _start(self, overrides: dict[str, str]) -> BrokerProcess:
+        if self._is_encrypted:
+            provider = {"odradek.key.provider": "file", "odradek.key.file": self._key_file}
+            overrides = overrides | provider
         broker = start_odradek(self._directory, overrides, port=self._port)
         try:
             wait_until_ready(broker)
@@ -126,7 +145,8 @@ class KillWhileCleaning:
 
     def _create_topic(self, broker: BrokerProcess) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})
-        topic = NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)
+        key = {"odradek.encryption.key": TOPIC} if self._is_encrypted else {}
+        topic = NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG | key)
         admin.create_topics([topic])[TOPIC].result(PATIENCE_S)
 
     def _new_producer(self, broker: BrokerProcess) -> Producer:
@@ -136,7 +156,9 @@ class KillWhileCleaning:
                 "enable.idempotence": True,
                 "linger.ms": 1,
                 "batch.num.messages": 50,
-                "compression.type": self._random.choice(["none", "lz4", "zstd"]),
+                "compression.type": "none"
+                if self._is_encrypted
+                else self._random.choice(["none", "lz4", "zstd"]),
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
                 "retry.backoff.ms": 10,
@@ -154,7 +176,12 @@ class KillWhileCleaning:
             if self._random.random() > 0.05:
                 noise = self._random.randbytes(VALUE_BYTES // 2)
                 value = b"%d " % self._number + noise.ljust(VALUE_BYTES, b".")
-            producer.produce(TOPIC, value, key, partition)
+            headers: list[tuple[str, bytes]] = []
+            if self._is_encrypted:
+                in_key, in_value, in_header = self._markers
+                key, headers = in_key + key, [("marker", in_header)]
+                value = None if value is None else value + in_value
+            producer.produce(TOPIC, value, key, partition, headers=headers)
             self._newest[partition, key] = value
             self._number += 1
             self.tally.written += 1
@@ -198,6 +225,25 @@ class KillWhileCleaning:
 
     # What must hold
 
+    def _search_markers(self) -> None:
+        """None of the markers is in a file of the broker; the keys are elsewhere."""
+        if not self._is_encrypted:
+            return
+        data = self._directory / "data"
+        for path in data.rglob("*"):
+            try:
+                content = path.read_bytes() if path.is_file() else b""
+            except FileNotFoundError:
+                continue  # It was replaced or deleted meanwhile.
+            assert not any(marker in content for marker in self._markers), f"plain text in {path}"
+            self.tally.searched_bytes += len(content)
+
+    def _disk(self) -> Disk:
+        if not self._is_encrypted:
+            return OsDisk()
+        logs = [str(path) for each in self._directories() for path in each.glob("*.log")]
+        return disk_with_keys(OsDisk(), logs, self._key_file, None)
+
     def _directories(self) -> list[Path]:
         return [self._directory / "data" / f"{TOPIC}-{number}" for number in range(PARTITIONS)]
 
@@ -240,7 +286,7 @@ class KillWhileCleaning:
 
     def _verify_files(self) -> None:
         for directory in self._directories():
-            report = verify_log(OsDisk(), str(directory), deep=True)
+            report = verify_log(self._disk(), str(directory), deep=True)
             assert report.is_sound, report.problems
 
 
@@ -248,9 +294,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--encrypted", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="odradek-cleaning-") as directory:
-        print(KillWhileCleaning(Path(directory), options.seed).run(options.kills))
+        story = KillWhileCleaning(Path(directory), options.seed, is_encrypted=options.encrypted)
+        print(story.run(options.kills))
     return 0
 
 

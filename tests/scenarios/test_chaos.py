@@ -6,6 +6,7 @@ from simulation.checkers import History
 from tests.scenarios.chaos_cluster import ChaosCluster
 from tests.scenarios.chaos_load import judge_load, judge_transactions
 from tests.scenarios.chaos_run import (
+    MARKER,
     ChaosRun,
     kill_and_restart,
     paused_for,
@@ -19,6 +20,8 @@ def test_a_cluster_loses_nothing_when_brokers_die_stop_and_stall(tmp_path: Path)
         run.suffer("clean stop", run.seat_of("controller"), stop_and_restart)
         run.suffer("SIGSTOP 1 s", run.seat_of("leader"), paused_for(1))
         found = run.judge()
+        # What --encrypted searches for, and what it finds where nothing is encrypted.
+        assert cluster.files_with(MARKER.encode())
     assert not found, found[:10]
     assert run.transactions is not None
     assert "committed" in run.transactions.fates.values()

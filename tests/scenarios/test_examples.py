@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,12 +24,14 @@ from examples import (
     log_handler,
     offsets_in_database,
     retries_and_dead_letters,
+    schemas,
     tracing,
 )
 from odradek.client import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
 from odradek.client.consumer.dead_letters import Reject, dead_topic
 from odradek.client.settings import ConsumerSettings
 from odradek.testing.cluster import Cluster
+from odradek.testing.registry import Registry
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALUES = [b"one", b"two", b"three", b"four", b"five"]
@@ -321,3 +324,10 @@ async def test_a_custom_assignor_shares_topics_of_one_partition(odradek_cluster:
             while [len(one.assignment()), len(two.assignment())] != [2, 2]:
                 await asyncio.gather(one.poll(timeout_ms=100), two.poll(timeout_ms=100))
     assert custom_assignor.FairAssignor.name == "fair"
+
+
+async def test_objects_of_a_class_have_a_schema(
+    odradek_cluster: Cluster, odradek_registry: Registry, odradek_topic: str
+) -> None:
+    (order,) = await schemas.main(odradek_cluster.bootstrap, odradek_registry.url, odradek_topic)
+    assert (order.customer, order.items[0].price) == ("ada", Decimal("2.50"))

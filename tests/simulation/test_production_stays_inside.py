@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "odradek"
 # processes of their own.
 OUTSIDE = {
     *("world", "cli", "local", "perf", "tools", "testing", "spark", "recipes", "schemas"),
-    *("ops", "web"),
+    *("ops", "web", "connect", "console", "sql"),
 }
 # SQLite opens its own file; the simulation uses the store in memory.
 # The client without asyncio runs a loop in a thread of its own.

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +13,7 @@ from pyspark.sql import functions as f
 from odradek.schemas import framing
 from odradek.schemas.avro import AvroCodec
 from odradek.schemas.errors import BadSchema
+from odradek.schemas.registry_client import RegistryClient
 from odradek.spark import schemas
 from tests.unit.schemas.registries import Registry, registry
 
@@ -87,7 +89,7 @@ def test_a_local_schema_needs_no_registry(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(good,), (b"bad",), (None,)], "value binary")
     patient = schemas.decode_avro("value", text, mode="permissive")
     assert [one[0] for one in rows.select(patient).collect()] == ["hello", None, None]
-    with pytest.raises(Exception, match="not framed by a serialiser"):
+    with pytest.raises(Exception, match="not framed by a serializer"):
         rows.select(schemas.decode_avro("value", text)).collect()
     with pytest.raises(BadSchema, match="give registry and subject, or schema_id"):
         schemas.encode_avro("value", text)
@@ -125,3 +127,60 @@ def test_protobuf_messages_are_found_by_their_path(spark: SparkSession, known: R
     assert framed.select(local.alias("c")).first().c.id == 7
     with pytest.raises(Exception, match="a value is a Click, not a First"):
         framed.select(schemas.decode_protobuf("value", **asked)).collect()
+
+
+def test_schemas_may_be_named_in_headers(spark: SparkSession, known: Registry) -> None:
+    row = spark.sql("select struct(7L as id, map('x', 1) as tags) as click")
+    tests = {
+        "AVRO": ('{"type": "record", "name": "C", "fields": [{"name": "id", "type": "long"}]}', ()),
+        "JSON": (json.dumps(_JSON), ()),
+        "PROTOBUF": (_PROTO, (1,)),
+    }
+    encode = {
+        "AVRO": schemas.encode_avro(f.struct("click.id"), tests["AVRO"][0], framed=False),
+        "JSON": schemas.encode_json("click", tests["JSON"][0], framed=False),
+        "PROTOBUF": schemas.encode_protobuf("click", _PROTO, message="Click", framed=False),
+    }
+    for kind, (text, path) in tests.items():
+        subject = f"{kind}-value"
+        schema_id = known.add(subject, {"schema": text, "schemaType": kind})
+        guid = RegistryClient(known.url).latest(subject).guid
+        assert guid is not None
+        bare = bytes(row.select(encode[kind]).first()[0])
+        in_message = framing.message_path(path) if path else b""
+        header = framing.guid_header(UUID(guid).bytes, in_message)
+        framed = framing.frame(schema_id, in_message + bare)
+        rows = spark.createDataFrame(
+            [
+                (
+                    1,
+                    bare,
+                    [("other", b""), ("__value_schema_id", None), ("__value_schema_id", header)],
+                ),
+                (2, framed, []),
+                (3, framed, None),
+                (4, None, [("__value_schema_id", header)]),
+                (5, bare, [("__key_schema_id", header)]),
+                (6, bare, [("__value_schema_id", b"?")]),
+            ],
+            "n int, value binary, headers array<struct<key: string, value: binary>>",
+        )
+        function = getattr(schemas, f"decode_{kind.lower()}")
+        more = {"message": "Click"} if path else {}
+        column = function(
+            "value",
+            registry=known.url,
+            subject=subject,
+            headers="headers",
+            mode="permissive",
+            **more,
+        )
+        found = rows.select("n", column.alias("click")).orderBy("n").collect()
+        ids = [None if one.click is None else one.click.id for one in found]
+        # Spark reads JSON and does not look at what a header names.
+        assert ids[:5] == [7, 7, 7, None, None], kind
+        assert ids[5] == (7 if kind == "JSON" else None)
+    with pytest.raises(BadSchema, match="leave framed=False out"):
+        schemas.decode_avro("value", '"int"', headers="headers", framed=False)
+    with pytest.raises(BadSchema, match="neither key nor value"):
+        schemas.decode_avro("value", '"int"', headers="headers", field="body")  # type: ignore[arg-type]

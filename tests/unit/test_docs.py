@@ -154,7 +154,7 @@ def test_modules_commands_and_tests_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=_page_id)
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
-    for link in _LINK.findall(_CODE_BLOCK.sub("", page.read_text())):
+    for link in _LINK.findall(_CODE.sub("", _CODE_BLOCK.sub("", page.read_text()))):
         if link.startswith(("http://", "https://")):
             continue
         path, _, anchor = link.partition("#")

@@ -8,6 +8,7 @@ from typing import TypeVar
 from odradek.broker import Broker
 from odradek.client.connection import Connection
 from odradek.config import BrokerSettings
+from odradek.metadata import Metadata
 from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
@@ -126,10 +127,12 @@ on_broker = inside(with_broker)
 
 @asynccontextmanager
 async def serving_on_sockets(
-    properties: Mapping[str, str] | None = None, world: World | None = None
+    properties: Mapping[str, str] | None = None,
+    world: World | None = None,
+    metadata: Metadata | None = None,
 ) -> AsyncIterator[Broker]:
-    """A broker on real sockets of the loopback interface; its disk is in memory if `world` does
-    not bring another one."""
+    """A broker on real sockets of the loopback interface; its disk and its metadata store are in
+    memory if `world` and `metadata` do not bring others."""
     settings = BrokerSettings.from_properties(
         {
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -138,7 +141,7 @@ async def serving_on_sockets(
             **(properties or {}),
         }
     )
-    broker = Broker(settings, world or World(disk=MemoryDisk()))
+    broker = Broker(settings, world or World(disk=MemoryDisk()), metadata)
     ready = asyncio.Event()
     serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
     await ready.wait()

@@ -40,6 +40,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.create_acls import CreateAclsRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -60,6 +61,7 @@ from odradek.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest
@@ -75,6 +77,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.explain_access import ExplainAccessRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -118,6 +121,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 )
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from odradek.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -292,6 +296,11 @@ PARTS_OF_A_STORY = {
     DeleteAclsRequest.api_key,
     DescribeRolesRequest.api_key,
     AlterRolesRequest.api_key,
+    # Delegation tokens, which need a log-in: test_delegation_tokens
+    CreateDelegationTokenRequest.api_key,
+    RenewDelegationTokenRequest.api_key,
+    ExpireDelegationTokenRequest.api_key,
+    DescribeDelegationTokenRequest.api_key,
     # A consumer group: test_consumer_groups
     ConsumerGroupHeartbeatRequest.api_key,
     ConsumerGroupDescribeRequest.api_key,

@@ -28,6 +28,7 @@ OPEN_TO_ALL = {
     "DescribeCluster",
     "GetTelemetrySubscriptions",
     "PushTelemetry",
+    "RenewDelegationToken",
     "SaslAuthenticate",
     "SaslHandshake",
 }

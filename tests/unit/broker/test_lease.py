@@ -29,6 +29,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.create_acls import CreateAclsRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsRequest
@@ -41,6 +42,7 @@ from odradek.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
+from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.describe_roles import DescribeRolesRequest
@@ -50,6 +52,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.explain_access import ExplainAccessRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import (
@@ -95,6 +98,7 @@ from odradek.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
@@ -136,6 +140,11 @@ NEEDS_NO_LEASE = {
     ExplainAccessRequest.api_key,
     ListConfigResourcesRequest.api_key,
     ListPartitionReassignmentsRequest.api_key,
+    # Tokens are read from the store whenever they are used, and are changed there.
+    CreateDelegationTokenRequest.api_key,
+    DescribeDelegationTokenRequest.api_key,
+    ExpireDelegationTokenRequest.api_key,
+    RenewDelegationTokenRequest.api_key,
     # Changes of the metadata store, which takes nothing from a session that has expired.
     AlterClientQuotasRequest.api_key,
     CreateTopicsRequest.api_key,

@@ -22,16 +22,19 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.describe_roles import DescribeRolesRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -77,6 +80,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
@@ -107,6 +111,11 @@ _SHOWS_LESS = {
     ListGroupsRequest.api_key,
     SaslAuthenticateRequest.api_key,
     SaslHandshakeRequest.api_key,
+    # Nobody gets them over PLAINTEXT: test_delegation_tokens
+    CreateDelegationTokenRequest.api_key,
+    RenewDelegationTokenRequest.api_key,
+    ExpireDelegationTokenRequest.api_key,
+    DescribeDelegationTokenRequest.api_key,
 }
 
 

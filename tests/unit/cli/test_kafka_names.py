@@ -116,6 +116,15 @@ class TestKcat:
                 ),
             ),
             ("-G g T", "odradek console-consumer --topic T --group g"),
+            (
+                "-C -t T -s value=avro -r http://r:8081",
+                (
+                    "odradek console-consumer --topic T --from-beginning --command-property"
+                    " schema.registry.url=http://r:8081"
+                ),
+            ),
+            ("-C -t T -s avro", "odradek avro-console-consumer --topic T --from-beginning"),
+            ("-C -t T -s value=i", "odradek console-consumer --topic T --from-beginning"),
             ("-L -b h:1", "odradek topics --describe --bootstrap-server h:1"),
             ("-Q -t T:0:-1", "odradek get-offsets --topic-partitions T:0 --time -1"),
         ],
@@ -131,7 +140,7 @@ class TestKcat:
 
 
 def test_what_is_not_here_yet_says_what_to_use(capsys: Captured) -> None:
-    for name in ("connect-standalone.sh", "kafka-mirror-maker.sh", "kafka-rest-start", "ksql"):
+    for name in ("connect-mirror-maker.sh", "kafka-mirror-maker.sh"):
         assert main([name, "a.properties"]) == 2
         said = capsys.readouterr().err
         assert said.count("\n") == 1
@@ -148,8 +157,8 @@ def test_what_is_not_here_yet_says_what_to_use(capsys: Captured) -> None:
         ("avro-tools compile schema a.avsc .", "odradek.schemas.avro.AvroCodec"),
         ("keytool -genkey", "here type: odradek certs create"),
         ("openssl req -new", "here type: odradek certs create"),
-        ("curl localhost:8082/topics", "odradek topics --list --json"),
-        ("flume-ng agent", "odradek pipeline run"),
+        ("curl localhost:8082/topics", "odradek rest-start"),
+        ("flume-ng agent", "odradek connect-standalone"),
         ("java -ea -cp a.jar com.pinterest.secor.main.ConsumerMain", "odradek archive --include"),
         ("kafka-run-class -cp a.jar", "name a tool's class"),
         ("broker -daemon config/a.properties", "nohup odradek broker config/a.properties"),

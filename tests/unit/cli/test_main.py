@@ -137,7 +137,7 @@ def test_no_flag_is_declared_twice_and_each_has_help(command: str) -> None:
     [
         (CommandFailed("no"), "no"),
         (ExceptionGroup("two", [CommandFailed("first"), ValueError()]), "first"),
-        (FileNotFoundError(2, "No such file or directory", "x"), "x: No such file or directory"),
+        (PermissionError(13, "Permission denied", "x"), "x: Permission denied"),
     ],
 )
 def test_failures_are_explained(failure: Exception, line: str) -> None:

@@ -17,14 +17,14 @@ Captured = pytest.CaptureFixture[str]
 def test_every_script_is_understood() -> None:
     for name in script_names():
         assert resolve(name) in {*SUMMARIES, *OLDER_NAMES, *NOT_YET, *NEEDLESS, RUN_CLASS}, name
-        assert name.startswith(("kafka-", "zookeeper-", "connect-"))
+        assert name.startswith(("kafka-", "zookeeper-", "connect-", "schema-registry-"))
 
 
 def test_a_script_of_a_tool_that_is_not_here_says_what_to_type(
     tmp_path: Path, capsys: Captured
 ) -> None:
     assert main(["shims", str(tmp_path)]) == 0
-    for name in ("connect-standalone.sh", "kafka-storage.sh", "kafka-mirror-maker"):
+    for name in ("connect-mirror-maker.sh", "kafka-features.sh", "kafka-mirror-maker"):
         assert (tmp_path / name).exists()
         assert main([name, "a", "b"]) == 2
         assert "odradek " in capsys.readouterr().err

@@ -88,7 +88,7 @@ def closed_port() -> int:
             "leader-election --election-type preferd --all-topic-partitions",
             "--election-type: 'preferd' is none of preferred, unclean; did you mean preferred?",
         ),
-        ("broker nofile.properties", "there is no file nofile.properties; name one with a broker"),
+        ("broker nofile.properties", "; name one with a broker"),
         ("reassign-partitions --execute", "a plan like the one that --generate proposes"),
         # Values.
         (
@@ -184,6 +184,7 @@ def test_a_port_of_another_program_gets_no_broker(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().err
     assert "odradek up" not in said
     assert "? Check that brokers run, and that --bootstrap-server has their addresses" in said
+    assert "a secured cluster needs --command-config FILE" in said
 
 
 def test_a_port_in_use_is_answered_with_a_free_one(odradek_cluster: Cluster) -> None:
@@ -197,6 +198,32 @@ def test_a_port_in_use_is_answered_with_a_free_one(odradek_cluster: Cluster) -> 
         number = int(other.getsockname()[1])
         said = port_in_use("127.0.0.1", number)
     assert said.startswith(f"port {number} is in use by another program; start the broker")
+
+
+def test_the_command_for_a_free_port_stays_secure(
+    odradek_cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --secure the command that a user copies would start an open broker."""
+    port = odradek_cluster.bootstrap.rpartition(":")[2]
+    for flags in (["--secure"], ["--secure", "--brokers", "3"]):
+        assert main(["up", *flags, "--port", port, "--data", str(tmp_path / "data")]) == 1
+        assert f"with `odradek up {' '.join(flags)} --port " in capsys.readouterr().err
+
+
+def test_a_password_in_another_form_is_not_shown(
+    odradek_cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alter = ["configs", "--alter", "--user", "ada", "--bootstrap-server"]
+    alter += [odradek_cluster.bootstrap, "--add-config"]
+    for text, words in (
+        ("password=hunter2", "SCRAM-SHA-512=[password=...]"),
+        ("SCRAM-SHA512=[password=hunter2]", "there are SCRAM-SHA-256 and SCRAM-SHA-512"),
+        ("scram-sha-512=[password=hunter2]", "there are SCRAM-SHA-256 and SCRAM-SHA-512"),
+    ):
+        assert main([*alter, text]) == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert "hunter2" not in said
 
 
 def test_a_cluster_whose_port_is_in_use_leaves_no_directories(

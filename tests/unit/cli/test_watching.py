@@ -18,7 +18,7 @@ Captured = pytest.CaptureFixture[str]
 
 LOOKING = {
     "acls", "archive", "balance", "broker-api-versions", "client-metrics", "cluster", "configs",
-    "consumer-groups",
+    "connect", "consumer-groups", "delegation-tokens",
     "doctor", "get-offsets", "groups",
     "lag", "local", "log-dirs", "pipeline", "reassign-partitions", "roles",
     "topics", "transactions", "zookeeper-shell",

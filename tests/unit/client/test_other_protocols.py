@@ -105,7 +105,8 @@ def test_a_tool_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == (
         f"odradek topics: 127.0.0.1:{port} speaks HTTP, not the Kafka protocol; check that brokers"
-        " run, and that --bootstrap-server has their addresses"
+        " run, and that --bootstrap-server has their addresses; a secured cluster needs"
+        " --command-config FILE, such as its client.properties"
     )
 
 

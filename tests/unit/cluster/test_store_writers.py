@@ -10,7 +10,11 @@ CALLERS = {
     "cluster.acls:AclStore._change",
     "cluster.adoption:_adopt_topic",
     "cluster.broker_ids:next_broker_id",
+    "cluster.cluster_secret:ClusterSecret.get",
     "cluster.configs:Configs._change",
+    "cluster.delegation_tokens:DelegationTokens._change",
+    "cluster.delegation_tokens:DelegationTokens._remove",
+    "cluster.delegation_tokens:DelegationTokens.create",
     "cluster.quotas:QuotaStore.alter",
     "cluster.controller:Controller._become_controller",
     "cluster.controller:Controller._withdraw",
@@ -25,6 +29,7 @@ CALLERS = {
     "cluster.topics:Topics._delete",
     "cluster.topics:Topics._is_taken",
     "cluster.topics:Topics._write_new",
+    "local.first_users:_write",
     "replication.isr_changes:IsrChanges._write",
 }
 

@@ -34,6 +34,11 @@ def test_passwords_inside_a_line_of_jaas_are_hidden_too() -> None:
     )
 
 
+def test_the_value_of_a_switch_is_no_secret() -> None:
+    protect('x.ScramLoginModule required tokenauth="true" password="opensesame";')
+    assert redact("it is true: opensesame") == "it is true: (hidden)"
+
+
 def test_a_value_that_was_parsed_as_a_password_is_hidden() -> None:
     setting = password("ssl.key.password", "x")
     setting.parse("parsed-secret")

@@ -48,7 +48,7 @@ def test_a_setting_that_is_refused_is_shown_with_the_line_that_the_user_sees() -
     page = reference()
     for line in (
         "Invalid value file for config.providers: values are not looked up",
-        "Invalid value true for zookeeper.set.acl: nodes in ZooKeeper are written",
+        "Invalid value true for zookeeper.ssl.crl.enable: certificates of ZooKeeper are not",
         "Invalid value controller for process.roles: there are no separate controllers here",
         "Invalid value true for remote.storage.enable: tiered storage is not available",
     ):

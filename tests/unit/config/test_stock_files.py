@@ -117,14 +117,14 @@ def test_the_protocol_between_brokers_needs_a_listener() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["zookeeper.set.acl", "zookeeper.ssl.client.enable", "config.providers"]
+    "name", ["zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable", "config.providers"]
 )
 def test_protection_that_would_be_missing_is_refused(name: str) -> None:
     assert name in refusal(KAFKA_3, {name: "true"})
     assert settings(KAFKA_3, {name: ""}).idle_sentence is None
 
 
-@pytest.mark.parametrize("name", ["zookeeper.set.acl", "zookeeper.ssl.client.enable"])
+@pytest.mark.parametrize("name", ["zookeeper.ssl.crl.enable", "zookeeper.set.acl"])
 def test_what_is_refused_as_true_may_be_false(name: str) -> None:
     assert settings(KAFKA_3, {name: "false"}).idle_sentence is None
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.metadata import zookeeper
+from odradek.metadata.kazoo_client import Troubles
 from odradek.metadata.zookeeper import ZookeeperStore
 from odradek.world import MemoryDisk, Randomness, World
 from tests.unit.storage.storage_world import InlineWorkers, StillClock
@@ -35,6 +36,7 @@ class AnsweringBridge(Bridge):
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.client = self
+        self.troubles = Troubles()
 
     def watch_tree(self, _: str) -> asyncio.Future[Any]:
         return self.awaited(None)

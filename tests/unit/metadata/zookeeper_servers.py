@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.apache_kafka import Artifact, install_jars, java_program
@@ -15,6 +16,7 @@ from benchmarks.broker_process import free_ports
 from odradek.cli.running.zookeeper import server_command, write_config
 
 VERSION = "3.9.4"
+_NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
 READY_TIMEOUT_S = 60.0
 
 
@@ -36,6 +38,7 @@ class ZookeeperServer:
 
     def __init__(self, jars: Path, directory: Path, port: int, more: dict[str, str]) -> None:
         self.port = port
+        self.secure_port = int(more.get("secureClientPort", "0"))
         self._command = server_command(write_config(str(directory), port, more=more), f"{jars}/*")
         self._output = directory / "output"
         self.process: subprocess.Popen[bytes] | None = None
@@ -69,8 +72,18 @@ class ZookeeperServer:
 class Ensemble:
     """One server, or several that elect a leader."""
 
-    def __init__(self, jars: Path, directory: Path, size: int = 1) -> None:
-        ports = free_ports(3 * size)
+    def __init__(
+        self,
+        jars: Path,
+        directory: Path,
+        size: int = 1,
+        *,
+        more: Mapping[str, str] | None = None,
+        has_tls: bool = False,
+    ) -> None:
+        """`more` are settings of each server. With `has_tls` each has a second port for clients,
+        with TLS; `secure_address` has those. Options of the JVM come from SERVER_JVMFLAGS."""
+        ports = free_ports(4 * size)
         peers = {}
         if size > 1:
             peers = {"initLimit": "20", "syncLimit": "10"}
@@ -82,8 +95,13 @@ class Ensemble:
             home = directory / f"zookeeper-{number + 1}"
             home.mkdir(parents=True)
             (home / "myid").write_text(str(number + 1))
-            self.servers.append(ZookeeperServer(jars, home, ports[number], peers))
+            settings = {**peers, **(more or {})}
+            if has_tls:
+                settings["secureClientPort"] = str(ports[3 * size + number])
+                settings["serverCnxnFactory"] = _NETTY
+            self.servers.append(ZookeeperServer(jars, home, ports[number], settings))
         self.address = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        self.secure_address = ",".join(f"localhost:{one.secure_port}" for one in self.servers)
 
     def __enter__(self) -> "Ensemble":
         for server in self.servers:

@@ -17,7 +17,9 @@ async def test_a_topic_made_while_descriptors_are_short_is_served_when_they_are_
     disk = cluster.brokers[1].host.disk
     disk.fail_next("open", error, under=f"/data/{TOPIC}-0", times=5)
     await cluster.create_topic([1])
-    assert (await cluster.produce(1, b"early")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    early = await cluster.produce(1, b"early")
+    assert early.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "its server.log says why" in (early.error_message or "")
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + 30
     while (answer := await cluster.produce(1, b"late")).error_code:

@@ -4,7 +4,9 @@ from decimal import Decimal
 import pytest
 
 from odradek.schemas.errors import BadPayload, BadSchema
-from odradek.schemas.protobuf import ProtobufSchema
+from odradek.schemas.protobuf import ProtobufCodec
+from odradek.schemas.protobuf_columns import ProtobufColumns
+from odradek.schemas.protobuf_descriptors import ProtobufSchema, indexes_of
 
 _TEXT = """
 syntax = "proto3";
@@ -34,11 +36,11 @@ _IMPORTS = [
 
 
 def _schema() -> ProtobufSchema:
-    return ProtobufSchema(_TEXT, _IMPORTS)
+    return ProtobufSchema.from_text(_TEXT, _IMPORTS)
 
 
 def test_rows_survive_the_way_there_and_back() -> None:
-    codec = _schema().message()
+    codec = ProtobufColumns(_schema().message())
     row = {
         "id": -7,
         "name": "seven",
@@ -68,7 +70,7 @@ def test_rows_survive_the_way_there_and_back() -> None:
 
 
 def test_a_column_has_types() -> None:
-    assert _schema().message("tests.Click").column_type() == (
+    assert ProtobufColumns(_schema().message("tests.Click")).column_type() == (
         "struct<`id`: bigint, `name`: string, `big`: decimal(20, 0), `kind`: string,"
         " `tags`: array<struct<`label`: string>>, `counts`: map<string, int>, `at`: timestamp,"
         " `place`: struct<`x`: double>, `text`: string, `data`: binary>"
@@ -78,7 +80,7 @@ def test_a_column_has_types() -> None:
 def test_messages_have_names_and_paths() -> None:
     schema = _schema()
     for name, indexes in (("Click", (0,)), ("tests.Other.Deep", (1, 0)), ("Other", (1,))):
-        assert schema.message(name).indexes == indexes
+        assert indexes_of(schema.message(name)) == indexes
         assert schema.message_at(indexes).name == schema.message(name).name
     with pytest.raises(BadSchema, match="no message Nothing, but Click, Other, Tree"):
         schema.message("Nothing")
@@ -87,7 +89,7 @@ def test_messages_have_names_and_paths() -> None:
 
 
 def test_what_does_not_fit_is_said() -> None:
-    codec = _schema().message()
+    codec = ProtobufColumns(_schema().message())
     with pytest.raises(BadPayload, match=r"is no tests\.Click"):
         codec.decode(b"\xff")
     with pytest.raises(BadPayload, match="there is no field wrong"):
@@ -95,9 +97,9 @@ def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(BadPayload, match="Kind has no MANY"):
         codec.encode({"kind": "MANY"})
     with pytest.raises(BadSchema, match="Tree contains itself"):
-        _schema().message("Tree").column_type()
+        ProtobufColumns(_schema().message("Tree")).column_type()
     with pytest.raises(BadSchema, match="no Protobuf schema"):
-        ProtobufSchema("message {")
+        ProtobufSchema.from_text("message {")
 
 
 def test_descriptors_serve_as_well_as_text() -> None:
@@ -115,6 +117,33 @@ def test_descriptors_serve_as_well_as_text() -> None:
     timestamp_pb2.DESCRIPTOR.CopyToProto(whole.file.add())
     whole.file.append(file)
     kind = "struct<`n`: int, `at`: timestamp>"
-    assert ProtobufSchema(text).message().column_type() == kind
+    assert ProtobufColumns(ProtobufSchema.from_text(text).message()).column_type() == kind
     from_set = ProtobufSchema.from_descriptor_set(whole.SerializeToString())
-    assert from_set.message("M").column_type() == kind
+    assert ProtobufColumns(from_set.message("M")).column_type() == kind
+
+
+def test_records_are_plain_python() -> None:
+    codec = ProtobufCodec(_schema().message())
+    record = codec.decode(codec.encode({"big": 2**64 - 1, "counts": {"x": 1}}))
+    assert (record["big"], record["counts"]) == (2**64 - 1, {"x": 1})
+    message = codec.parse(codec.encode({"id": 3}))
+    assert codec.decode(codec.encode(message))["id"] == 3
+
+
+def test_texts_and_descriptors_import_each_other() -> None:
+    import base64
+
+    from google.protobuf import descriptor_pb2
+
+    place = descriptor_pb2.FileDescriptorProto(name="sub/place.proto", package="tests")
+    place.message_type.add(name="Place").field.add(name="x", number=1, type=1, label=1)
+    compiled = base64.b64encode(place.SerializeToString()).decode()
+    from_text = ProtobufSchema.from_text(_TEXT, [("sub/place.proto", compiled)])
+    assert from_text.message("Click").fields_by_name["place"].message_type.name == "Place"
+    user = descriptor_pb2.FileDescriptorProto(name="u.proto", package="tests")
+    user.dependency.append("sub/place.proto")
+    user.message_type.add(name="User").field.add(
+        name="place", number=1, type=11, label=1, type_name=".tests.Place"
+    )
+    text = base64.b64encode(user.SerializeToString()).decode()
+    assert ProtobufSchema.from_text(text, _IMPORTS).message().name == "User"

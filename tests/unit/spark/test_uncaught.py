@@ -61,5 +61,12 @@ def test_other_errors_are_shown_as_ever(tmp_path: Path) -> None:
 
 
 def test_an_interruption_is_one_line(tmp_path: Path) -> None:
-    body = 'logging.error("KeyboardInterrupt while sending command."); raise KeyboardInterrupt'
-    assert last_words(tmp_path, body) == ["interrupted"]
+    # What py4j logs of the call that was interrupted, and of a Java that has ended before.
+    for said in (
+        'logging.error("KeyboardInterrupt while sending command.")',
+        (
+            'logging.basicConfig(); logging.getLogger("py4j.clientserver")'
+            '.error("Exception occurred while shutting down connection")'
+        ),
+    ):
+        assert last_words(tmp_path, f"{said}; raise KeyboardInterrupt") == ["interrupted"]

@@ -7,7 +7,7 @@ import pytest
 from odradek.cli.main import main
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
-from odradek.tools.files import read_text
+from odradek.tools.files import no_such_file, read_text
 
 RESET = "consumer-groups --reset-offsets --group g --from-file"
 COMMANDS = (
@@ -80,3 +80,21 @@ def test_a_properties_file_with_a_broken_escape_is_named(tmp_path: Path) -> None
     path.write_text("client.id=\\u12\n")
     with pytest.raises(CommandFailed, match=r"client\.properties: .*line 1 has a \\u escape"):
         read_properties(str(path))
+
+
+def test_a_missing_file_is_answered_with_the_place_and_a_near_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "client.properties").touch()
+    assert main(["topics", "--list", "--command-config", "clinet.properties"]) == 1
+    line = f"there is no file clinet.properties in {tmp_path}; did you mean client.properties?"
+    assert capsys.readouterr().err == f"odradek topics: {line}\n"
+    assert no_such_file("other.json") == f"there is no file other.json in {tmp_path}"
+    absolute = str(tmp_path / "client.propertis")
+    assert no_such_file(absolute) == (
+        f"there is no file {absolute}; did you mean {tmp_path}/client.properties?"
+    )
+    assert no_such_file("plans/a.json") == (
+        f"there is no file plans/a.json, because there is no directory {tmp_path}/plans"
+    )

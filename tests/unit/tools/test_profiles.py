@@ -107,6 +107,15 @@ def test_mistakes_are_answered(
     assert str(path) in str(refused.value)
 
 
+def test_a_profile_may_name_a_properties_file(configure: Configure, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=there:9092\nclient.id=mine\n")
+    configure(f'[profiles.secured]\ncommand-config = "{file}"\nclient.id = "ours"\n')
+    properties = client_properties(arguments(profile="secured"))
+    assert properties["bootstrap.servers"] == "there:9092"
+    assert properties["client.id"] == "ours"
+
+
 @pytest.mark.parametrize(
     "words",
     [

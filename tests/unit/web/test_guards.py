@@ -36,7 +36,7 @@ async def test_mistakes_are_answered_in_json_with_what_to_do() -> None:
     async with served(Service()) as client:
         for method, path, status, words in [
             ("GET", "/nothing", 404, "/openapi.json lists"),
-            ("PUT", "/look", 405, "does not take PUT"),
+            ("PUT", "/look", 405, "does not take PUT; it takes GET"),
             ("GET", "/look?dep=true", 400, "did you mean deep?"),
             ("GET", "/look?deep=perhaps", 400, "true or false"),
             ("GET", "/look?ids=1,x", 400, "is a number"),

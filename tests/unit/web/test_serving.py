@@ -38,6 +38,19 @@ async def test_stopping_answers_what_is_in_progress() -> None:
         await client.ask("GET", "/look")
 
 
+async def test_what_does_not_end_in_time_is_answered_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service()
+    async with served(service, listener=Listener(drain_s=1)) as client:
+        slow = asyncio.create_task(client.ask("GET", "/slow"))
+        await service.entered.wait()
+    answer = await slow
+    assert answer.status == 503
+    assert "ask again" in answer.json["message"]
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 class TestHttp2:
     async def test_without_tls_the_first_bytes_decide(self) -> None:
         async with served(Service(), listener=Listener(http2=True)) as client:

@@ -20,6 +20,7 @@ from odradek.protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from odradek.protocol.types import TopicId
 from odradek.world import MemoryDisk, World
 from tests.unit.broker.authentication.wire import listener, wire
 from tests.unit.broker.harness import serving_on_sockets
@@ -140,6 +141,21 @@ async def test_after_the_handshake_other_requests_get_an_error_in_their_own_form
             assert await client.is_closed()
 
 
+@pytest.mark.parametrize("version", [10, 11, 12])
+async def test_metadata_of_a_topic_without_a_name_in_the_middle_of_a_log_in(version: int) -> None:
+    """Version 10 and 11 allow it in requests, but not in responses. The fuzzer found a traceback in
+    the log."""
+    async with serving_on_sockets(PLAIN) as broker, wire(broker) as client:
+        await client.handshake()
+        asked = MetadataRequest(
+            topics=[MetadataRequestTopic(name=None, topic_id=TopicId(bytes(16)))]
+        )
+        await client.send(asked, version)
+        answer = MetadataResponse.decode(await client.receive_frame(), version, 5)
+        assert [topic.error_code for topic in answer.topics] == [ErrorCode.ILLEGAL_SASL_STATE]
+        assert await client.is_closed()
+
+
 @pytest.mark.parametrize("head", [b"\xff\xff\xff\xff", b"\x03\x20\x00\x00", b"\x00\x09\x27\xc0"])
 async def test_frames_before_the_log_in_are_small(head: bytes) -> None:
     async with serving_on_sockets(PLAIN) as broker, wire(broker) as client:
@@ -218,7 +234,8 @@ async def test_the_oldest_gives_way_if_too_many_have_not_logged_in() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "it is not supported; choose from PLAIN"),
+        ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "it is not supported; choose from PLAIN"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, r"gssapi\.sasl\.jaas\.config: must be set"),
         ({"plain.sasl.jaas.config": "nonsense"}, "is not a JAAS line"),
         ({"plain.sasl.jaas.config": SCRAM}, "PLAIN needs PlainLoginModule"),
         ({"plain.sasl.server.callback.handler.class": "com.example.X"}, "write module:Class"),

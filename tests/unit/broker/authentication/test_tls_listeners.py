@@ -10,6 +10,7 @@ import pytest
 import uvloop
 
 from odradek.broker import Broker
+from odradek.broker.network.tls import TlsLayer
 from odradek.config import BrokerSettings
 from odradek.config.setting import InvalidSetting
 from odradek.security.principals import Principal
@@ -64,6 +65,12 @@ def world(tmp_path: Path) -> tuple[Mapping[str, str], World]:
 
 def principals(broker: Broker) -> list[Principal]:
     return [connection.principal for connection in broker._server.connections.open]
+
+
+def layers(broker: Broker) -> list[TlsLayer]:
+    """Returns the TLS layers of the connections that have not finished their handshake."""
+    found = [connection._transport._layer for connection in broker._server.connections.open]  # type: ignore[union-attr]
+    return [one for one in found if not one._is_shaken]
 
 
 def serial(found: asyncio.StreamWriter) -> str:
@@ -190,18 +197,48 @@ async def test_keys_that_cannot_be_used_are_refused(kind: str, tmp_path: Path) -
             assert (await good.versions()).api_keys
 
 
+def test_a_handshake_may_arrive_in_pieces_and_half_a_hello_makes_no_objects(
+    run: Run, tmp_path: Path
+) -> None:
+    """OpenSSL's objects take 100 KB, so they are made when the ClientHello is whole."""
+    data, real = world(tmp_path)
+    properties = {**tls(tmp_path / "keys.p12"), **data}
+
+    async def test() -> None:
+        async with serving_on_sockets(properties, real) as broker, wire(broker) as slow:
+            into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+            shaking = client().wrap_bio(into, out, server_hostname="localhost")
+            with pytest.raises(ssl.SSLWantReadError):
+                shaking.do_handshake()
+            hello = out.read()
+            for position in range(len(hello) - 1):
+                slow.writer.write(hello[position : position + 1])
+                await slow.writer.drain()
+            # Another connection is served: what came before has been looked at.
+            async with wire(broker, client()) as other:
+                assert (await other.versions()).api_keys
+            assert [one.ssl_object for one in layers(broker)] == [None]
+            slow.writer.write(hello[-1:])
+            async with asyncio.timeout(10):
+                into.write(await slow.receive_some())
+            # With TLS 1.3 the broker's answer is all that the client needs.
+            shaking.do_handshake()
+
+    run(test)
+
+
 def test_a_slow_handshake_is_closed(run: Run, tmp_path: Path) -> None:
     data, real = world(tmp_path)
-    properties = {**tls(tmp_path / "keys.p12"), **data, "odradek.authentication.timeout.ms": "50"}
+    properties = {**tls(tmp_path / "keys.p12"), **data, "odradek.authentication.timeout.ms": "400"}
 
     async def test() -> None:
         async with serving_on_sockets(properties, real) as broker:
-            for begun in (b"", b"\x16\x03\x01"):
+            for begun in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00" + bytes(300)):
                 async with wire(broker) as silent:
                     silent.writer.write(begun)
                     assert await silent.is_closed()
             async with wire(broker, client()) as good:
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.5)
                 assert (await good.versions()).api_keys, "a finished handshake has all the time"
 
     run(test)

@@ -47,6 +47,9 @@ class Wire:
         assert struct.unpack(">i", frame[:4])[0] == 7
         return response.decode(frame, version, 4)
 
+    async def receive_some(self) -> bytes:
+        return await self._reader.read(1 << 16)
+
     async def is_closed(self) -> bool:
         """Waits until the broker closes without another byte."""
         async with asyncio.timeout(10):

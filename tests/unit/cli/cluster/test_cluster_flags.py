@@ -95,7 +95,6 @@ class TestCluster:
     ("command", "says"),
     [
         ("kafka-metadata-quorum.sh", "no quorum of controllers"),
-        ("kafka-storage.sh", "need no formatting"),
     ],
 )
 def test_tools_that_have_nothing_to_do_say_so(

@@ -23,12 +23,12 @@ async def server(answer: bytes) -> AsyncIterator[str]:
 
 async def test_a_server_is_asked_for_its_mode() -> None:
     async with server(b"Zookeeper version: 3.9.4\nMode: follower\nNode count: 5\n") as address:
-        assert await _ask(address) == Server(address, "follower")
+        assert await _ask(address, None) == Server(address, "follower")
     async with server(b"This ZooKeeper instance is not currently serving requests\n") as address:
-        asked = await _ask(address)
+        asked = await _ask(address, None)
         assert asked.mode is None
         assert "want of a quorum" in asked.problem
-    assert "refused" in (await _ask(address)).problem
+    assert "refused" in (await _ask(address, None)).problem
 
 
 ONE = Server("one:2181", "leader")

@@ -24,9 +24,9 @@ def test_a_settings_file(tmp_path: Path) -> None:
     assert "without effect here: num.io.threads, num.network.threads (" in text
     ((grade, text),) = checked(path, "num.partitons=3\n")
     assert "did you mean num.partitions?" in text
-    ((grade, text),) = checked(path, "zookeeper.set.acl=true\n")
+    ((grade, text),) = checked(path, "zookeeper.ssl.ocsp.enable=true\n")
     assert grade == "wrong"
-    assert "nodes in ZooKeeper are written without ACLs" in text
+    assert "certificates of ZooKeeper are not looked up" in text
 
 
 def entry(name: str, value: str, source: ConfigSource) -> ConfigEntry:

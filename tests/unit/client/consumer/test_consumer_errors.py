@@ -157,6 +157,24 @@ async def test_deserializers(cluster: MiniCluster, simulation: Simulation) -> No
 
 
 @in_simulation()
+async def test_a_close_that_is_cancelled_leaves_no_connection_open(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    for turns in range(1, 25):
+        one = consumer(cluster, simulation)
+        one.assign([T0])
+        await one.poll(100)
+        closing = asyncio.create_task(one.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        await asyncio.sleep(1)
+        assert cluster.connections == [], f"after {turns} turns of the loop"
+
+
+@in_simulation()
 async def test_a_closed_consumer_says_so(cluster: MiniCluster, simulation: Simulation) -> None:
     cluster.create("t")
     one = consumer(cluster, simulation)

@@ -280,3 +280,21 @@ async def test_closing_sends_what_is_left_and_a_hurried_close_fails_it(
     await two.close(timeout_ms=50)
     with pytest.raises(ClientClosed):
         await delivery
+
+
+@in_simulation()
+async def test_a_close_that_is_cancelled_leaves_no_connection_open(
+    cluster: MiniCluster, simulation: Simulation
+) -> None:
+    cluster.create("t")
+    for turns in range(1, 25):
+        one = producer(cluster, simulation)
+        await one.send_and_wait("t", b"v")
+        assert cluster.connections
+        closing = asyncio.create_task(one.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        await asyncio.sleep(1)
+        assert cluster.connections == [], f"after {turns} turns of the loop"

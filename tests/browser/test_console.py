@@ -1,0 +1,506 @@
+"""The console, as its users see it: every page without data, with data and with a broker down;
+forms that are right and wrong; keys; what is hostile; what the pages are like for those who cannot
+see them."""
+
+import re
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from odradek.testing.cluster import Cluster
+from tests.browser.chromium import Visitor
+from tests.browser.console_process import Console
+from tests.browser.data import HOSTILE, ORDERS
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+EMPTY = {
+    "": "Brokers running",
+    "/brokers": "running",
+    "/brokers/1": "Leads",
+    "/brokers/1/settings": "log.retention",
+    "/topics": "There are no topics yet",
+    "/new-topic": "Partitions",
+    "/groups": "There are no consumer groups yet",
+    "/schemas": "No schema registry is configured",
+    "/connectors": "No Kafka Connect is configured",
+    "/access": "There are no ACLs",
+    "/access/why": "Explain",
+    "/access/users": "Nobody has a role",
+    "/quotas": "There are no quotas",
+}
+FULL = {
+    "": "Busiest topics",
+    "/brokers": "Processor",
+    "/brokers/1": "Replica",
+    "/topics": "orders",
+    "/topics?q=nothing-like-it": "No topic is called like that",
+    "/topics/orders": "First offset",
+    "/topics/orders/messages": "order-",
+    "/topics/orders/messages?q=order-7": "order-7",
+    "/topics/orders/messages?start=key": "Which key?",
+    "/topics/orders/messages?start=live": "Waiting for records",
+    "/topics/orders/messages/0/0": "Read it elsewhere",
+    "/topics/orders/produce": "Headers",
+    "/topics/orders/import": "JSON object a line",
+    "/topics/orders/consumers": "billing",
+    "/topics/customers/consumers": "No group has read this topic",
+    "/topics/orders/producers": "Producer id",
+    "/topics/orders/settings": "retention.ms",
+    "/topics/orders/manage": "Records with the same key may go to another partition",
+    "/topics/lonely/messages": "There are no records yet",
+    "/groups": "billing",
+    "/groups/billing": "Lag in records",
+    "/groups/billing/reset": "Preview",
+    "/groups/billing/reset?to=earliest&topic=orders": "What it would do",
+    "/schemas": "payments-value",
+    "/schemas/payments-value": "What changed since version 1",
+    "/new-schema": "Check the compatibility",
+}
+
+
+def findings(visitor: Visitor) -> list[str]:
+    """Returns what axe finds in the light and in the dark. Of rows that are alike some are enough:
+    hundreds of them take seconds."""
+    visitor.page.evaluate(
+        "document.querySelectorAll('details.setting:nth-of-type(n+12), tr:nth-child(n+12)')"
+        ".forEach(row => row.remove())"
+    )
+    visitor.page.evaluate("document.documentElement.dataset.theme = 'light'")
+    found = visitor.axe()
+    visitor.page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    return found + visitor.axe(("color-contrast",))
+
+
+def test_every_page_without_data(browser: Browser, console: Console) -> None:
+    visitor = Visitor(browser, f"{console.url}/c/kafka")
+    found = {}
+    for path, words in EMPTY.items():
+        visitor.go(path)
+        expect(visitor.page.locator("main")).to_contain_text(words)
+        if serious := findings(visitor):
+            found[path] = serious
+    assert found == {}
+    assert visitor.wrong == []
+    visitor.close()
+
+
+def test_every_page_with_data(visitor: Visitor) -> None:
+    found = {}
+    for path, words in FULL.items():
+        visitor.go(path)
+        expect(visitor.page.locator("main")).to_contain_text(words)
+        if serious := findings(visitor):
+            found[path] = serious
+    assert found == {}
+
+
+def test_pages_that_are_not_there(visitor: Visitor) -> None:
+    for path, words in {
+        "/nothing": "Nothing is at this address",
+        "/topics/nothing": "There is no such topic",
+        "/topics/orders/messages/0/99999": "no record at offset",
+        "/groups/nothing": "there is no group",
+        "/schemas/nothing": "does not know it",
+        "/brokers/77": "no broker 77",
+    }.items():
+        visitor.go(path, 404)
+        expect(visitor.page.locator("main")).to_contain_text(words)
+        assert findings(visitor) == []
+    # It would be found.
+    visitor.page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+    assert [one.partition(":")[0] for one in visitor.axe()] == ["label"]
+
+
+def test_fits_every_screen(visitor: Visitor) -> None:
+    for width in (360, 800, 3840):
+        visitor.page.set_viewport_size({"width": width, "height": 900})
+        for path in ("", "/topics", "/topics/orders/messages", "/topics/orders/manage"):
+            visitor.go(path)
+            wide = visitor.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, (path, width, wide)
+
+
+# A new user, by labels alone
+
+
+def test_from_a_new_topic_to_the_lag_of_a_group(visitor: Visitor, cluster: Cluster) -> None:
+    page = visitor.go("")
+    page.get_by_role("link", name="Topics", exact=True).click()
+    page.get_by_role("link", name="New topic").click()
+    page.get_by_label("Name").fill("parcels")
+    page.get_by_role("button", name="Preview the placement").click()
+    expect(page.get_by_role("heading", name="Where the replicas go")).to_be_visible()
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.locator(".message.good")).to_contain_text("Topic parcels was made")
+    page.get_by_role("link", name="Write a record").click()
+    page.get_by_label("Key", exact=True).fill("p-1")
+    page.get_by_label("Value", exact=True).fill('{"weight": 3}')
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".message.good")).to_contain_text("Written to partition")
+    page.get_by_role("link", name="Messages").click()
+    page.get_by_label("Show", exact=True).select_option(label="Newest record of a key")
+    page.get_by_label("Key", exact=True).fill("p-1")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_role("table")).to_contain_text('"weight": 3')
+    page.get_by_role("link", name="Groups", exact=True).click()
+    page.get_by_role("link", name="billing").click()
+    expect(page.locator("main")).to_contain_text("Lag in records")
+
+
+# Topics
+
+
+def test_topics_are_searched_sorted_pinned_and_hidden(visitor: Visitor) -> None:
+    page = visitor.go("/topics")
+    names = page.locator("tbody th a")
+    page.keyboard.press("/")
+    page.keyboard.type("ord")
+    expect(names).to_have_text(["orders"])
+    page = visitor.go("/topics")
+    page.get_by_role("link", name="Partitions").click()
+    expect(names.first).to_have_text("orders")
+    page.get_by_role("button", name="Pin payments").click()
+    expect(names.first).to_have_text("payments")
+    page.get_by_role("button", name="Hide hostile").click()
+    assert "hostile" not in names.all_inner_texts()
+    page.get_by_label("hidden ones").check()
+    expect(page.get_by_role("link", name="hostile")).to_be_visible()
+
+
+def test_a_topic_with_a_bad_name_is_refused(visitor: Visitor) -> None:
+    page = visitor.go("/new-topic")
+    page.get_by_label("Name").fill("not a name!")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("name")
+    expect(page.get_by_label("Name")).to_have_value("not a name!")
+    page.get_by_label("Name").fill("wide")
+    page.get_by_label("Replicas", exact=True).fill("9")
+    page.get_by_role("button", name="Preview the placement").click()
+    expect(page.get_by_role("alert")).to_contain_text("9")
+    page.get_by_label("Partitions", exact=True).fill("many")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("'many' is not a whole number")
+
+
+def test_a_setting_is_changed_and_reset(visitor: Visitor) -> None:
+    page = visitor.go("/topics/orders/settings")
+    page.get_by_text("max.message.bytes", exact=True).click()
+    field = page.get_by_label("New value of max.message.bytes")
+    field.fill("x")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("max.message.bytes")
+    page.get_by_text("max.message.bytes", exact=True).click()
+    field.fill("2000000")
+    field.press("Enter")
+    expect(page.locator(".message.good")).to_contain_text("max.message.bytes is 2000000 now")
+    page.get_by_text("max.message.bytes", exact=True).click()
+    page.locator("details[open]").get_by_role("button", name="Back to the default").click()
+    expect(page.locator(".message.good")).to_contain_text("has its default again")
+
+
+def test_a_topic_grows_is_cloned_purged_and_deleted(visitor: Visitor) -> None:
+    page = visitor.go("/topics/formats/manage")
+    page.get_by_label("Name of the new topic").fill("formats-2")
+    page.get_by_label("copy its records too").check()
+    page.get_by_role("button", name="Clone").click()
+    expect(page.locator(".message.good")).to_contain_text("is like formats with 5 records")
+    page.get_by_role("link", name="Manage").click()
+    page.get_by_label("New number of partitions").fill("1")
+    page.get_by_role("button", name="Add partitions").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("New number of partitions").fill("4")
+    page.get_by_role("button", name="Add partitions").click()
+    expect(page.locator(".message.good")).to_contain_text("has 4 partitions now")
+    page.get_by_role("link", name="Manage").click()
+    button = page.get_by_role("button", name="Delete records")
+    expect(button).to_be_disabled()
+    page.get_by_label("Type formats-2 to delete its records").fill("formats-2")
+    button.click()
+    expect(page.locator(".message.good")).to_contain_text("All records of formats-2 were deleted")
+    page.get_by_role("link", name="Manage").click()
+    page.get_by_label("Type formats-2 to delete the topic").fill("formats-2")
+    page.get_by_role("button", name="Delete topic").click()
+    expect(page.locator(".message.good")).to_contain_text("Topic formats-2 was deleted")
+
+
+# Messages
+
+
+def test_records_are_found_by_text_filter_offset_and_key(visitor: Visitor) -> None:
+    rows = visitor.page.locator("tbody tr:not(.detail)")
+    visitor.go("/topics/orders/messages?q=ORDER-123")
+    expect(rows).to_have_count(1)
+    visitor.go('/topics/orders/messages?limit=20&filter=value.customer.country=="NL"')
+    expect(rows).to_have_count(20)
+    assert all('"NL"' in text for text in rows.all_inner_texts())
+    visitor.go("/topics/orders/messages?start=offset&offset=5&partition=1&limit=3")
+    assert visitor.page.locator("td.place a").all_inner_texts() == [
+        "1 : 5", "1 : 6", "1 : 7",
+    ]  # fmt: skip
+    visitor.go("/topics/orders/messages?start=key&key=order-42")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("order-42")
+    visitor.go("/topics/orders/messages?start=time&time=2000-01-01&limit=5")
+    expect(rows).to_have_count(5)
+    for path, words in {
+        "?filter=__import__('os')": "only these functions",
+        "?filter=valeu.x": "did you mean",
+        "?start=offset&offset=x": "is not a whole number",
+        "?start=time&time=soon": "milliseconds since 1970",
+        "?partition=9": "has no partition 9",
+        "?start=offset": "say from which offset on",
+    }.items():
+        visitor.go(f"/topics/orders/messages{path}", 400)
+        expect(visitor.page.get_by_role("alert")).to_contain_text(words)
+
+
+def test_pages_of_records_leave_none_out(visitor: Visitor) -> None:
+    page = visitor.go("/topics/orders/messages?limit=70")
+    seen: list[str] = []
+    while True:
+        seen += page.locator("td.place a").all_inner_texts()
+        more = page.get_by_role("link", name="More")
+        if not more.count():
+            break
+        more.click()
+    assert len(seen) == len(set(seen)) == ORDERS
+
+
+def test_a_record_is_shown_in_its_row(visitor: Visitor) -> None:
+    page = visitor.go("/topics/orders/messages?start=key&key=order-1")
+    page.get_by_role("button", name=re.compile("Show the record")).click()
+    expect(page.locator("tr.detail")).to_contain_text('"country": "DE"')
+    expect(page.locator("tr.detail")).to_contain_text("trace")
+
+
+def test_formats_are_decoded(visitor: Visitor) -> None:
+    main = visitor.page.locator("main")
+    visitor.go("/topics/payments/messages/0/0")
+    expect(main).to_contain_text('"amount": 123')
+    expect(main).to_contain_text("Avro")
+    visitor.go("/topics/formats/messages/0/0?value_as=msgpack")
+    expect(main).to_contain_text('"kind": "packed"')
+    visitor.go("/topics/formats/messages/0/1?value_as=cbor")
+    expect(main).to_contain_text('"kind": "concise"')
+    visitor.go("/topics/formats/messages/0/2")
+    expect(main).to_contain_text("00000010  10 11 12 13")
+    visitor.go("/topics/formats/messages/0/3")
+    expect(main).to_contain_text("žluťoučký kůň")
+    visitor.go("/topics/formats/messages/0/3?value_as=json")
+    expect(main).to_contain_text("This is not JSON")
+    visitor.go("/topics/formats/messages/0/4")
+    expect(main).to_contain_text("a tombstone")
+
+
+def test_masked_fields_are_seen_nowhere(visitor: Visitor) -> None:
+    for path in (
+        "/messages", "/messages/0/0", "/messages/0/0?value_as=text", "/messages/0/0?value_as=hex",
+        "/produce?from=0:0", "/messages?q=Ada",
+    ):  # fmt: skip
+        page = visitor.go(f"/topics/customers{path}")
+        assert "example.org" not in page.content(), path
+        assert "secret-token" not in page.content(), path
+    page = visitor.go("/topics/customers/messages?q=example.org")
+    expect(page.locator("main")).to_contain_text("No record matches")
+    page = visitor.go("/topics/customers/messages?start=key&key=1", 400)
+    expect(page.locator("main")).to_contain_text("keys of this topic are masked")
+    answer = page.request.get(f"{visitor.base}/topics/customers/download")
+    assert "Ada" in answer.text()
+    assert "example.org" not in answer.text()
+
+
+def test_a_record_is_edited_and_sent_again_downloaded_and_imported(visitor: Visitor) -> None:
+    page = visitor.go("/topics/orders/messages?start=key&key=order-3")
+    page.locator("td.place a").click()
+    page.get_by_role("link", name="Edit and send again").click()
+    expect(page.get_by_label("Key", exact=True)).to_have_value("order-3")
+    page.get_by_label("Value", exact=True).fill("{oops")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("alert")).to_contain_text("this is not JSON")
+    page.get_by_label("Value", exact=True).fill('{"number": 3, "again": true}')
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("main")).to_contain_text('"again": true')
+    answer = page.request.get(f"{visitor.base}/topics/orders/download?q=order-3")
+    assert 'filename="orders.jsonl"' in answer.headers["content-disposition"]
+    lines = answer.text()
+    assert '"again": true' in lines
+    page = visitor.go("/topics/lonely/import")
+    page.get_by_label("Lines").fill(lines + "\nnot json")
+    page.get_by_role("button", name="Write them").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not JSON")
+    page.get_by_label("Lines").fill(lines)
+    page.get_by_role("button", name="Write them").click()
+    expect(page.locator(".message.good")).to_contain_text("written")
+
+
+def test_a_live_tail_shows_what_comes_and_says_what_it_drops(
+    visitor: Visitor, cluster: Cluster
+) -> None:
+    from odradek.client.sync import Producer
+
+    page = visitor.go("/topics/payments/messages?start=live")
+    expect(page.locator("#live-sign")).to_have_text("live")
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        producer.send("payments", b"just now", b"live-1")
+        producer.flush()
+        expect(page.locator("#tail")).to_contain_text("just now")
+        for number in range(2000):
+            producer.send("payments", f"many {number}".encode())
+        producer.flush()
+    expect(page.locator("#tail-note")).to_contain_text("records came faster")
+
+
+# Groups
+
+
+def test_a_group_is_moved_after_a_preview(visitor: Visitor) -> None:
+    page = visitor.go("/groups/billing")
+    page.get_by_role("link", name="Move the group").click()
+    page.get_by_label("To", exact=True).select_option("shift")
+    page.get_by_label("By how many records").fill("-10")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("main")).to_contain_text("The group reads 3")
+    page.get_by_role("button", name="Move the group").click()
+    expect(page.locator(".message.good")).to_contain_text("was moved in 3 partitions")
+    page = visitor.go("/groups/billing/reset?to=shift&topic=orders", 400)
+    expect(page.get_by_role("alert")).to_contain_text("by how many records")
+
+
+# What is hostile
+
+
+def test_nothing_hostile_runs(visitor: Visitor, whole_console: Console) -> None:
+    page = visitor.go("/topics/hostile/messages?limit=100")
+    for button in page.get_by_role("button", name=re.compile("Show the record")).all()[:6]:
+        button.click()
+    expect(page.locator("tr.detail #record")).to_have_count(6)
+    paths = [f"/topics/hostile/messages/0/{offset}" for offset in range(0, 12, 2)]
+    paths += ["/topics/hostile/produce?from=0:0", "/topics/hostile/consumers", "/groups"]
+    paths += [f"/topics?q={quote(text, errors='replace')}" for text in HOSTILE]
+    paths += [f"/topics/hostile/messages?q={quote(text, errors='replace')}" for text in HOSTILE]
+    for path in paths:
+        visitor.go(path)
+        assert page.evaluate("document.body.dataset.hacked") is None, path
+    visitor.go("/groups")
+    group = page.locator("tbody th a", has_text="<script>")
+    group.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE[0])
+    assert page.evaluate("document.body.dataset.hacked") is None
+
+
+def test_forms_of_others_change_nothing(visitor: Visitor) -> None:
+    page = visitor.go("/topics")
+    fields = {"name": "planted", "action": "create"}
+    answer = page.request.post(f"{visitor.base}/new-topic", form=fields)
+    assert answer.status == 403
+    stolen = page.locator("input[name=csrf]").first.get_attribute("value") or ""
+    for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        answer = page.request.post(
+            f"{visitor.base}/new-topic", form={**fields, "csrf": stolen}, headers=headers
+        )
+        assert answer.status == 403, headers
+    answer = page.request.get(visitor.base, headers={"host": "evil.example"})
+    assert answer.status == 421
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    assert page.request.get(visitor.base, headers=link).status == 200
+    frame = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"}
+    assert page.request.get(visitor.base, headers=frame).status == 403
+
+
+def test_read_only_changes_nothing(visitor: Visitor) -> None:
+    page = visitor.go("/topics")
+    page.get_by_role("link", name="safe").click()
+    expect(page.get_by_text("read-only", exact=True)).to_be_visible()
+    visitor.base = visitor.base.replace("/c/kafka", "/c/safe")
+    page = visitor.go("/topics")
+    assert page.get_by_role("link", name="New topic").count() == 0
+    csrf = page.locator("input[name=csrf]").first.get_attribute("value") or ""
+    fields = {"name": "planted", "action": "create", "csrf": csrf}
+    assert page.request.post(f"{visitor.base}/new-topic", form=fields).status == 403
+    assert "planted" not in visitor.go("/topics").content()
+
+
+# Comfort
+
+
+def test_keys_and_theme(visitor: Visitor) -> None:
+    page = visitor.go("")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Change between light and dark").click()
+    page = visitor.go("/groups")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_tabs_share_one_stream(visitor: Visitor) -> None:
+    first = visitor.go("")
+    expect(first.locator("#live-sign")).to_have_text("live")
+    second = visitor.context.new_page()
+    second.goto(visitor.base)
+    expect(second.locator("#live-sign")).to_have_text("live")
+    for page in (first, second):
+        expect(page.locator("#live-problem")).to_be_hidden()
+    shared = second.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
+    assert not [name for name in shared if name.endswith("/live")]
+
+
+def test_quotas(visitor: Visitor) -> None:
+    page = visitor.go("/quotas")
+    page.get_by_label("Value").fill("1000")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Say for whom")
+    page.get_by_label("Client id").fill("reports")
+    page.get_by_label("Value").fill("1000")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main")).to_contain_text("client id reports")
+    page.get_by_role("button", name=re.compile("Remove producer_byte_rate")).click()
+    expect(page.locator("main")).to_contain_text("There are no quotas")
+
+
+def test_schemas_are_checked_and_registered(visitor: Visitor) -> None:
+    page = visitor.go("/schemas/payments-value")
+    page.get_by_role("link", name="New version").click()
+    page.get_by_role("textbox", name="Schema").fill('{"type": "string"}')
+    page.get_by_role("button", name="Check the compatibility").click()
+    expect(page.get_by_role("alert")).to_contain_text("It is not compatible")
+    page.get_by_label("Subject").fill("parcels-value")
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("parcels-value")
+
+
+# Last, for it changes the cluster: a broker ends and comes back.
+
+
+def test_every_page_with_a_broker_down(visitor: Visitor, cluster: Cluster) -> None:
+    page = visitor.go("")
+    cluster.kill(2)
+    tile = page.locator('[data-tile="brokers"] dd')
+    expect(tile).to_contain_text("1 of 2", timeout=30_000)
+    expect(page.locator("#events")).to_contain_text("broker 2 is gone", timeout=30_000)
+    for path, words in {
+        "": "Under-replicated",
+        "/brokers": "gone",
+        "/brokers/2": "Start it again",
+        "/brokers/2/settings": "Start it again",
+        "/topics": "offline",
+        "/topics/lonely": "offline",
+        "/topics/lonely/messages": "Without a leader",
+        "/topics/orders/messages": "order-",
+        "/groups": "billing",
+        "/quotas": "Quotas",
+    }.items():
+        visitor.go(path)
+        expect(page.locator("main")).to_contain_text(words)
+    cluster.restart(2)
+    visitor.go("")
+    expect(tile).to_contain_text("2 of 2", timeout=30_000)

@@ -1,0 +1,156 @@
+"""The console of a cluster that needs a log-in: users see and change what the brokers let them, and
+their secrets are nowhere but in memory."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from odradek.client.admin.users import ScramUpsertion
+from odradek.client.sync import Admin, Producer
+from odradek.protocol.acls import (
+    AccessEntry,
+    Acl,
+    Operation,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.testing.cluster import Cluster
+from tests.browser.chromium import Visitor
+from tests.browser.console_process import Console, console_started
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+CONNECTOR = {"name": "lines", "class": "FileStreamSource", "action": "check"}
+PASSWORDS = {"ada": "ada-password-1", "max": "max-password-1", "kim": "kim-password-1"}
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Cluster]:
+    with Cluster(secure=True) as cluster:
+        with Admin(cluster.client_properties) as admin:
+            for user, password in PASSWORDS.items():
+                admin.alter_user_scram_credentials(
+                    [ScramUpsertion.of_password(user, password)]
+                ).raise_for_errors()
+            for topic in ("ledger", "payroll", "connect-configs"):
+                admin.create_topic(topic)
+            admin.create_acls(
+                Acl(
+                    ResourcePattern(ResourceType.TOPIC, topic),
+                    AccessEntry(f"User:{user}", "*", operation, Permission.ALLOW),
+                )
+                for user, topic, operation in (
+                    ("ada", "ledger", Operation.ALL),
+                    ("max", "ledger", Operation.READ),
+                    ("max", "ledger", Operation.DESCRIBE_CONFIGS),
+                    ("kim", "connect-configs", Operation.WRITE),
+                )
+            ).raise_for_errors()
+        with Producer(cluster.client_properties) as producer:
+            producer.send("payroll", b"everybody's salary")
+            producer.flush()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def console(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    given = secured.client_properties
+    settings = {
+        "bootstrap.servers": secured.bootstrap,
+        "connect.url": "http://127.0.0.1:9",
+        "client.security.protocol": given["security.protocol"],
+        "client.sasl.mechanism": given["sasl.mechanism"],
+        "client.ssl.truststore.location": given["ssl.truststore.location"],
+        "client.ssl.truststore.type": given["ssl.truststore.type"],
+    }
+    with console_started(tmp_path_factory.mktemp("secured-console"), settings) as started:
+        yield started
+
+
+@pytest.fixture
+def visitor(browser: Browser, console: Console) -> Iterator[Visitor]:
+    made = Visitor(browser, f"{console.url}/c/kafka")
+    yield made
+    made.close()
+    assert made.wrong == []
+
+
+def log_in(visitor: Visitor, user: str, password: str = "") -> None:
+    page = visitor.go("/topics")
+    page.get_by_label("User of Kafka").fill(user)
+    page.get_by_label("Password").fill(password or PASSWORDS[user])
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_a_log_in_leads_to_what_the_user_may_see(visitor: Visitor, console: Console) -> None:
+    log_in(visitor, "ada", "wrong-password")
+    page = visitor.page
+    expect(page.get_by_role("alert")).to_contain_text("The brokers refused the log-in")
+    assert visitor.axe() == []
+    planted = page.context.cookies()[0]["value"]
+    page.get_by_label("User of Kafka").fill("ada")
+    page.get_by_label("Password").fill(PASSWORDS["ada"])
+    page.get_by_role("button", name="Log in").click()
+    # The page that was asked for, with the topics of this user alone.
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    expect(page.locator("tbody th a")).to_have_text(["ledger"])
+    (cookie,) = page.context.cookies()
+    assert cookie["value"] != planted
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+    for path, status in (
+        ("/topics/payroll", 403), ("/topics/payroll/messages", 403), ("/access", 403),
+        ("/topics/ledger", 200), ("", 200), ("/groups", 200),
+    ):  # fmt: skip
+        answer = page.request.get(visitor.base + path)
+        assert answer.status in (status, 404 if status == 403 else status), path
+        assert "salary" not in answer.text()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in to kafka")
+    page.context.add_cookies([cookie])
+    visitor.go("/topics")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in to kafka")
+    log = console.log.read_text()
+    for secret in (*PASSWORDS.values(), cookie["value"], planted, "wrong-password"):
+        assert secret not in log
+    assert "give no delegation tokens" not in log
+
+
+def test_the_brokers_refuse_changes_of_a_reader(visitor: Visitor, secured: Cluster) -> None:
+    log_in(visitor, "max")
+    page = visitor.page
+    page.get_by_role("link", name="ledger").click()
+    csrf = page.locator("input[name=csrf]").first.get_attribute("value") or ""
+    for path, fields in {
+        "/new-topic": {"name": "mine", "action": "create"},
+        "/topics/ledger/grow": {"total": "5"},
+        "/topics/ledger/settings": {"setting": "retention.ms", "value": "1"},
+        "/topics/ledger/purge": {"confirm": "ledger"},
+        "/topics/ledger/delete": {"confirm": "ledger"},
+        "/topics/ledger/produce": {"value": "x", "value_format": "text"},
+        "/topics/ledger/clone": {"target": "mine"},
+        "/access/add": {
+            "principal": "max", "operation": "ALL", "resource": "TOPIC", "resource_name": "*",
+        },
+        "/access/users": {"name": "ada", "password": "taken-over-1"},
+        "/quotas": {"user": "max", "key": "producer_byte_rate", "value": "1"},
+        "/new-connector": CONNECTOR,
+        "/connectors/lines/do": {"action": "delete", "confirm": "lines"},
+    }.items():  # fmt: skip
+        answer = page.request.post(visitor.base + path, form={**fields, "csrf": csrf})
+        assert answer.status in (400, 403), path
+    with Admin(secured.client_properties) as admin:
+        assert set(admin.list_topics()) >= {"ledger", "payroll"}
+        assert len(admin.list_topics()["ledger"].partitions) == 1
+        assert "mine" not in admin.list_topics()
+
+
+def test_who_may_write_configurations_may_change_connectors(visitor: Visitor) -> None:
+    log_in(visitor, "kim")
+    csrf = visitor.page.locator("input[name=csrf]").first.get_attribute("value") or ""
+    url, form = f"{visitor.base}/new-connector", {**CONNECTOR, "csrf": csrf}
+    answer = visitor.page.request.post(url, form=form)
+    # The brokers let kim, and the worker is away.
+    assert answer.status == 503
+    assert "does not answer" in answer.text()

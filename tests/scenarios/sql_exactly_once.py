@@ -1,0 +1,147 @@
+"""Kills the SQL server again and again under a query with a join and windows.
+
+    python -m tests.scenarios.sql_exactly_once --kills 5
+
+Orders arrive all the time. The server that counts them by customer and minute, joined with the
+customers' table, is killed and started again. At the end every result is compared with one that is
+computed in plain Python: each order must have made one change, in order, and none may be missing.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from odradek.client import Producer
+from odradek.testing.cluster import Cluster
+from tests.scenarios.sql_server import sql_started
+
+_CUSTOMERS = 5
+_MINUTE_MS = 60_000
+_STATEMENTS = """
+CREATE STREAM orders (c INT KEY, n BIGINT)
+  WITH (kafka_topic='orders', value_format='JSON', partitions=3);
+CREATE TABLE customers (c INT PRIMARY KEY, region STRING)
+  WITH (kafka_topic='customers', value_format='JSON', partitions=3);
+CREATE STREAM joined AS
+  SELECT o.c AS c, region, n FROM orders o JOIN customers u ON o.c = u.c;
+CREATE TABLE counts AS
+  SELECT c, COUNT(*) AS orders, SUM(n) AS total, MAX(region) AS region FROM joined
+  WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY c;
+"""
+
+
+class _Orders(threading.Thread):
+    """Sends orders until it is told to stop, and remembers them."""
+
+    def __init__(self, bootstrap: str, begin_ms: int) -> None:
+        super().__init__()
+        self._begin_ms = begin_ms
+        self.sent: list[tuple[int, int, int]] = []
+        self._servers = bootstrap
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join()
+
+    def run(self) -> None:
+        asyncio.run(self._send())
+
+    async def _send(self) -> None:
+        chance = random.Random(7)
+        async with Producer({"bootstrap.servers": self._servers, "acks": "all"}) as producer:
+            while not self._stopping.is_set():
+                for _ in range(20):
+                    number = len(self.sent)
+                    customer = chance.randrange(_CUSTOMERS)
+                    time_ms = self._begin_ms + 1_000 + number * 100
+                    self.sent.append((customer, number, time_ms))
+                    await producer.send(
+                        "orders", json.dumps({"N": number}).encode(), customer.to_bytes(4, "big"),
+                        timestamp_ms=time_ms,
+                    )  # fmt: skip
+                await producer.flush()
+                await asyncio.sleep(0.02)
+
+
+def _expected(orders: list[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], list[int]]]:
+    """Yields the totals of each customer and minute, one after each order."""
+    totals: dict[tuple[int, int], list[int]] = {}
+    for customer, number, time_ms in orders:
+        place = (customer, time_ms // _MINUTE_MS * _MINUTE_MS)
+        so_far = totals.setdefault(place, [])
+        so_far.append((so_far[-1] if so_far else 0) + number)
+    yield from totals.items()
+
+
+@contextmanager
+def _orders(bootstrap: str, begin_ms: int) -> Iterator[_Orders]:
+    orders = _Orders(bootstrap, begin_ms)
+    orders.start()
+    try:
+        yield orders
+    finally:
+        orders.stop()
+
+
+def run(kills: int, directory: Path) -> int:
+    """Returns how many orders were counted. Raises `AssertionError` if a result is wrong."""
+    chance = random.Random(kills)
+    # Brokers delete what is older than the retention, so times are those of today.
+    begin_ms = int(time.time() * 1000)
+    with Cluster(brokers=1) as cluster:
+        bootstrap = cluster.bootstrap
+        with ExitStack() as starts:
+            server = starts.enter_context(sql_started(directory, bootstrap))
+            created = server.ksql(_STATEMENTS)
+            assert all(one["commandStatus"]["status"] == "SUCCESS" for one in created), created
+            for customer in range(_CUSTOMERS):
+                server.ksql(
+                    "INSERT INTO customers (rowtime, c, region)"
+                    f" VALUES ({begin_ms}, {customer}, 'r{customer % 2}');"
+                )
+            # The customers are older than all orders, so they are in the table first.
+            assert len(server.rows("SELECT * FROM customers;")) == _CUSTOMERS
+            with _orders(bootstrap, begin_ms) as orders:
+                for number in range(kills):
+                    time.sleep(chance.uniform(1, 3))
+                    server.kill()
+                    print(f"kill {number + 1}: {len(orders.sent)} orders", flush=True)
+                    # The next one takes over when the session of the killed one has ended.
+                    server = starts.enter_context(sql_started(directory, bootstrap))
+                    server.rows("SELECT c FROM counts EMIT CHANGES LIMIT 1;")
+                    time.sleep(chance.uniform(6, 9))
+            server.kill()
+            with sql_started(directory, bootstrap) as last:
+                limit = len(orders.sent)
+                print(f"{limit} orders are compared", flush=True)
+                rows = last.rows(
+                    f"SELECT c, windowstart, total, region FROM counts EMIT CHANGES LIMIT {limit};"
+                )
+    found: dict[tuple[int, int], list[int]] = {}
+    for customer, start_ms, total, region in rows:
+        assert region == f"r{customer % 2}", (customer, region)
+        found.setdefault((customer, start_ms), []).append(total)
+    assert found == dict(_expected(orders.sent)), Counter(map(len, found.values()))
+    return limit
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--kills", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        count = run(arguments.kills, Path(directory))
+    print(f"{count} orders, {arguments.kills} kills: each one was counted once")
+
+
+if __name__ == "__main__":
+    main()

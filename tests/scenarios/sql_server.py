@@ -1,0 +1,68 @@
+"""A SQL server as a process of its own, and a client that asks it."""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
+
+
+class SqlServer:
+    def __init__(self, process: "subprocess.Popen[str]", port: int, log: Path) -> None:
+        self.process = process
+        self.port = port
+        self.log = log
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+        content = json.dumps(body).encode() if isinstance(body, dict) else body
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, content, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def ksql(self, text: str) -> Any:
+        """Carries statements out, and returns the answers; an error is the answer itself."""
+        _, body = self.ask("POST", "/ksql", {"ksql": text, "streamsProperties": _EARLIEST})
+        return json.loads(body)
+
+    def rows(self, text: str) -> list[Any]:
+        """Returns the rows of a query that ends."""
+        body = {"sql": text, "properties": _EARLIEST}
+        status, answer = self.ask("POST", "/query-stream", body)
+        assert status == 200, answer
+        return [json.loads(line) for line in answer.splitlines()][1:]
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(20)
+
+
+@contextmanager
+def sql_started(directory: Path, bootstrap: str, *overrides: str) -> Iterator[SqlServer]:
+    """Starts a server on a free port, and stops it if it still runs."""
+    log = directory / "sql.log"
+    command = [sys.executable, "-m", "odradek.cli", "sql-server"]
+    for setting in (f"bootstrap.servers={bootstrap}", "listeners=http://127.0.0.1:0", *overrides):
+        command += ["--override", setting]
+    with log.open("a") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "is ready at" in line, log.read_text()
+            yield SqlServer(process, int(line.rpartition(":")[2]), log)
+            if process.poll() is None:
+                process.terminate()
+                assert process.wait(20) == 0, log.read_text()
+        finally:
+            process.kill()
+            process.communicate()

@@ -1,0 +1,183 @@
+"""`odradek local start --platform --secure`: callers of the services are users of the brokers."""
+
+import json
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from odradek.client.sync import Admin
+from odradek.config.properties import parse_properties
+from tests.scenarios.rest_server import basic
+from tests.scenarios.test_platform import odradek, until
+from tests.scenarios.test_real_principals import free_ports
+
+AVRO_V2 = "application/vnd.kafka.avro.v2+json"
+# docs/registry.md, "Who may do what".
+REGISTRY_MAY = {
+    ("TOPIC", "_schemas", "CREATE"),
+    ("TOPIC", "_schemas", "DESCRIBE"),
+    ("TOPIC", "_schemas", "DESCRIBE_CONFIGS"),
+    ("TOPIC", "_schemas", "READ"),
+    ("TOPIC", "_schemas", "WRITE"),
+    ("GROUP", "schema-registry", "DESCRIBE"),
+    ("GROUP", "schema-registry", "READ"),
+    ("TRANSACTIONAL_ID", "schema-registry-_schemas", "DESCRIBE"),
+    ("TRANSACTIONAL_ID", "schema-registry-_schemas", "WRITE"),
+}
+
+
+class Platform(NamedTuple):
+    data: Path
+    registry: str
+    rest: str
+    connect: str
+    said: str
+
+    def ask(
+        self, url: str, user: str = "", password: str = "", body: Any = None, kind: str = ""
+    ) -> tuple[int, Any]:
+        """Returns the status and the JSON of an answer, over TLS with the cluster's authority."""
+        headers = basic(user, password) if user else {}
+        headers |= {"Content-Type": kind or "application/json"} if body is not None else {}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers)
+        trust = ssl.create_default_context(cafile=self.data / "security/ca.crt")
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=trust) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    data = tmp_path_factory.mktemp("platform") / "data"
+    first, registry, rest, connect, console = free_ports(5)
+    flags = ["--data", str(data), "--platform", "--secure", "--brokers", "1", "--port", str(first)]
+    flags += ["--registry-port", str(registry), "--rest-port", str(rest)]
+    flags += ["--connect-port", str(connect)]
+    flags += ["--console-port", str(console)]
+    # A directory that was secured before there were services gets what they need.
+    for more in ([], ["--platform"]):
+        words = [word for word in flags if word != "--platform"]
+        started = odradek("local", "start", *words, *more)
+        assert started.returncode == 0, started.stderr
+        if not more:
+            odradek("local", "stop", "--data", str(data))
+    try:
+        base = "https://127.0.0.1"
+        yield Platform(
+            data, f"{base}:{registry}", f"{base}:{rest}", f"{base}:{connect}", started.stdout
+        )
+    finally:
+        stopped = odradek("local", "stop", "--data", str(data))
+        assert stopped.returncode == 0, stopped.stderr
+
+
+@pytest.fixture(scope="module")
+def ada(platform: Platform) -> str:
+    """A user who may use the topic `orders`."""
+    config = ("--command-config", str(platform.data / "client.properties"))
+    password = ("--add-config", "SCRAM-SHA-512=[password=ada-secret]")
+    rules = ("--producer", "--consumer", "--topic", "orders", "--group", "readers")
+    for words in (
+        ("configs", "--alter", "--user", "ada", *password),
+        ("topics", "--create", "--topic", "orders"),
+        ("acls", "--add", "--allow-principal", "User:ada", *rules),
+    ):
+        done = odradek(*words, *config)
+        assert done.returncode == 0, done.stderr
+    return "ada"
+
+
+def test_the_line_that_is_printed_works(platform: Platform) -> None:
+    (line,) = [line for line in platform.said.splitlines() if line.strip().startswith("curl ")]
+    done = subprocess.run(
+        ["bash", "-c", f"{line.strip()} -s --fail-with-body"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["kind"] == "KafkaClusterList"
+
+
+def test_callers_log_in_as_users_of_the_brokers(platform: Platform, ada: str) -> None:
+    for url in (
+        f"{platform.rest}/topics",
+        f"{platform.registry}/subjects",
+        f"{platform.connect}/connectors",
+    ):
+        assert platform.ask(url)[0] == 401
+        assert platform.ask(url, ada, "guess")[0] == 401
+        assert platform.ask(url, ada)[0] == 200
+    assert platform.ask(f"{platform.rest}/topics", ada)[1] == ["orders"]
+    schema = {"schema": '"string"'}
+    versions = f"{platform.registry}/subjects/{{}}/versions"
+    assert platform.ask(versions.format("orders-key"), ada, body=schema)[0] == 200
+    status, said = platform.ask(versions.format("secrets-key"), ada, body=schema)
+    assert (status, said["error_code"]) == (403, 40301)
+
+
+def test_who_may_write_the_configurations_may_change_connectors(
+    platform: Platform, ada: str
+) -> None:
+    lines = platform.data.parent / "lines"
+    lines.write_text("one\n")
+    config = {"connector.class": "FileStreamSource", "file": str(lines), "topic": "lines"}
+    body = {"name": "lines", "config": config}
+    status, said = platform.ask(f"{platform.connect}/connectors", ada, body=body)
+    assert status == 403
+    assert "it needs WRITE on topic connect-configs" in said["message"]
+    properties = parse_properties((platform.data / "security/passwords.properties").read_text())
+    status, said = platform.ask(
+        f"{platform.connect}/connectors", "admin", properties["admin"], body=body
+    )
+    assert status == 201, said
+    # The task writes as the user of Connect: no caller is there any more.
+    url = f"{platform.connect}/connectors/lines"
+    until(
+        lambda: platform.ask(f"{url}/offsets", "admin", properties["admin"])[1]["offsets"],
+        "the line was not written",
+    )
+
+
+def test_the_proxy_asks_the_registry_as_its_caller(platform: Platform, ada: str) -> None:
+    body = {"value_schema": '"long"', "records": [{"value": 7}]}
+    url = f"{platform.rest}/topics/orders"
+    status, said = platform.ask(url, ada, body=body, kind=AVRO_V2)
+    assert status == 200, said
+    assert said["offsets"][0]["error_code"] is None
+    log = (platform.data / "schema-registry.log").read_text()
+    assert "ada POST /subjects/orders-value/versions 200" in log
+    # She may not change this subject, so neither may the proxy for her.
+    status, said = platform.ask(f"{platform.rest}/topics/secrets", ada, body=body, kind=AVRO_V2)
+    assert status == 422
+    assert "ada may not change subject secrets-value" in said["message"]
+
+
+def test_the_registry_may_do_what_is_documented_and_no_more(platform: Platform) -> None:
+    properties = parse_properties((platform.data / "client.properties").read_text())
+    with Admin(properties) as admin:
+        found = {
+            (acl.resource.type.name, acl.resource.name, acl.entry.operation.name)
+            for acl in admin.describe_acls()
+            if acl.entry.principal == "User:schema-registry"
+        }
+    assert found == REGISTRY_MAY
+
+
+def test_no_log_and_no_line_has_a_password(platform: Platform) -> None:
+    passwords = parse_properties((platform.data / "security/passwords.properties").read_text())
+    assert sorted(passwords) == ["admin", "broker", "connect", "schema-registry"]
+    for password in [*passwords.values(), "ada-secret"]:
+        assert password not in platform.said
+        for path in platform.data.rglob("*.log"):
+            # Log files of partitions are `.log` too, and hold no passwords either.
+            assert password.encode() not in path.read_bytes(), path
+    for path in platform.data.rglob("*"):
+        assert path.lstat().st_mode & 0o077 == 0, path

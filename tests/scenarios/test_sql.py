@@ -1,0 +1,146 @@
+"""The SQL server on real brokers: statements, queries, a kill, two servers."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from odradek.testing import Cluster
+from tests.scenarios.sql_server import sql_started
+
+
+@pytest.fixture
+def service() -> str:
+    """A service of this test alone: its own command topic."""
+    return f"ksql.service.id=test-{uuid4().hex[:8]}"
+
+
+def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    topic = f"orders-{uuid4().hex[:8]}"
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
+        created = server.ksql(
+            "CREATE STREAM orders (id INT KEY, item STRING, price DECIMAL(6, 2))"
+            f" WITH (kafka_topic='{topic}', value_format='JSON', partitions=2);"
+            f"CREATE TABLE totals WITH (kafka_topic='{topic}-totals') AS"
+            " SELECT item, COUNT(*) AS n, SUM(price) AS total FROM orders GROUP BY item;"
+        )
+        assert [one["commandStatus"]["status"] for one in created] == ["SUCCESS", "SUCCESS"]
+        query_id = created[1]["commandStatus"]["queryId"]
+        for number, price in enumerate((2.5, 3, 1.25)):
+            assert server.ksql(f"INSERT INTO orders VALUES ({number}, 'tea', {price});") == []
+        changes = server.rows("SELECT * FROM totals EMIT CHANGES LIMIT 3;")
+        assert changes == [["tea", 1, 2.5], ["tea", 2, 5.5], ["tea", 3, 6.75]]
+        assert server.rows("SELECT n FROM totals WHERE item = 'tea';") == [[3]]
+        assert server.rows("SELECT n FROM totals WHERE item = 'rum';") == []
+        status, body = server.ask(
+            "POST", "/inserts-stream", b'{"target":"orders"}\n{"id":9,"item":"rum","price":"4"}\n'
+        )
+        assert (status, body) == (200, b'{"status":"ok","seq":0}\n')
+        assert server.rows("SELECT item FROM totals EMIT CHANGES LIMIT 4;")[3] == ["rum"]
+
+        (queries,) = server.ksql("SHOW QUERIES;")
+        assert [(one["id"], one["state"]) for one in queries["queries"]] == [(query_id, "RUNNING")]
+        (described,) = server.ksql("DESCRIBE totals EXTENDED;")
+        fields = described["sourceDescription"]["fields"]
+        assert [one["name"] for one in fields] == ["ITEM", "N", "TOTAL"]
+        (explained,) = server.ksql(f"EXPLAIN {query_id};")
+        assert "-> aggregate-" in explained["queryDescription"]["topology"]
+
+        wrong = server.ksql("SHOW STREAMS; SELECT * FROM orders;")
+        assert (wrong["error_code"], len(wrong["entities"])) == (40002, 1)
+        wrong = server.ksql("SHOW STREAMS;\nSHOW STREEMS;")
+        assert (wrong["error_code"], len(wrong["entities"])) == (40001, 0)
+        assert "did you mean STREAMS?" in wrong["message"]
+        wrong = server.ksql("DROP STREAM orders;")
+        assert query_id in wrong["message"]
+        status, body = server.ask("POST", "/query", {"ksql": f"PRINT '{topic}s';"})
+        assert status == 400
+        assert f"Could not find topic '{topic}s'; did you mean {topic}" in body.decode()
+
+        shell = [sys.executable, "-m", "odradek.cli", "sql", "--server"]
+        shell += [f"http://127.0.0.1:{server.port}", "-e"]
+        told = subprocess.run(
+            [*shell, "SELECT n FROM totals WHERE item = 'tea'; SHOW TABLES;"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "`N` BIGINT\n3\nQuery Completed" in told.stdout
+        assert "TOTALS" in told.stdout
+        settings = "SET 'auto.offset.rest' = 'x'; SET 'auto.offset.reset' = 'earliest';"
+        told = subprocess.run(
+            [*shell, f"{settings} SELECT * FROM orders EMIT CHANGES LIMIT 1;"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "auto.offset.rest is not obeyed; did you mean auto.offset.reset?" in told.stderr
+        # A DECIMAL(6, 2) has two places: 2.50, not 2.5.
+        assert re.search(r"tea \| \d\.\d\d\nLimit Reached", told.stdout)
+        dropped = server.ksql("DROP TABLE totals; DROP STREAM orders DELETE TOPIC; SHOW STREAMS;")
+        assert dropped[-1]["streams"] == []
+
+
+def test_server_without_brokers_says_so() -> None:
+    address = "127.0.0.1:1"  # A port at which nobody listens.
+    told = subprocess.run(
+        [sys.executable, "-m", "odradek.cli", "sql-server", "--override",
+         f"bootstrap.servers={address}", "--override", "listeners=http://127.0.0.1:0"],
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert told.returncode == 1
+    assert f"no broker can be reached: {address}: " in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_server_is_killed_and_another_goes_on(
+    odradek_cluster: Cluster, service: str, tmp_path: Path
+) -> None:
+    topic = f"numbers-{uuid4().hex[:8]}"
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as first:
+        first.ksql(
+            f"CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='{topic}',"
+            " value_format='JSON', partitions=2);"
+            f"CREATE TABLE sums WITH (kafka_topic='{topic}-sums') AS"
+            " SELECT k, COUNT(*) AS c, SUM(n) AS total FROM numbers GROUP BY k;"
+        )
+        text = "".join(f"INSERT INTO numbers VALUES ('k{n % 3}', {n});" for n in range(30))
+        assert first.ksql(text) == []
+        assert len(first.rows("SELECT * FROM sums EMIT CHANGES LIMIT 15;")) == 15
+        first.kill()
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as second:
+        # The statements are in the topic, so the second server knows the streams.
+        text = "".join(f"INSERT INTO numbers VALUES ('k{n % 3}', {n});" for n in range(30, 60))
+        assert second.ksql(text) == []
+        changes = second.rows("SELECT k, c, total FROM sums EMIT CHANGES LIMIT 60;")
+        # Each record made one change, and none is missing or doubled.
+        for key in range(3):
+            numbers = range(key, 60, 3)
+            totals = [sum(numbers[: count + 1]) for count in range(20)]
+            expected = [[f"k{key}", count + 1, total] for count, total in enumerate(totals)]
+            assert [change for change in changes if change[0] == f"k{key}"] == expected
+
+
+def test_two_servers_agree(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    topic = f"t-{uuid4().hex[:8]}"
+    columns = f"WITH (kafka_topic='{topic}', value_format='JSON', partitions=1);"
+    one_directory, other_directory = tmp_path / "one", tmp_path / "other"
+    one_directory.mkdir()
+    other_directory.mkdir()
+    with (
+        sql_started(one_directory, odradek_cluster.bootstrap, service) as one,
+        sql_started(other_directory, odradek_cluster.bootstrap, service) as other,
+    ):
+        (created,) = one.ksql(f"CREATE STREAM s (k INT KEY, a STRING) {columns}")
+        number = created["commandSequenceNumber"]
+        status, body = other.ask(
+            "POST", "/ksql",
+            {"ksql": f"CREATE STREAM s (k INT KEY, b STRING) {columns}",
+             "commandSequenceNumber": number},
+        )  # fmt: skip
+        assert status == 400
+        assert "already exists" in json.loads(body)["message"]
+        (shown,) = other.ksql("SHOW STREAMS;")
+        assert [source["name"] for source in shown["streams"]] == ["S"]
+        one.ksql("INSERT INTO s VALUES (1, 'x');")
+        assert other.rows("SELECT * FROM s;") == [[1, "x"]]

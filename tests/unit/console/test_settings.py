@@ -1,0 +1,71 @@
+"""console.properties: what is obeyed, and what is refused with a reason."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.client.errors import SettingsError
+from odradek.config import parse_properties
+from odradek.console.settings import ConsoleSettings
+from odradek.services.with_registry import WithRegistry
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_several_clusters() -> None:
+    settings = ConsoleSettings.from_file(
+        {
+            "bootstrap.servers": "a:9092",
+            "odradek.cluster.name": "test",
+            "cluster.prod.bootstrap.servers": "b:9092",
+            "cluster.prod.client.security.protocol": "SASL_SSL",
+            "cluster.prod.client.sasl.mechanism": "SCRAM-SHA-512",
+            "cluster.prod.odradek.read.only": "true",
+        }
+    )
+    test, prod = settings.clusters().values()
+    assert list(settings.clusters()) == ["test", "prod"]
+    assert (test.uses_sasl, prod.uses_sasl) == (False, True)
+    assert (test.odradek_read_only, prod.odradek_read_only) == (False, True)
+    assert prod.client_properties()["bootstrap.servers"] == "b:9092"
+
+
+def test_a_read_only_console_has_read_only_clusters() -> None:
+    settings = ConsoleSettings.from_file(
+        {"odradek.read.only": "true", "cluster.b.bootstrap.servers": "b:9092"}
+    )
+    assert all(one.odradek_read_only for one in settings.clusters().values())
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"cluster.prod.listeners": "http://127.0.0.1:1"}, "a cluster has bootstrap.servers"),
+        ({"cluster.prod.client.security.protocol": "SSL"}, "bootstrap.servers is missing"),
+        ({"cluster.Prod.bootstrap.servers": "b:1"}, "small letters"),
+        ({"cluster.kafka.bootstrap.servers": "b:1"}, "again"),
+        ({"odradek.cluster.name": "a/b"}, "small letters"),
+        ({"odradek.masks": "customers"}, "customers/value.email"),
+        ({"connect.url": "ftp://x"}, "http://127.0.0.1:8083"),
+        ({"odradek.tokens.sasl.username": "x"}, "no log-in of its own"),
+        ({"client.sasl.username": "x"}, "a log-in of the service itself"),
+        ({"odradek.read.olny": "true"}, "odradek.read.only"),
+        ({"cluster.b.bootstrap.servers": "b:1", "cluster.b.client.nothing": "1"}, "cluster.b"),
+    ],
+)
+def test_what_is_wrong_is_refused(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        ConsoleSettings.from_file(properties)
+
+
+def test_the_shipped_file_says_the_defaults() -> None:
+    settings = ConsoleSettings.from_file(
+        parse_properties((ROOT / "config/console.properties").read_text())
+    )
+    assert settings == ConsoleSettings()
+
+
+def test_the_guide_has_every_setting_of_the_console() -> None:
+    guide = (ROOT / "docs/console.md").read_text()
+    own = ConsoleSettings.declared().keys() - WithRegistry.declared().keys()
+    assert {name for name in own if f"| `{name}` |" not in guide} == set()

@@ -1,0 +1,71 @@
+"""The properties file: Confluent's names, and what is refused or announced."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.client.errors import SettingsError
+from odradek.config.properties import parse_properties
+from odradek.registry.settings import SchemaRegistrySettings
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ROOT / "config" / "schema-registry.properties"
+
+
+def test_the_file_of_the_container_is_understood() -> None:
+    text = (ROOT / "deploy" / "container" / "schema-registry.properties").read_text()
+    settings = SchemaRegistrySettings.from_file(parse_properties(text))
+    assert (settings.advertised_host(), settings.notes) == ("schema-registry", ())
+
+
+def test_the_shipped_file_is_understood() -> None:
+    settings = SchemaRegistrySettings.from_file(parse_properties(SHIPPED.read_text()))
+    assert settings.url == "http://127.0.0.1:8081"
+    assert settings.store_properties()["bootstrap.servers"] == "127.0.0.1:9092"
+    assert not settings.notes
+
+
+def test_confluents_own_example_is_understood() -> None:
+    settings = SchemaRegistrySettings.from_file(
+        {
+            "listeners": "http://0.0.0.0:8081",
+            "host.name": "registry-1",
+            "kafkastore.bootstrap.servers": "SASL_PLAINTEXT://b1:9092,SASL_PLAINTEXT://b2:9092",
+            "kafkastore.topic": "_schemas",
+            "kafkastore.security.protocol": "SASL_PLAINTEXT",
+            "kafkastore.sasl.mechanism": "SCRAM-SHA-256",
+            "kafkastore.sasl.jaas.config": "org.apache.kafka.common.security.scram."
+            'ScramLoginModule required username="sr" password="pw";',
+            "kafkastore.timeout.ms": "500",
+            "schema.compatibility.level": "full_transitive",
+            "mode.mutability": "false",
+            "leader.eligibility": "false",
+            "authentication.method": "BASIC",
+            "debug": "true",
+        }
+    )
+    assert settings.store_properties()["bootstrap.servers"] == "b1:9092,b2:9092"
+    assert "sasl.jaas.config" in settings.store_properties()
+    assert "sasl.jaas.config" not in settings.client_properties()
+    assert settings.schema_compatibility_level == "FULL_TRANSITIVE"
+    assert (settings.may_lead, settings.uses_sasl) == (False, True)
+    assert settings.advertised_host() == "registry-1"
+    assert settings.notes == ("debug=true changes nothing here",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("kafkastore.bootstrap.server", "b:9092", "did you mean"),
+        ("kafkastore.topik", "x", "kafkastore.topik"),
+        ("kafkastore.connection.url", "zk:2181", "ZooKeeper"),
+        ("schema.compatibility.level", "SIDEWAYS", "BACKWARD"),
+        ("authentication.roles", "admin", "ACLs"),
+        ("authentication.method", "BASIC", "kafkastore.security.protocol"),
+        ("listeners", "https://127.0.0.1:8081", "ssl.keystore.location"),
+        ("inter.instance.protocol", "gopher", "http or https"),
+    ],
+)
+def test_mistakes_are_refused_with_what_to_do(name: str, value: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        SchemaRegistrySettings.from_file({name: value})

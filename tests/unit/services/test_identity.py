@@ -1,0 +1,48 @@
+"""Who a request is from."""
+
+import base64
+
+import pytest
+
+from odradek.services.identity import NOBODY, Caller, Kind, caller_of
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("authorization", "expected"),
+    [
+        (None, NOBODY),
+        (basic("ada:secret"), Caller(Kind.PASSWORD, "ada", "secret")),
+        (basic("ada:b:c"), Caller(Kind.PASSWORD, "ada", "b:c")),
+        ("Bearer a.b.c", Caller(Kind.TOKEN, "token", "a.b.c")),
+        (basic("ada"), None),
+        (basic("ada:"), None),
+        (basic(":secret"), None),
+        (basic("ada\x00eve:secret"), None),
+        ("Basic ###", None),
+        ("Bearer ", None),
+        ("Bearer " + "x" * 70_000, None),
+        ("Digest x", None),
+        ("", None),
+    ],
+)
+def test_the_header_says_who_asks(authorization: str | None, expected: Caller | None) -> None:
+    assert caller_of(authorization) == expected
+
+
+def test_a_secret_is_never_shown() -> None:
+    caller = caller_of(basic("ada:s3cret"))
+    assert caller is not None
+    assert "s3cret" not in repr(caller)
+
+
+def test_a_certificate_has_the_name_that_brokers_give_it() -> None:
+    peer = {"subject": ((("organizationName", "Ops"),), (("commonName", "ada"),))}
+    assert caller_of(None, peer) == Caller(Kind.CERTIFICATE, "CN=ada,O=Ops")
+    assert caller_of(basic("eve:x"), peer) == Caller(Kind.PASSWORD, "eve", "x")
+    # A comma within a value does not begin another attribute, which a mapping rule might trust.
+    hostile = {"subject": ((("commonName", "ada,O=Ops"),),)}
+    assert caller_of(None, hostile) == Caller(Kind.CERTIFICATE, "CN=ada\\,O=Ops")

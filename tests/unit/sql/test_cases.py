@@ -1,0 +1,117 @@
+"""Whole queries: statements with inserted rows and the rows that are expected, in `cases/`."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.sql.errors import SqlError
+from odradek.sql.testing import SqlTester, TestFailed
+
+_CASES = sorted((Path(__file__).parent / "cases").glob("*.sql"))
+
+
+@pytest.mark.parametrize("path", _CASES, ids=lambda path: path.stem)
+def test_case(path: Path) -> None:
+    text = path.read_text()
+    tester = SqlTester()
+    assert tester.run(text) == text.count("\nASSERT")
+    assert all("is null" not in note for note in tester.notes)
+
+
+def test_wrong_row_is_noticed() -> None:
+    tester = SqlTester()
+    tester.run(
+        "CREATE STREAM s (id INT KEY, x STRING)"
+        " WITH (kafka_topic='s', value_format='JSON', partitions=1);"
+        "INSERT INTO s VALUES (1, 'a');"
+    )
+    with pytest.raises(TestFailed, match=r"line 1:1: row 1 of S has X = 'a', and X = 'b'"):
+        tester.run("ASSERT VALUES s (id, x) VALUES (1, 'b');")
+    with pytest.raises(TestFailed, match="S has 1 rows, and one more is expected"):
+        tester.run("ASSERT VALUES s (id, x) VALUES (1, 'b');")
+
+
+_PRELUDE = """
+CREATE STREAM s (id INT KEY, x STRING, n BIGINT) WITH (kafka_topic='s', value_format='JSON');
+CREATE STREAM r (id INT KEY, y STRING) WITH (kafka_topic='r', value_format='JSON');
+CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_format='JSON');
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("CREATE STREAM o AS SELECT x FROM s;", "line 1:27: Key missing from projection"),
+        ("CREATE STREAM o AS SELECT * FROM t;", "Please use CREATE TABLE AS SELECT"),
+        ("CREATE TABLE o AS SELECT * FROM s;", "Please use CREATE STREAM AS SELECT"),
+        ("CREATE TABLE o AS SELECT id, n, COUNT(*) FROM s GROUP BY id;", "not part of GROUP BY: N"),
+        ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s;", "requires a GROUP BY clause"),
+        ("CREATE TABLE o AS SELECT id, MAX(v) FROM t GROUP BY id;", "cannot be applied to a table"),
+        ("CREATE STREAM o AS SELECT s.id, y FROM s JOIN r ON s.id = r.id;", "needs WITHIN"),
+        ("CREATE STREAM o AS SELECT s.id FROM s JOIN t ON s.id = t.v;", "types don't match"),
+        ("CREATE STREAM o AS SELECT id, ROWTIME FROM s;", "reserved column name"),
+        ("CREATE STREAM o AS SELECT id, x, x FROM s;", "two columns X"),
+        ("CREATE STREAM o AS SELECT id, nope FROM s;", "Column 'NOPE' cannot be resolved"),
+        ("CREATE STREAM o AS SELECT id, x FROM s WHERE n;", "condition of type BOOLEAN"),
+        ("CREATE STREAM o AS SELECT id, x FROM s EMIT FINAL;", "EMIT FINAL is only supported"),
+        ("CREATE STREAM o AS SELECT id, x FROM s LIMIT 3;", "LIMIT ends a query"),
+        ("CREATE STREAM o WITH (value_format='AVRO') AS SELECT * FROM s;", "AVRO is refused"),
+        ("CREATE STREAM o WITH (partitons=1) AS SELECT * FROM s;", "did you mean PARTITIONS"),
+        ("CREATE TABLE o (id INT, x STRING) WITH (value_format='JSON');", "PRIMARY KEY"),
+        ("CREATE STREAM o (id INT PRIMARY KEY, x STRING) WITH (value_format='JSON');", "use 'KEY'"),
+        ("CREATE STREAM o (id INT KEY, x STRING) WITH (kafka_topic='o');", "missing the 'VALUE_F"),
+        ("CREATE STREAM o (rowtime INT) WITH (value_format='JSON');", "reserved column name"),
+        ("CREATE STREAM s (x INT) WITH (value_format='JSON');", "S exists already"),
+        ("INSERT INTO s (id, x) VALUES (1);", "2 columns and 1 values"),
+        ("INSERT INTO s (id, x) VALUES ('a', 'b');", "for ID: 'a' is no INTEGER"),
+        ("CREATE STREAM o AS SELECT * FROM ss;", "SS does not exist. Did you mean S?"),
+        (
+            "CREATE TABLE o AS SELECT id, COUNTT(*) FROM s GROUP BY id;",
+            "there is no function COUNTT; did you mean COUNT?",
+        ),
+        (
+            "SET 'auto.offset.reset' = 'earlyest';",
+            "auto.offset.reset is earliest or latest, not 'earlyest'; did you mean earliest?",
+        ),
+        ("INSERT INTO t (v) VALUES ('b');", "primary key column"),
+        ("INSERT INTO r SELECT id, n FROM s;", "Incompatible schema"),
+        ("INSERT INTO r WITH (query_id='q') SELECT id, x AS y FROM s;", "takes no properties yet"),
+        ("DROP STREAM nope;", "Could not find STREAM/TABLE 'NOPE'"),
+        (
+            (
+                "CREATE TABLE o AS SELECT id, COUNT(*) FROM s WINDOW TUMBLING"
+                " (SIZE 1 HOUR, RETENTION 1 MINUTE, GRACE PERIOD 1 HOUR) GROUP BY id;"
+            ),
+            "retention of 60000 ms is shorter",
+        ),
+        ("CREATE TABLE o AS SELECT id, x, COUNT(*) FROM s GROUP BY id, x;", "single field"),
+    ],
+)  # fmt: skip
+def test_refusals(statement: str, reason: str) -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    with pytest.raises(SqlError) as caught:
+        tester.run(statement)
+    assert reason in str(caught.value)
+
+
+def test_sum_that_is_too_large_leaves_the_row_out() -> None:
+    tester = SqlTester()
+    tester.run(
+        "CREATE STREAM s (id INT KEY, n INT) WITH (kafka_topic='s', value_format='JSON');"
+        "CREATE TABLE t AS SELECT id, SUM(n) AS total, COUNT(*) AS c FROM s GROUP BY id;"
+        "INSERT INTO s VALUES (1, 2147483647); INSERT INTO s VALUES (1, 1);"
+    )
+    rows = [(row["TOTAL"], row["C"]) for row, _ in tester.rows("T")]
+    assert rows == [(2147483647, 1), (2147483647, 2)]
+    assert any("too large for INTEGER" in note for note in tester.notes)
+
+
+def test_query_in_use_is_not_dropped() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    tester.run("CREATE STREAM o AS SELECT * FROM s;")
+    with pytest.raises(SqlError, match="queries read from this source: \\[QUERY_1\\]"):
+        tester.run("DROP STREAM s;")
+    tester.run("DROP STREAM o; DROP STREAM s;")
+    assert list(tester.catalogue.sources) == ["R", "T"]
