@@ -446,14 +446,22 @@ class ClassicGroup:
 
     # The record in the log
 
-    def record(self) -> LogRecord:
+    def record(self, *, must_rebalance: bool = False) -> LogRecord:
+        """Returns the record that stores the group.
+
+        A group that was made by a downgrade must rebalance, because its members have only the
+        parts that they had in the consumer group. It is stored without a leader, so that a
+        coordinator that loads it before the rebalance is finished begins it again. Otherwise the
+        members would keep these parts, and nobody would read the other partitions. Apache Kafka
+        makes the first member the leader when it loads such a record.
+        """
         return group_record(
             self.group_id,
             GroupMetadataValue(
                 protocol_type=self.protocol_type or "",
                 generation=self.generation_id,
                 protocol=self.protocol_name,
-                leader=self.leader_id,
+                leader=None if must_rebalance else self.leader_id,
                 current_state_timestamp=self.state_timestamp_ms,
                 members=[
                     MemberMetadata(
@@ -492,6 +500,8 @@ class ClassicGroup:
             group.add(member, value.protocol_type)
         if value.leader in group.members:
             group.leader_id = value.leader
-        group.state = State.STABLE if group.members else State.EMPTY
+        if group.members:
+            is_settled = value.leader is not None
+            group.state = State.STABLE if is_settled else State.COMPLETING_REBALANCE
         group.subscribed_topics = group._read_subscriptions()
         return group

@@ -271,7 +271,11 @@ class ClassicMembership:
         return decision.outcome()
 
     def after_load(self, group: ClassicGroup, now: GroupDecisionContext) -> GroupOutcome:
-        if len(group.members) <= self._settings.group_max_size:
+        if group.state is State.COMPLETING_REBALANCE:
+            reason = "its last rebalance was not finished"
+        elif len(group.members) > self._settings.group_max_size:
+            reason = "the group is larger than group.max.size"
+        else:
             sessions = [
                 session_deadline(group.group_id, member) for member in group.members.values()
             ]
@@ -279,7 +283,7 @@ class ClassicMembership:
         decision = ClassicDecision(group.copy(), self._settings, now)
         for member in group.members.values():
             decision.renew_session(member)
-        decision.rebalance("the group is larger than group.max.size")
+        decision.rebalance(reason)
         return decision.outcome()
 
 

@@ -241,7 +241,7 @@ def _downgrade(
         for kind in (SESSION, REBALANCE, JOIN, SYNC):
             decision.set_deadline(kind, member_id, None)
     classic_decision = ClassicDecision(classic, decision.settings, decision.now)
-    classic_decision.records += [*group.tombstones(), classic.record()]
+    classic_decision.records += [*group.tombstones(), classic.record(must_rebalance=True)]
     for classic_member in classic.members.values():
         classic_decision.renew_session(classic_member)
     classic_decision.rebalance(f"no member uses the consumer protocol any more: {why}")
