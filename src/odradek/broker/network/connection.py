@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
+from odradek.broker.network.admission import Admission
 from odradek.broker.network.busy_poll import BusyPoll
 from odradek.broker.network.connections import OS_DEFAULT, Connections
 from odradek.broker.network.reply_batching import ReplyBatching
@@ -67,13 +68,13 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_admission",
         "_awaits_reading",
         "_blocks",
         "_busy_poll",
         "_connections",
         "_frames",
         "_guarded",
-        "_is_admitted",
         "_is_finishing",
         "_is_serving",
         "_is_turn_scheduled",
@@ -81,9 +82,7 @@ class Connection(asyncio.Protocol):
         "_queue",
         "_reply_batching",
         "_serve",
-        "_small_replies",
         "_transport",
-        "_unmute",
         "_wait",
         "_waiting",
         "_waits_for_group",
@@ -141,10 +140,7 @@ class Connection(asyncio.Protocol):
         self._reply_batching: ReplyBatching | None = None
         self._is_turn_scheduled = self._awaits_reading = False
         self._is_finishing = self._is_serving = False
-        self._is_admitted = True
-        # Ends the time for which a quota keeps the connection from being served.
-        self._unmute: asyncio.TimerHandle | None = None
-        self._small_replies: list[bytes] = []
+        self._admission = Admission(self._loop, self._take_turn)
 
     @property
     def is_waiting(self) -> bool:
@@ -159,8 +155,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_muted(self) -> bool:
-        """Whether a quota keeps the connection from being served."""
-        return self._unmute is not None
+        """Whether a quota or a limit keeps the connection from being served for a while."""
+        return self._admission.is_delayed
 
     @property
     def queued(self) -> int:
@@ -260,30 +256,16 @@ class Connection(asyncio.Protocol):
         if refused_s:
             self._loop.call_later(refused_s, self.abort)
         if delay_s:
-            self._is_admitted = False
+            self._admission.close_for(delay_s)
             # Not now, because uvloop begins to read after this callback even if reading is paused.
             self._loop.call_soon(self.read_on)
-            if delay_s < float("inf"):
-                self._loop.call_later(delay_s, self._admit)
-
-    def _admit(self) -> None:
-        self._is_admitted = True
-        self._unmute = None
-        self._take_turn()
 
     def mute(self, duration_s: float) -> None:
         """Serves no further request and receives nothing for so long, because the client has used
         up a quota. Replies are sent as they are ready."""
-        if self._transport is None:
-            return
-        until_s = self._loop.time() + duration_s
-        if self._unmute is not None:
-            if self._unmute.when() >= until_s:
-                return
-            self._unmute.cancel()
-        self._unmute = self._loop.call_at(until_s, self._admit)
-        self._is_admitted = False
-        self.read_on()
+        if self._transport is not None:
+            self._admission.close_for(duration_s)
+            self.read_on()
 
     def data_received(self, data: bytes) -> None:
         queue, splitter = self._queue, self.splitter
@@ -306,7 +288,7 @@ class Connection(asyncio.Protocol):
                 self.arrived_s = self.arrival_clock()
             if self is queue.finisher:
                 queue.finished(self)
-        if self._frames and not self._is_turn_scheduled and self._is_admitted:
+        if self._frames and not self._is_turn_scheduled and self._admission.is_open:
             if len(self._frames[0]) <= _MAX_BYTES_PER_TURN:
                 self._take_turn()
             else:
@@ -330,12 +312,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        if self._unmute is not None:
-            self._unmute.cancel()
+        self._admission.end()
         for waiting, _, _ in self._waiting:
             waiting.cancel()
         self._waiting.clear()
-        self._small_replies.clear()
         self._writer.end()
         self._drop_unserved()
         self._queue.forget(self)
@@ -344,7 +324,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Closes when the replies that were written have been sent; serves no further request."""
         self._drop_unserved()
-        self._write_small_replies()
+        self._writer.flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -390,7 +370,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         if (
-            self._is_admitted
+            self._admission.is_open
             and not self._is_finishing
             and not self._frames
             and not self._awaits_reading
@@ -420,11 +400,11 @@ class Connection(asyncio.Protocol):
                 break
         self._is_serving = False
         self.check()
-        if self._small_replies and (
-            self._reply_batching is None
-            or not self._reply_batching.defer(self._write_small_replies)
+        writer = self._writer
+        if writer.gathered and (
+            self._reply_batching is None or not self._reply_batching.defer(writer.flush)
         ):
-            self._write_small_replies()
+            writer.flush()
         queue.settle()
         if self._transport is None:
             return
@@ -456,7 +436,7 @@ class Connection(asyncio.Protocol):
         self._connections.serving_order.add(self._take_turn)
 
     def _may_serve(self, frame: Buffer) -> bool:
-        if not self._is_admitted:
+        if not self._admission.is_open:
             return False
         if self._writer.is_paused or self._writer.parts:
             return False
@@ -484,7 +464,7 @@ class Connection(asyncio.Protocol):
             self._wait_for(reply, size)
         elif not self._waiting:
             if reply:
-                self._send(reply)
+                self._writer.reply(reply, gathers=self._is_serving)
         else:
             done: asyncio.Future[object] = self._loop.create_future()
             done.set_result(reply)
@@ -524,7 +504,7 @@ class Connection(asyncio.Protocol):
                 self._fail(not_encodable)
                 return
             if isinstance(reply, list):
-                self._send(reply)
+                self._writer.reply(reply, gathers=self._is_serving)
             elif reply is not None:
                 encoding = asyncio.ensure_future(cast("Awaitable[object]", reply))
                 waiting.appendleft((encoding, encoded_already, size))
@@ -532,7 +512,7 @@ class Connection(asyncio.Protocol):
                 encoding.add_done_callback(self._answer_waiting)
                 break
         self._is_serving = False
-        self._write_small_replies()
+        self._writer.flush()
         self.active_s = self._loop.time()
         if not self._is_turn_scheduled and self._transport is not None:
             self._take_turn()
@@ -545,26 +525,3 @@ class Connection(asyncio.Protocol):
         told = "a request from %s:%s failed unexpectedly"
         logger.error(told, self.address, self.port, exc_info=error or True)
         self.close()
-
-    # Replies out
-
-    def _send(self, parts: Parts) -> None:
-        transport = self._transport
-        if transport is None:
-            for part in parts:
-                if not isinstance(part, bytes):
-                    part.release()
-            return
-        if len(parts) == 1 and not self._writer.parts and isinstance(parts[0], bytes):
-            self._small_replies.append(parts[0])
-            if not self._is_serving:
-                self._write_small_replies()
-            return
-        self._write_small_replies()
-        self._writer.send(parts)
-
-    def _write_small_replies(self) -> None:
-        """Sends the small replies of a turn in one system call."""
-        replies, self._small_replies = self._small_replies, []
-        if replies and self._transport is not None:
-            self._transport.write(replies[0] if len(replies) == 1 else b"".join(replies))

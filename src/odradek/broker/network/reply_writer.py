@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -66,6 +66,7 @@ class ReplyWriter:
         "_position",
         "_socket",
         "_transport",
+        "gathered",
         "is_paused",
         "parts",
     )
@@ -73,6 +74,8 @@ class ReplyWriter:
     def __init__(self, loop: asyncio.AbstractEventLoop, drained: Callable[[], None]) -> None:
         """`drained` is called when everything has been sent that had to wait."""
         self.parts: deque[bytes | Transferable] = deque()
+        # Small replies of the current turn, which `flush` sends in one system call.
+        self.gathered: list[bytes] = []
         self.is_paused = False
         self._loop = loop
         self._drained = drained
@@ -105,6 +108,24 @@ class ReplyWriter:
         if self._transport is not None:
             set_buffers(self._transport.get_extra_info("socket"), send_bytes=size_bytes)
 
+    def reply(self, parts: Parts, *, gathers: bool) -> None:
+        """Sends a reply. If `gathers`, a small one waits for `flush`, which the caller promises."""
+        if self._transport is None:
+            _release(parts)
+        elif len(parts) == 1 and not self.parts and isinstance(parts[0], bytes):
+            self.gathered.append(parts[0])
+            if not gathers:
+                self.flush()
+        else:
+            self.flush()
+            self.send(parts)
+
+    def flush(self) -> None:
+        """Sends the small replies that were gathered."""
+        replies, self.gathered = self.gathered, []
+        if replies and self._transport is not None:
+            self._transport.write(replies[0] if len(replies) == 1 else b"".join(replies))
+
     def send(self, parts: Parts) -> None:
         if sum(map(len, parts)) <= _COPIED_BYTES:
             joined = self._joined(parts)
@@ -130,9 +151,7 @@ class ReplyWriter:
                 self._give_up(self._transport, error)
             return None
         finally:
-            for part in parts:
-                if not isinstance(part, bytes):
-                    part.release()
+            _release(parts)
         return b"".join(pieces)
 
     def resume(self) -> None:
@@ -143,10 +162,9 @@ class ReplyWriter:
 
     def end(self) -> None:
         """Called when the transport is closed. Releases what was not sent, and the descriptor."""
-        for part in self.parts:
-            if not isinstance(part, bytes):
-                part.release()
+        _release(self.parts)
         self.parts.clear()
+        self.gathered.clear()
         self._transport = None
         # A method of the connection, which owns this object: the cycle would keep both in memory.
         self._drained = _nothing
@@ -241,6 +259,12 @@ class ReplyWriter:
             peer = transport.get_extra_info("peername") or ("?", 0)
             logger.error("cannot read a log for %s:%s: %s", peer[0], peer[1], error)
         transport.abort()
+
+
+def _release(parts: Iterable[bytes | Transferable]) -> None:
+    for part in parts:
+        if not isinstance(part, bytes):
+            part.release()
 
 
 def _nothing() -> None:
