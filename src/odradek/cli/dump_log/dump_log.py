@@ -78,6 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         help="read no more than this much of a .log file",
     )
+    _add_decoders(parser)
+    _add_keys(parser)
+    add_json_argument(parser)
+
+
+def _add_decoders(parser: argparse.ArgumentParser) -> None:
     for part in ("key", "value"):
         parser.add_argument(
             f"--{part}-decoder-class",
@@ -98,6 +104,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name in _OTHER_DECODERS:
         parser.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that name the keys of encrypted segments."""
     parser.add_argument(
         "--key-file", metavar="FILE", help="the keys of encrypted segments, in a key file"
     )
@@ -106,7 +116,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the keys of encrypted segments, as the properties file of a broker names them",
     )
-    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
