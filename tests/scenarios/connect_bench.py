@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from odradek.client import Consumer
-from odradek.connect.engine.backoff import Backoff
 from odradek.connect.engine.clients import ConnectorClients
 from odradek.connect.engine.context import EngineContext
 from odradek.connect.engine.engine import Engine, TaskId, TaskListener, TaskSpec
 from odradek.connect.engine.offset_store import OffsetStore
 from odradek.connect.engine.process_engine import ProcessEngine
 from odradek.connect.lanes.spark_engine import SparkEngine
+from odradek.spark.turns.backoff import Backoff
 
 STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",

@@ -33,11 +33,11 @@ from tests.scenarios.connect_isolation import append
 SOURCES = {"shared": 3, "own": 1}
 VICTIMS = {
     "worker": "tests.scenarios.connect_kills --as-worker",
-    "zygote": "odradek.connect.lanes.zygote",
-    "host": "odradek.connect.lanes.zygote",
-    "driver": "odradek.connect.lanes.driver",
+    "zygote": "odradek.spark.turns.zygote",
+    "host": "odradek.spark.turns.zygote",
+    "driver": "odradek.spark.turns.driver",
     "java": "org.apache.spark",
-    "python": "odradek.connect.lanes.spark_daemon",
+    "python": "odradek.spark.turns.spark_daemon",
 }
 _EVERY_S = 0.002
 _BETWEEN_KILLS_S = (1.5, 5.0)

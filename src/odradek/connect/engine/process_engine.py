@@ -33,7 +33,7 @@ from odradek.connect.engine.sink_runner import LONGEST_RETRY_S, SinkRunner
 from odradek.connect.engine.source_runner import SourceRunner
 from odradek.connect.engine.task_thread import TaskThread
 from odradek.connect.engine.topics import TopicMaker
-from odradek.connect.engine.turns import Turns
+from odradek.spark.turns.turns import Turns
 
 _log = logging.getLogger("odradek.connect")
 

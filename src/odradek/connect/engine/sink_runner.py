@@ -26,11 +26,11 @@ from odradek.connect.engine.record_path import (
 )
 from odradek.connect.engine.retrying import Retries
 from odradek.connect.engine.task_thread import TaskThread
-from odradek.connect.engine.turns import Turns
 from odradek.connect.errors import DataError
 from odradek.connect.records import SinkRecord
 from odradek.connect.transforms.java_patterns import java_pattern
 from odradek.protocol.types import TopicPartition
+from odradek.spark.turns.turns import Turns
 
 _log = logging.getLogger("odradek.connect")
 _POLL_MS: Final = 1_000

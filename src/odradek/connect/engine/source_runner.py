@@ -22,9 +22,9 @@ from odradek.connect.engine.offset_store import OffsetStore, offset_key, offset_
 from odradek.connect.engine.record_path import Encoded, FailedRecords, RecordPath, when_ready
 from odradek.connect.engine.retrying import Retries
 from odradek.connect.engine.task_thread import TaskThread
-from odradek.connect.engine.turns import Turns
 from odradek.connect.errors import DataError
 from odradek.connect.records import SourceRecord
+from odradek.spark.turns.turns import Turns
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from odradek.connect.engine.connector_log import LOGGING_FOR
 from odradek.connect.engine.context import EngineContext, is_source
 from odradek.connect.engine.engine import TaskId, TaskListener, TaskSpec
 from odradek.connect.engine.figures import TaskFigures
-from odradek.connect.lanes.driver import OWN_SINK, OWN_SOURCE
-from odradek.connect.lanes.driver_process import DriverProcess
 from odradek.connect.lanes.handing_over import HandedOver
-from odradek.connect.lanes.messages import Message
+from odradek.connect.lanes.own_queries import LANE
+from odradek.spark.turns.driver_process import DriverProcess
+from odradek.spark.turns.messages import Message
 
 _log = logging.getLogger("odradek.connect")
 _MOMENT_S: Final = 0.3
@@ -103,7 +103,8 @@ class _Lane:
                 name: text for name, text in properties.items() if name.startswith("spark.")
             }
             order = {
-                "lane": OWN_SOURCE if is_source(properties) else OWN_SINK,
+                "lane": LANE,
+                "is_source": is_source(properties),
                 "name": f"connect-{tasks[0].id.connector}",
                 "directory": self._directory,
                 "longest_batch_s": _CALLS_OF_A_BATCH * self._context.hang_timeout_s,

@@ -33,14 +33,14 @@ from odradek.connect.engine.connector_log import LOGGING_FOR
 from odradek.connect.engine.context import EngineContext
 from odradek.connect.engine.engine import Engine, TaskId, TaskListener, TaskSpec
 from odradek.connect.engine.figures import FailureFigures, TaskFigures
-from odradek.connect.lanes.driver import SHARED
-from odradek.connect.lanes.driver_process import DriverProcess
 from odradek.connect.lanes.handing_over import HandedOver
-from odradek.connect.lanes.messages import Message
 from odradek.connect.lanes.own_lanes import OwnLanes, has_own_lane
 from odradek.connect.lanes.requirements import require
-from odradek.connect.lanes.task_host import BEAT_S
-from odradek.connect.lanes.task_processes import Host, HostListener, TaskProcesses
+from odradek.spark.turns.driver import SHARED
+from odradek.spark.turns.driver_process import DriverProcess
+from odradek.spark.turns.hosting import BEAT_S
+from odradek.spark.turns.messages import Message
+from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
 
 _log = logging.getLogger("odradek.connect")
 
@@ -51,6 +51,12 @@ _FIRST_WORD_S: Final = 60.0
 _GRACE_S: Final = 2.0
 _NO_TASKS_S: Final = 0.5
 _TURN_MS: Final = 500
+_HOST: Final = "odradek.connect.lanes.task_host"
+_PRELOADED: Final = (
+    "odradek.client",
+    "odradek.client.admin.admin",
+    "odradek.connect.validation",
+)
 
 
 class _Phase(Enum):
@@ -160,7 +166,7 @@ class SparkEngine(Engine, HostListener):
         """Starts what all tasks share, with the first of them."""
         async with self._opening:
             if self._processes is None:
-                self._processes = TaskProcesses(self._directory, self)
+                self._processes = TaskProcesses(self._directory, self, _HOST, *_PRELOADED)
                 await self._processes.open()
                 order = {
                     "lane": SHARED,

@@ -12,56 +12,29 @@ lets other threads run, that engine says so, and if not, the worker hears nothin
 
 import asyncio
 import contextlib
-import faulthandler
-import logging
-import os
-import signal
 import traceback
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Final
 
 from odradek.connect.engine.context import is_source
 from odradek.connect.engine.engine import TaskId, TaskListener
 from odradek.connect.engine.figures import FailureFigures, TaskFigures
 from odradek.connect.engine.process_engine import ProcessEngine
-from odradek.connect.engine.turns import GivenTurns
 from odradek.connect.lanes.handing_over import HandedOver
-from odradek.connect.lanes.messages import MAX_LINE_BYTES, encoded, received
-from odradek.world.unix_sockets import listening_socket, socket_address
-
-BEAT_S: Final = 0.5
-STACK_SIGNAL: Final = signal.SIGUSR1
-Say = Callable[[Mapping[str, object]], None]
-
-
-def stack_path(directory: str, key: str) -> str:
-    """Where a process writes its stack when it gets `STACK_SIGNAL`, even if it hangs in C."""
-    return os.path.join(directory, f"{key}.stack")
+from odradek.spark.turns import hosting
+from odradek.spark.turns.hosting import Hub
+from odradek.spark.turns.messages import Message, encoded, received
+from odradek.spark.turns.turns import GivenTurns
+from odradek.world.unix_sockets import listening_socket
 
 
 def host(directory: str, key: str) -> None:
     """Runs in the new process until the task ends, and ends the process."""
-    try:
-        with open(stack_path(directory, key), "w") as stack:
-            faulthandler.register(STACK_SIGNAL, file=stack, all_threads=True)
-            asyncio.run(_converse(directory, key))
-    finally:
-        # Without waiting for threads: one may hang in the task's code.
-        os._exit(0)
+    hosting.run(directory, key, _converse)
 
 
-async def _converse(directory: str, key: str) -> None:
-    with socket_address(os.path.join(directory, "hub")) as address:
-        reader, writer = await asyncio.open_unix_connection(address, limit=MAX_LINE_BYTES)
-    writer.write(encoded({"hello": key}))
-    given = await received(reader)
-    if given is None:
-        return
-    found = HandedOver.of(given["task"])
+async def _converse(path: str, given: Message, hub: Hub) -> None:
     with contextlib.suppress(ConnectionError):
-        await _Host(os.path.join(directory, key), found, reader, writer).run()
-        await writer.drain()
+        await _Host(path, HandedOver.of(given["task"]), hub).run()
 
 
 class _Host(TaskListener):
@@ -69,28 +42,26 @@ class _Host(TaskListener):
         self,
         path: str,
         given: HandedOver,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        hub: Hub,
     ) -> None:
         self._path = path
         (self._task,) = given.tasks
         self._context = given.context
-        self._reader = reader
-        self._writer = writer
+        self._hub = hub
+        self._say = hub.say
         self._turns = GivenTurns()
         self._engine = ProcessEngine(given.context, self, self._turns)
         self._is_running = False
         self._has_ended = asyncio.Event()
         self._offsets: asyncio.Task[None] | None = None
-        _send_logs(self._say)
 
     async def run(self) -> None:
         with listening_socket(self._path) as listener:
             server = await asyncio.start_unix_server(self._give_turns, sock=listener)
-            beating = asyncio.create_task(self._beat())
+            beating = asyncio.create_task(self._hub.beat())
             ended = asyncio.create_task(self._has_ended.wait())
             # The worker says one thing only: to stop. If it has ended, that is the same.
-            ordered = asyncio.create_task(received(self._reader))
+            ordered = asyncio.create_task(self._hub.heard())
             await self._start()
             await asyncio.wait({ended, ordered}, return_when=asyncio.FIRST_COMPLETED)
             server.close()
@@ -129,11 +100,6 @@ class _Host(TaskListener):
 
     # What others are told
 
-    async def _beat(self) -> None:
-        while True:
-            self._say({"alive": True})
-            await asyncio.sleep(BEAT_S)
-
     async def _give_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # It is cancelled when the process ends; asyncio would log that.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
@@ -152,32 +118,3 @@ class _Host(TaskListener):
     def _figures(self) -> tuple[TaskFigures, FailureFigures]:
         found, failures = self._engine.figures().get(self._task.id, (None, None))
         return found or TaskFigures(), failures or FailureFigures()
-
-    def _say(self, message: Mapping[str, object]) -> None:
-        with contextlib.suppress(ConnectionError, RuntimeError):
-            self._writer.write(encoded(message))
-
-
-class _Logs(logging.Handler):
-    """Sends log records to the worker, which has the files."""
-
-    def __init__(self, say: Say) -> None:
-        super().__init__()
-        self._loop = asyncio.get_running_loop()
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if record.exc_info:
-            text += "\n" + logging.Formatter().formatException(record.exc_info)
-        with contextlib.suppress(RuntimeError):
-            line = {"log": [record.levelno, record.name, text]}
-            self._loop.call_soon_threadsafe(self._say, line)
-
-
-def _send_logs(say: Say) -> None:
-    root = logging.getLogger()
-    for handler in [*root.handlers]:
-        root.removeHandler(handler)
-    root.addHandler(_Logs(say))
-    root.setLevel(logging.INFO)

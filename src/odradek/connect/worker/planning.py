@@ -15,7 +15,6 @@ from typing import Final
 
 from odradek.config.redaction import redact
 from odradek.connect import plugins
-from odradek.connect.engine.backoff import Backoff
 from odradek.connect.engine.connector_log import LOGGING_FOR
 from odradek.connect.engine.context import connector_of
 from odradek.connect.engine.task_thread import TaskThread
@@ -24,6 +23,7 @@ from odradek.connect.worker.config_state import TargetState, task_records
 from odradek.connect.worker.config_store import ConfigStore, NotLeader
 from odradek.connect.worker.secrets import Secrets
 from odradek.connect.worker.status_state import State
+from odradek.spark.turns.backoff import Backoff
 
 _log = logging.getLogger("odradek.connect")
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from odradek.config.redaction import redact
-from odradek.connect.engine.backoff import Backoff
 from odradek.connect.engine.connector_log import LOGGING_FOR
 from odradek.connect.engine.engine import Engine, TaskId, TaskSpec
 from odradek.connect.worker.status_state import State
+from odradek.spark.turns.backoff import Backoff
 
 _log = logging.getLogger("odradek.connect")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from odradek.connect.engine.turns import GivenTurns
-from odradek.connect.lanes.lane_source import LaneReader, turn
-from odradek.connect.lanes.messages import Message, connected
 from odradek.connect.lanes.requirements import require
-from odradek.connect.lanes.task_processes import Host, HostListener, TaskProcesses
 from odradek.connect.worker import engines
+from odradek.spark.turns.lane_source import LaneReader, turn
+from odradek.spark.turns.messages import Message, connected
+from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
+from odradek.spark.turns.turns import GivenTurns
 from odradek.world.unix_sockets import listening_socket
 
 
@@ -83,7 +83,7 @@ class _Nobody(HostListener):
 
 
 async def test_closing_the_hub_closes_its_connections(tmp_path: Path) -> None:
-    processes = TaskProcesses(str(tmp_path), _Nobody())
+    processes = TaskProcesses(str(tmp_path), _Nobody(), "odradek.connect.lanes.task_host")
     await processes.open()
     with connected(str(tmp_path / "hub"), timeout_s=10) as silent:
         # Something has to be accepted first, so that the connection is not only in the backlog.

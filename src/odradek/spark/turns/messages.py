@@ -49,6 +49,6 @@ def asked(path: str, question: Mapping[str, object], timeout_s: float) -> Messag
         connection.sendall(encoded(question))
         line = answers.readline(MAX_LINE_BYTES)
     if not line.endswith(b"\n"):
-        raise ConnectionResetError("the worker has ended")
+        raise ConnectionResetError("whoever has the tasks has ended")
     answer: Message = json.loads(line)
     return answer

@@ -1,8 +1,8 @@
 """The process that has Spark: it starts Java and runs the query of a lane.
 
-It is not the worker's own process, so that an end of Java, whatever its reason, ends nothing but
-this process; the worker starts another one. What it is to do comes in one line on standard input,
-and it ends with that input. What becomes of it goes in lines to standard output.
+It is not the process of whoever has the tasks, so that an end of Java, whatever its reason, ends
+nothing but this process, and another one is started. What it is to do comes in one line on standard
+input, and it ends with that input. What becomes of it goes in lines to standard output.
 """
 
 import json
@@ -14,18 +14,18 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from odradek.connect.lanes.messages import encoded
 from odradek.spark.failures import cause
+from odradek.spark.turns.messages import encoded
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming import StreamingQuery
 
-SHARED: Final = "shared"
-OWN_SOURCE: Final = "own source"
-OWN_SINK: Final = "own sink"
+SHARED: Final = "odradek.spark.turns.lane_source"
+"""The lane whose query gives turns. Any other lane is named by its module as well, which has a
+function `writer(spark, order)`; it gets a Spark with all processors."""
 _LOOK_AGAIN_S: Final = 0.2
 # A turn costs hardly any time, so two partitions run at once. One that fails is tried again.
 _MASTER: Final = "local[2,4]"
@@ -41,7 +41,7 @@ _OF_SHARED_LANE: Final = {
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms96m -Xss512k",
     "spark.sql.shuffle.partitions": "1",
-    "spark.python.daemon.module": "odradek.connect.lanes.spark_daemon",
+    "spark.python.daemon.module": "odradek.spark.turns.spark_daemon",
     "spark.cleaner.periodicGC.interval": "5min",
 }
 
@@ -58,21 +58,21 @@ class _Channel:
             self._file.write(encoded(message))
             self._file.flush()
         except OSError:
-            return  # The worker has ended, and this process is about to.
+            return  # The parent has ended, and this process is about to.
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The worker handles Ctrl-C.
-    worker = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Its parent handles Ctrl-C.
+    parent = os.getppid()
     channel = _Channel()
     order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     over = _End()
     threading.Thread(target=over.wait_for, daemon=True).start()
     try:
         _run(order, channel, over)
-    except Exception as error:  # noqa: BLE001 - it is told to the worker
+    except Exception as error:  # noqa: BLE001 - it is told to the parent
         channel.say({"failed": _reason(error)})
-    if os.getppid() != worker:
+    if os.getppid() != parent:
         # It was killed, and so cannot do this.
         shutil.rmtree(order["directory"], ignore_errors=True)
     # Without waiting for the thread that reads.
@@ -121,7 +121,8 @@ def _run(order: Mapping[str, Any], channel: _Channel, over: _End) -> None:
         spark = session(order["name"], config={**local, **order["spark"]})
     spark.sparkContext.setLogLevel("ERROR")
     query = (
-        _writer(spark, order)
+        import_module(order["lane"])
+        .writer(spark, order)
         .queryName(order["name"])
         .option("checkpointLocation", checkpoint)
         .trigger(processingTime="0 seconds")
@@ -132,28 +133,6 @@ def _run(order: Mapping[str, Any], channel: _Channel, over: _End) -> None:
     _follow(query, channel, over, order.get("longest_batch_s"))
     query.stop()
     stop(spark)
-
-
-def _writer(spark: "SparkSession", order: Mapping[str, Any]) -> "DataStreamWriter":
-    """Returns the query of a lane."""
-    # Only what the lane needs, because it takes memory.
-    if order["lane"] == SHARED:
-        from odradek.connect.lanes import lane_source  # noqa: PLC0415
-
-        spark.dataSource.register(lane_source.LaneDataSource)
-        rows = lane_source.rows(spark, order["directory"], order["turn_ms"])
-        return rows.writeStream.format("noop")
-    from odradek.connect.lanes import own_sink, own_source  # noqa: PLC0415
-    from odradek.connect.lanes.handing_over import OPTION, HandedOver  # noqa: PLC0415
-
-    given = HandedOver.of(order["given"])
-    if order["lane"] == OWN_SOURCE:
-        spark.dataSource.register(own_source.OwnSource)
-        rows, sink = own_source.rows(spark, given), own_source.OwnSource.name()
-    else:
-        spark.dataSource.register(own_sink.OwnSink)
-        rows, sink = own_sink.rows(spark, given), own_sink.OwnSink.name()
-    return rows.writeStream.format(sink).option(OPTION, order["given"])
 
 
 def _follow(

@@ -1,10 +1,10 @@
 """The data source of a lane's query: its input are the tasks, and a batch is their turn.
 
 Place: Spark calls this module in Python processes of its own. `LaneReader` plans a batch there: it
-asks the worker which tasks there are, and divides them into partitions. The reader of a partition
-gives each of its tasks a turn, over the socket of the task's process, and yields a row for each
-with what was done. All turns of a batch run at the same time, so a batch lasts as long as one turn,
-however many tasks there are.
+asks whoever has the tasks which there are, and divides them into partitions. The reader of a
+partition gives each of its tasks a turn, over the socket of the task's process, and yields a row
+for each with what was done. All turns of a batch run at the same time, so a batch lasts as long as
+one turn, however many tasks there are.
 
 A task that does not answer holds a batch up by `_GRACE_S` at most, and is in no further batch.
 
@@ -21,13 +21,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from odradek.connect.lanes.messages import asked, connected, encoded
-from odradek.connect.lanes.turn_rows import Row, answered, silent
+from odradek.spark.turns.messages import asked, connected, encoded
+from odradek.spark.turns.turn_rows import Row, answered, silent
 
 _GRACE_S: Final = 0.15
 # Of a partition. Its reader only waits, so it can have many; a process for each would cost memory.
@@ -38,15 +39,19 @@ _CONNECT_S: Final = 0.05
 Offset = dict[str, Any]
 
 
-def rows(spark: SparkSession, directory: str, turn_ms: int) -> DataFrame:
+def writer(spark: SparkSession, order: Mapping[str, Any]) -> DataStreamWriter:
+    """Returns the query that gives turns. `driver` calls it."""
+    spark.dataSource.register(LaneDataSource)
     reader = spark.readStream.format(LaneDataSource.name())
-    return reader.option("directory", directory).option("turnms", str(turn_ms)).load()
+    reader = reader.option("directory", order["directory"])
+    rows = reader.option("turnms", str(order["turn_ms"])).load()
+    return rows.writeStream.format("noop")
 
 
 class LaneDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
-        return "odradek-connect"
+        return "odradek-turns"
 
     def schema(self) -> str:
         return "task string, state string, records bigint"

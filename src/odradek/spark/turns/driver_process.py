@@ -1,4 +1,4 @@
-"""The worker's side of the process that has Spark: starts it, and starts it again if it ends."""
+"""Starts the process that has Spark, for whoever needs it, and starts it again if it ends."""
 
 import asyncio
 import contextlib
@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from odradek.connect.engine.backoff import Backoff
-from odradek.connect.lanes.messages import Message, encoded, received
+from odradek.spark.turns.backoff import Backoff
+from odradek.spark.turns.messages import Message, encoded, received
 
-_log = logging.getLogger("odradek.connect")
+_log = logging.getLogger("odradek.spark")
 _STOP_S: Final = 15.0
 
 
@@ -35,7 +35,7 @@ class DriverProcess:
 
     def start(self) -> None:
         if self._running is None:
-            self._running = asyncio.create_task(self._run(), name="connect-spark")
+            self._running = asyncio.create_task(self._run(), name="spark-driver")
 
     @property
     def process_id(self) -> int | None:
@@ -69,7 +69,7 @@ class DriverProcess:
             sys.executable,
             "-P",
             "-m",
-            "odradek.connect.lanes.driver",
+            "odradek.spark.turns.driver",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

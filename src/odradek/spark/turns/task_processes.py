@@ -1,7 +1,7 @@
-"""The worker's side of the processes of tasks: starts the zygote, and speaks with every host.
+"""The side of whoever has the tasks: starts the zygote, and speaks with the process of every task.
 
-Place: `SparkEngine` decides which tasks there are, and is told what they say. Nothing here waits
-for a host, so one that hangs holds up nothing.
+Place: an engine decides which tasks there are, and is told what they say. Nothing here waits for a
+host, so one that hangs holds up nothing.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from odradek.connect.lanes.messages import MAX_LINE_BYTES, Message, encoded, received
-from odradek.connect.lanes.task_host import STACK_SIGNAL, stack_path
+from odradek.spark.turns.hosting import STACK_SIGNAL, stack_path
+from odradek.spark.turns.messages import MAX_LINE_BYTES, Message, encoded, received
 from odradek.world.unix_sockets import listening_socket
 
-_log = logging.getLogger("odradek.connect")
+_log = logging.getLogger("odradek.spark")
 _STACK_S: Final = 0.1
 
 
@@ -52,7 +52,12 @@ class Host:
 
 
 class TaskProcesses:
-    def __init__(self, directory: str, listener: HostListener) -> None:
+    def __init__(
+        self, directory: str, listener: HostListener, host_module: str, *preloaded: str
+    ) -> None:
+        """`host_module` has the function `host(directory, key)` of the processes; `preloaded` are
+        other modules that they use."""
+        self._modules = (host_module, *preloaded)
         self._directory = directory
         self._listener = listener
         self._numbers = itertools.count()
@@ -72,9 +77,9 @@ class TaskProcesses:
             self._serve, sock=listener, limit=MAX_LINE_BYTES
         )
 
-    async def start(self, given: Mapping[str, object], module: str) -> Host:
-        """Starts a process and gives it its task as soon as it asks. `module` has the connector's
-        class."""
+    async def start(self, given: Mapping[str, object], module: str = "") -> Host:
+        """Starts a process and gives it its task as soon as it asks. `module` is loaded before, for
+        all later ones to share."""
         async with self._starting:
             if self._orders is None:
                 await self._start_zygote()
@@ -82,6 +87,11 @@ class TaskProcesses:
         self._hosts[host.key] = host
         self._order({"fork": host.key, "module": module})
         return host
+
+    def tell(self, host: Host, message: Mapping[str, object]) -> None:
+        """Sends an order to a process that has its task; one that has not yet is not told."""
+        if host.writer is not None:
+            host.writer.write(encoded(message))
 
     def stop(self, host: Host) -> None:
         """Asks the process to end its task, and itself."""
@@ -131,9 +141,10 @@ class TaskProcesses:
                 sys.executable,
                 "-P",
                 "-m",
-                "odradek.connect.lanes.zygote",
+                "odradek.spark.turns.zygote",
                 str(theirs.fileno()),
                 self._directory,
+                *self._modules,
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
             )

@@ -11,7 +11,7 @@ from typing import Final
 from odradek.spark import worker_daemon
 from odradek.spark.unpacked import prefer_unpacked
 
-_NEEDED: Final = ("pyspark.worker", "odradek.connect.lanes.lane_source")
+_NEEDED: Final = ("pyspark.worker", "odradek.spark.turns.lane_source")
 
 
 def main() -> None:

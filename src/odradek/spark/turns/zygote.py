@@ -1,11 +1,13 @@
 """The process that all processes of tasks are forked from, with the modules loaded that they use.
 
+Its arguments say which module has their function `host(directory, key)`, and what else is loaded.
+
 A process that imports everything by itself has 40 MB of its own and needs half a second; one that
 is forked here shares the pages of what is loaded, and is ready at once. So this process has one
 thread and opens nothing: it forks, reports who has ended, and sends signals to its children. It
 alone does that, because only the parent knows that a process id is still that of its child.
 
-It never outlives the worker, and its children do not outlive it.
+It never outlives whoever started it, and its children do not outlive it.
 """
 
 import contextlib
@@ -22,21 +24,16 @@ import sys
 from importlib import import_module
 from typing import Any, Final
 
-from odradek.connect.lanes.messages import encoded
+from odradek.spark.turns.messages import encoded
 
-_PRELOADED: Final = (
-    "odradek.client",
-    "odradek.client.admin.admin",
-    "odradek.connect.lanes.task_host",
-    "odradek.connect.validation",
-)
 _PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
 
 
 class Zygote:
-    def __init__(self, orders: socket.socket, directory: str) -> None:
+    def __init__(self, orders: socket.socket, directory: str, host_module: str) -> None:
         self._orders = orders
         self._directory = directory
+        self._host_module = host_module
         self._children: set[int] = set()
         self._rest = b""
         self._woken, waking = os.pipe()
@@ -47,7 +44,7 @@ class Zygote:
         self._waking = waking
 
     def run(self) -> None:
-        """Returns when the worker has ended."""
+        """Returns when whoever has the tasks has ended."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._orders, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -61,7 +58,7 @@ class Zygote:
                     break
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
-        # If the worker was killed, it cannot do this.
+        # If its parent was killed, that cannot do this.
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _obey(self) -> bool:
@@ -97,9 +94,7 @@ class Zygote:
         os.close(self._waking)
         die_with_parent()
         random.seed()
-        from odradek.connect.lanes.task_host import host  # noqa: PLC0415 - preloaded
-
-        host(self._directory, key)
+        sys.modules[self._host_module].host(self._directory, key)
 
     def _reap(self) -> None:
         for pid in [*self._children]:
@@ -114,7 +109,7 @@ class Zygote:
 
 
 def _load(module: str) -> None:
-    """Loads the module of a connector, for all of its tasks to share; only one of Odradek's own,
+    """Loads the module of a task, for all tasks of its kind to share; only one of Odradek's own,
     because others may start threads or hang. The task's process says what is wrong with it."""
     if module.startswith("odradek.") and module not in sys.modules:
         with contextlib.suppress(Exception):
@@ -129,16 +124,17 @@ def die_with_parent() -> None:
 
 
 def main() -> None:
-    """The arguments are the descriptor of the orders, and the directory."""
-    descriptor, directory = sys.argv[1:]
+    """The arguments are the descriptor of the orders, the directory, the module of the processes,
+    and other modules that they use."""
+    descriptor, directory, host_module, *others = sys.argv[1:]
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The worker handles Ctrl-C.
-    for name in _PRELOADED:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Its parent handles Ctrl-C.
+    for name in (host_module, *others):
         import_module(name)
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(descriptor)) as orders:
-        Zygote(orders, directory).run()
+        Zygote(orders, directory, host_module).run()
 
 
 if __name__ == "__main__":
