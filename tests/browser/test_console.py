@@ -25,6 +25,7 @@ EMPTY = {
     "/groups": "There are no consumer groups yet",
     "/schemas": "No schema registry is configured",
     "/connectors": "No Kafka Connect is configured",
+    "/sql": "No SQL server is configured",
     "/access": "There are no ACLs",
     "/access/why": "Explain",
     "/access/users": "Nobody has a role",

@@ -41,6 +41,17 @@ class SqlServer:
         assert status == 200, answer
         return [json.loads(line) for line in answer.splitlines()][1:]
 
+    def lines(self, text: str, count: int) -> list[str]:
+        """Returns the first lines of a query that goes on, by /query."""
+        body = json.dumps({"ksql": text, "streamsProperties": _EARLIEST})
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("POST", "/query", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return [answer.readline().decode().strip() for _ in range(count)]
+        finally:
+            connection.close()
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(20)

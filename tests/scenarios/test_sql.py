@@ -34,6 +34,11 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
             assert server.ksql(f"INSERT INTO orders VALUES ({number}, 'tea', {price});") == []
         changes = server.rows("SELECT * FROM totals EMIT CHANGES LIMIT 3;")
         assert changes == [["tea", 1, 2.5], ["tea", 2, 5.5], ["tea", 3, 6.75]]
+        # Each row is a whole line as soon as it is there, also in the older format.
+        lines = server.lines("SELECT n FROM totals EMIT CHANGES;", 4)
+        assert [one for one in lines if "header" not in one] == [
+            f'{{"row":{{"columns":[{n}]}}}},' for n in (1, 2, 3)
+        ]
         assert server.rows("SELECT n FROM totals WHERE item = 'tea';") == [[3]]
         assert server.rows("SELECT n FROM totals WHERE item = 'rum';") == []
         status, body = server.ask(

@@ -62,5 +62,13 @@ class Cluster:
     def has_connect(self) -> bool:
         return bool(self.settings.connect_url)
 
+    @property
+    def sql_url(self) -> str:
+        return (self.settings.sql_url or self.settings.ksql_url).rstrip("/")
+
+    @property
+    def has_masks(self) -> bool:
+        return bool(self._masks)
+
     def masks(self, topic: str) -> Masks:
         return Masks(self._masks, topic)

@@ -21,6 +21,7 @@ from odradek.console.pages.messages import MessagePages
 from odradek.console.pages.overview import OverviewPages
 from odradek.console.pages.quotas import QuotaPages
 from odradek.console.pages.schemas import SchemaPages
+from odradek.console.pages.sql import SqlPages
 from odradek.console.pages.topic import TopicPages
 from odradek.console.pages.topics import TopicListPages
 from odradek.console.rendering import HEADERS, Renderer
@@ -39,15 +40,17 @@ if TYPE_CHECKING:
     from odradek.console.asking import Asked
 
 _NAVIGATION: Final = (
-    ("overview", "Overview", ""),
-    ("brokers", "Brokers", "/brokers"),
-    ("topics", "Topics", "/topics"),
-    ("groups", "Groups", "/groups"),
-    ("schemas", "Schemas", "/schemas"),
-    ("connectors", "Connectors", "/connectors"),
-    ("access", "Access", "/access"),
-    ("quotas", "Quotas", "/quotas"),
+    ("overview", "Overview", "", "o"),
+    ("brokers", "Brokers", "/brokers", "b"),
+    ("topics", "Topics", "/topics", "t"),
+    ("groups", "Groups", "/groups", "g"),
+    ("schemas", "Schemas", "/schemas", "s"),
+    ("connectors", "Connectors", "/connectors", "c"),
+    ("sql", "SQL", "/sql", "l"),
+    ("access", "Access", "/access", "a"),
+    ("quotas", "Quotas", "/quotas", "q"),
 )
+"""The sections: name, label, path, and the key after `g` that leads there."""
 _TITLES: Final = {
     400: "This cannot be done",
     403: "Not allowed",
@@ -96,7 +99,7 @@ class ConsoleService(Service):
         ]  # fmt: skip
         for kind in (
             LogInPages, OverviewPages, BrokerPages, TopicListPages, TopicPages, MessagePages,
-            GroupPages, SchemaPages, ConnectorPages, AccessPages, QuotaPages,
+            GroupPages, SchemaPages, ConnectorPages, SqlPages, AccessPages, QuotaPages,
         ):  # fmt: skip
             endpoints += kind(self).endpoints()
         return endpoints

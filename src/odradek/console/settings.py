@@ -21,6 +21,9 @@ _OF_CLUSTERS: Final = (
     "bootstrap.servers",
     "schema.registry.",
     "connect.",
+    "sql.",
+    "ksql.",
+    "odradek.pipelines.",
     "client.",
     "admin.",
     "consumer.",
@@ -48,6 +51,15 @@ def _check_masks(value: object) -> tuple[str, ...]:
         except BadMask as error:
             raise SettingsError(str(error)) from None
     return rules
+
+
+def _is_url(text: str) -> bool:
+    """Returns whether a text is the address of a service, without a user in it."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.username
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +96,32 @@ class ConsoleSettings(WithRegistry):
             "connect-configs",
             "The worker's topic of configurations. Where the brokers need a log-in, who may WRITE"
             " to it may change connectors.",
+        )
+    )
+    sql_url: str = option(
+        string(
+            "sql.url",
+            "",
+            "A SQL server, as http://127.0.0.1:8088: `odradek sql-server` or ksqlDB.",
+        )
+    )
+    ksql_url: str = option(string("ksql.url", "", "Another name of sql.url."))
+    sql_command_topic: str = option(
+        string(
+            "sql.command.topic",
+            "_odradek_sql_default__commands",
+            "The SQL server's topic of statements. Where the brokers need a log-in, who may WRITE"
+            " to it may use SQL: the server reads and writes topics with rights of its own. That of"
+            " ksqlDB is called _confluent-ksql-default__command_topic.",
+        )
+    )
+    odradek_pipelines_directory: str = option(
+        string(
+            "odradek.pipelines.directory",
+            "",
+            "The --data directory of `odradek pipeline run` on this machine, to show its pipelines"
+            " and to stop them. Where the brokers need a log-in, who may DESCRIBE the cluster sees"
+            " them, and who may ALTER it stops them.",
         )
     )
     odradek_read_only: bool = option(
@@ -162,12 +200,15 @@ class ConsoleSettings(WithRegistry):
 
     def _check_together(self) -> None:
         super()._check_together()
-        if self.connect_url:
-            parts = urlsplit(self.connect_url)
-            if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
-                raise SettingsError(
-                    f"connect.url={self.connect_url!r} is not a URL such as http://127.0.0.1:8083"
-                )
+        if self.sql_url and self.ksql_url and self.sql_url != self.ksql_url:
+            raise SettingsError("sql.url and ksql.url name two servers; leave one of them out")
+        for name, url, port in (
+            ("connect.url", self.connect_url, 8083),
+            ("sql.url", self.sql_url, 8088),
+            ("ksql.url", self.ksql_url, 8088),
+        ):
+            if url and not _is_url(url):
+                raise SettingsError(f"{name}={url!r} is not a URL such as http://127.0.0.1:{port}")
 
     def clusters(self) -> dict[str, "ConsoleSettings"]:
         """Returns the settings of all clusters by name; the first is that of bootstrap.servers."""

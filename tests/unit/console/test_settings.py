@@ -6,7 +6,9 @@ import pytest
 
 from odradek.client.errors import SettingsError
 from odradek.config import parse_properties
+from odradek.console.clusters import Cluster
 from odradek.console.settings import ConsoleSettings
+from odradek.services.client_pool import ClientPool
 from odradek.services.with_registry import WithRegistry
 
 ROOT = Path(__file__).parents[3]
@@ -30,6 +32,25 @@ def test_several_clusters() -> None:
     assert prod.client_properties()["bootstrap.servers"] == "b:9092"
 
 
+def test_each_cluster_has_its_own_services() -> None:
+    settings = ConsoleSettings.from_file(
+        {
+            "sql.url": "http://a:8088",
+            "cluster.b.bootstrap.servers": "b:9092",
+            "cluster.b.ksql.url": "http://b:8088/",
+            "cluster.b.odradek.pipelines.directory": "/pipelines",
+        }
+    )
+    found = [
+        (
+            Cluster(one, ClientPool(one.client_properties()), ()).sql_url,
+            one.odradek_pipelines_directory,
+        )
+        for one in settings.clusters().values()
+    ]
+    assert found == [("http://a:8088", ""), ("http://b:8088", "/pipelines")]
+
+
 def test_a_read_only_console_has_read_only_clusters() -> None:
     settings = ConsoleSettings.from_file(
         {"odradek.read.only": "true", "cluster.b.bootstrap.servers": "b:9092"}
@@ -47,6 +68,9 @@ def test_a_read_only_console_has_read_only_clusters() -> None:
         ({"odradek.cluster.name": "a/b"}, "small letters"),
         ({"odradek.masks": "customers"}, "customers/value.email"),
         ({"connect.url": "ftp://x"}, "http://127.0.0.1:8083"),
+        ({"sql.url": "127.0.0.1:8088"}, "sql.url='127.0.0.1:8088' is not a URL"),
+        ({"ksql.url": "http://ada:secret@[::1"}, "ksql.url"),
+        ({"sql.url": "http://a:1", "ksql.url": "http://b:1"}, "two servers"),
         ({"odradek.tokens.sasl.username": "x"}, "no log-in of its own"),
         ({"client.sasl.username": "x"}, "a log-in of the service itself"),
         ({"odradek.read.olny": "true"}, "odradek.read.only"),

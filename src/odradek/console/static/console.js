@@ -329,6 +329,12 @@
     });
   }
 
+  for (const area of all("textarea[data-submit]")) {
+    area.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) area.form.requestSubmit();
+    });
+  }
+
   // Keys: / for the search, g and a letter for a section, ? for help.
   let waitsForLetter = false;
   document.addEventListener("keydown", (event) => {

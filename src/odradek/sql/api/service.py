@@ -222,20 +222,21 @@ class SqlService(Service):
     async def _old_answer(
         self, answer: Answer, query_id: str, closed: asyncio.Event, statement: Any
     ) -> AsyncGenerator[bytes]:
-        yield f"[{old_header(answer, query_id)}".encode()
+        # Each row ends its line: readers of lines would get it only with the next one.
+        yield f"[{old_header(answer, query_id)},\n".encode()
         given = 0
         try:
             async for rows in self._batches(answer, query_id, closed):
                 given += len(rows)
-                lines = (f",\n{old_row(row, answer.columns)}" for row in rows)
+                lines = (f"{old_row(row, answer.columns)},\n" for row in rows)
                 yield "".join(lines).encode()
         except (ClientError, KafkaError) as error:
             message = {"@type": "generic_error", "error_code": 50000, "message": str(error)}
-            yield f",\n{to_json({'errorMessage': message})}]\n".encode()
+            yield f"{to_json({'errorMessage': message})}]\n".encode()
             return
         is_limited = statement.limit is not None and given >= statement.limit
         final = "Limit Reached" if is_limited else "Query Completed"
-        yield f",\n{to_json({'finalMessage': final})}]\n".encode()
+        yield f"{to_json({'finalMessage': final})}]\n".encode()
 
     async def _query_stream(self, request: Request) -> Response:
         body = read(await request.body(), QueryStreamRequest)
