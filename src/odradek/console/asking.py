@@ -152,6 +152,9 @@ class Pages:
     def endpoints(self) -> list[Endpoint]:
         raise NotImplementedError
 
+    async def close(self) -> None:
+        """Ends what these pages have begun; called when the console stops."""
+
     def shows(
         self,
         path: str,

@@ -10,15 +10,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from odradek import __version__
-from odradek.console.asking import PAGE, theme_of
+from odradek.console.asking import PAGE, Pages, theme_of
 from odradek.console.clusters import Cluster, client_kinds
 from odradek.console.pages.access import AccessPages
+from odradek.console.pages.balance import BalancePages
 from odradek.console.pages.brokers import BrokerPages
 from odradek.console.pages.connectors import ConnectorPages
 from odradek.console.pages.groups import GroupPages
 from odradek.console.pages.log_in import LogInPages
 from odradek.console.pages.messages import MessagePages
 from odradek.console.pages.overview import OverviewPages
+from odradek.console.pages.placement import PlacementPages
 from odradek.console.pages.quotas import QuotaPages
 from odradek.console.pages.schemas import SchemaPages
 from odradek.console.pages.sql import SqlPages
@@ -47,10 +49,27 @@ _NAVIGATION: Final = (
     ("schemas", "Schemas", "/schemas", "s"),
     ("connectors", "Connectors", "/connectors", "c"),
     ("sql", "SQL", "/sql", "l"),
+    ("balance", "Balance", "/balance", "r"),
     ("access", "Access", "/access", "a"),
     ("quotas", "Quotas", "/quotas", "q"),
 )
 """The sections: name, label, path, and the key after `g` that leads there."""
+_PAGES: Final[tuple[type[Pages], ...]] = (
+    LogInPages,
+    OverviewPages,
+    BrokerPages,
+    TopicListPages,
+    TopicPages,
+    MessagePages,
+    GroupPages,
+    SchemaPages,
+    ConnectorPages,
+    SqlPages,
+    BalancePages,
+    PlacementPages,
+    AccessPages,
+    QuotaPages,
+)
 _TITLES: Final = {
     400: "This cannot be done",
     403: "Not allowed",
@@ -75,6 +94,7 @@ class ConsoleService(Service):
         for name, one in settings.clusters().items():
             pool = ClientPool(one.client_properties(), kinds=client_kinds(one))
             self.clusters[name] = Cluster(one, pool, masks)
+        self._pages = [kind(self) for kind in _PAGES]
         # Health checks and metrics of the service are about the first cluster.
         self.pool = self.first.pool
         self.metrics = ServiceMetrics(self.title, self.pool)
@@ -97,11 +117,8 @@ class ConsoleService(Service):
                 produces=("image/svg+xml",),
             ),
         ]  # fmt: skip
-        for kind in (
-            LogInPages, OverviewPages, BrokerPages, TopicListPages, TopicPages, MessagePages,
-            GroupPages, SchemaPages, ConnectorPages, SqlPages, AccessPages, QuotaPages,
-        ):  # fmt: skip
-            endpoints += kind(self).endpoints()
+        for pages in self._pages:
+            endpoints += pages.endpoints()
         return endpoints
 
     def policy(self, listener: Listener) -> Policy:
@@ -121,6 +138,8 @@ class ConsoleService(Service):
         try:
             yield
         finally:
+            for pages in self._pages:
+                await pages.close()
             for task in sweeping:
                 task.cancel()
             await asyncio.gather(*sweeping, return_exceptions=True)

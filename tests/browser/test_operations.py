@@ -1,0 +1,117 @@
+"""Running a cluster by the console: balance, moves, leaders. After the tests of the pages without
+data, for it makes topics."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
+from odradek.client.sync import Admin, NewTopic, Producer
+from odradek.protocol.types import TopicPartition
+from odradek.testing.cluster import Cluster
+from tests.browser.chromium import Visitor
+from tests.browser.console_process import console_started
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.fixture
+def visitor(
+    browser: Browser, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Visitor]:
+    # The journal of balance is in the home directory of the user otherwise.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with console_started(tmp_path, {"bootstrap.servers": cluster.bootstrap}) as console:
+        made = Visitor(browser, f"{console.url}/c/kafka")
+        yield made
+        made.close()
+        assert made.wrong == []
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=cluster.bootstrap) as opened:
+        yield opened
+
+
+def test_a_plan_is_shown_and_carried_out(visitor: Visitor, admin: Admin) -> None:
+    admin.create_topics(
+        [NewTopic("uneven", assignments={n: [1] for n in range(8)})]
+    ).raise_for_errors()
+    page = visitor.go("/balance")
+    page.get_by_label("What to do").select_option("remove-broker")
+    page.get_by_role("button", name="Make the plan").click()
+    expect(page.get_by_role("alert")).to_contain_text("Brokers: say which")
+    page.get_by_label("Brokers", exact=True).fill("77")
+    page.get_by_role("button", name="Make the plan").click()
+    expect(page.get_by_role("alert")).to_contain_text("there is no broker 77")
+    page.get_by_label("What to do").select_option("balance")
+    page.get_by_label("Brokers", exact=True).fill("")
+    page.get_by_role("button", name="Make the plan").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Plan")
+    expect(page.get_by_role("table").last).to_contain_text("uneven-")
+    assert visitor.axe() == []
+    page.get_by_label("Throttle in MB a second").fill("fast")
+    page.get_by_role("button", name="Carry the plan out").click()
+    expect(page.get_by_role("alert")).to_contain_text("Throttle: a number")
+    page.get_by_label("Throttle in MB a second").fill("20")
+    page.get_by_role("button", name="Carry the plan out").click()
+    expect(page.locator("#progress")).to_contain_text("completed", timeout=30_000)
+    expect(page.locator("#progress")).to_contain_text("0 moving, 0 waiting")
+    assert visitor.axe() == []
+    partitions = admin.list_topics()["uneven"].partitions.values()
+    assert {int(one.replicas[0]) for one in partitions} == {1, 2}
+    visitor.go("/balance/plans/nothing", 404)
+
+
+def test_a_move_is_watched_and_stopped(visitor: Visitor, admin: Admin, cluster: Cluster) -> None:
+    admin.create_topics([NewTopic("heavy", assignments={0: [1]})]).raise_for_errors()
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        for _ in range(40):
+            producer.send("heavy", b"x" * 10_000)
+        producer.flush()
+    throttled = {
+        ConfigResource(ConfigType.BROKER, "2"): [
+            ConfigChange("follower.replication.throttled.rate", "1")
+        ],
+        ConfigResource(ConfigType.TOPIC, "heavy"): [
+            ConfigChange("follower.replication.throttled.replicas", "*")
+        ],
+    }
+    admin.incremental_alter_configs(throttled).raise_for_errors()
+    partition = TopicPartition("heavy", 0)
+    admin.alter_partition_reassignments({partition: [2]}).raise_for_errors()
+    page = visitor.go("/balance/moves")
+    expect(page.get_by_role("region", name="List of moves")).to_contain_text("heavy-0")
+    assert visitor.axe() == []
+    page.get_by_role("button", name="Stop the chosen moves").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose the moves to stop")
+    page.get_by_label("Choose heavy-0").check()
+    page.get_by_role("button", name="Stop the chosen moves").click()
+    expect(page.locator(".message.good")).to_contain_text("1 move was stopped")
+    expect(page.locator("main")).to_contain_text("Nothing moves")
+    assert [int(one) for one in admin.list_topics()["heavy"].partitions[0].replicas] == [1]
+    admin.incremental_alter_configs(
+        {
+            ConfigResource(ConfigType.BROKER, "2"): [
+                ConfigChange("follower.replication.throttled.rate", str(10**9))
+            ]
+        }
+    ).raise_for_errors()
+
+
+def test_the_first_replicas_are_elected(visitor: Visitor, admin: Admin) -> None:
+    admin.create_topics([NewTopic("led", assignments={0: [1, 2]})]).raise_for_errors()
+    partition = TopicPartition("led", 0)
+    # The order changes, and with it the preferred leader; the leader stays.
+    admin.alter_partition_reassignments({partition: [2, 1]}).raise_for_errors()
+    page = visitor.go("/balance/leaders")
+    row = page.get_by_role("row").filter(has_text="led-0")
+    expect(row).to_contain_text("can lead")
+    assert visitor.axe() == []
+    page.get_by_label("Choose led-0").check()
+    page.get_by_role("button", name="Elect the first replicas").click()
+    expect(page.locator(".message.good")).to_contain_text("1 partition is led by the first replica")
+    assert int(admin.list_topics()["led"].partitions[0].leader) == 2
