@@ -29,10 +29,24 @@ class SqlServer:
         finally:
             connection.close()
 
-    def ksql(self, text: str) -> Any:
+    def ksql(self, text: str, properties: dict[str, str] | None = None) -> Any:
         """Carries statements out, and returns the answers; an error is the answer itself."""
-        _, body = self.ask("POST", "/ksql", {"ksql": text, "streamsProperties": _EARLIEST})
+        given = _EARLIEST if properties is None else properties
+        _, body = self.ask("POST", "/ksql", {"ksql": text, "streamsProperties": given})
         return json.loads(body)
+
+    @contextmanager
+    def stream(self, text: str, properties: dict[str, str]) -> Iterator[Iterator[Any]]:
+        """Gives the lines of a query as they come; the first one is the header."""
+        body = json.dumps({"sql": text, "properties": properties})
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("POST", "/query-stream", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            yield map(json.loads, answer)
+        finally:
+            connection.close()
 
     def rows(self, text: str) -> list[Any]:
         """Returns the rows of a query that ends."""

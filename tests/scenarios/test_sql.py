@@ -86,6 +86,41 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
         assert dropped[-1]["streams"] == []
 
 
+def test_queries_begin_where_their_topics_ended_when_they_were_answered(
+    odradek_cluster: Cluster, service: str, tmp_path: Path
+) -> None:
+    """Without `auto.offset.reset`: a stream is read from its end, a table from its beginning."""
+    topic = f"begin-{uuid4().hex[:8]}"
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
+        server.ksql(
+            f"CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='{topic}',"
+            " value_format='JSON', partitions=2);"
+            f"CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (kafka_topic='{topic}-t',"
+            " value_format='JSON', partitions=2);"
+            "INSERT INTO s VALUES (0, 1); INSERT INTO t VALUES (1, 10); INSERT INTO t VALUES"
+            " (2, 20);"
+        )
+        for number in range(5):
+            # The query does not run yet when the rows are written.
+            (created,) = server.ksql(
+                f"CREATE TABLE n{number} WITH (kafka_topic='{topic}-n{number}') AS"
+                " SELECT k * 0 AS one, COUNT(*) AS n FROM s GROUP BY k * 0;", {},
+            )  # fmt: skip
+            assert created["commandStatus"]["status"] == "SUCCESS", created
+            assert server.ksql("INSERT INTO s VALUES (1, 2); INSERT INTO s VALUES (2, 3);") == []
+            changes = server.rows(f"SELECT n FROM n{number} EMIT CHANGES LIMIT 2;")
+            assert changes == [[1], [2]]
+        with server.stream("SELECT * FROM s EMIT CHANGES LIMIT 1;", {}) as lines:
+            assert next(lines)["columnNames"] == ["K", "V"]
+            assert server.ksql("INSERT INTO s VALUES (3, 4);") == []
+            assert next(lines) == [3, 4]
+        joined = "SELECT s.k, t.v FROM s JOIN t ON s.k = t.k EMIT CHANGES LIMIT 1;"
+        with server.stream(joined, {}) as lines:
+            next(lines)
+            assert server.ksql("INSERT INTO s VALUES (2, 5);") == []
+            assert next(lines) == [2, 20]
+
+
 def test_server_without_brokers_says_so() -> None:
     address = "127.0.0.1:1"  # A port at which nobody listens.
     told = subprocess.run(

@@ -3,7 +3,8 @@
 SqlError
 ├── SyntaxProblem    it is no statement of the language
 ├── Invalid          it cannot be carried out: an unknown name, types that do not fit
-└── Refused          ksqlDB has it, and we do not, or not yet
+├── Refused          ksqlDB has it, and we do not, or not yet
+└── Forbidden        the brokers do not let the caller do it
 """
 
 from typing import NamedTuple
@@ -34,4 +35,8 @@ class Invalid(SqlError):
 
 
 class Refused(SqlError):
+    pass
+
+
+class Forbidden(SqlError):
     pass

@@ -55,8 +55,9 @@ class SqlSettings(ServiceSettings):
     ksql_streams_auto_offset_reset: str = option(
         string(
             "ksql.streams.auto.offset.reset",
-            "latest",
-            "Where a query begins to read: earliest or latest. A request may say otherwise.",
+            "",
+            "Where queries begin to read: earliest or latest. Unset, a stream is read from its end"
+            " on, and a table from its beginning. A request may say otherwise.",
         )
     )
     ksql_persistence_default_format_key: str = option(
@@ -81,6 +82,14 @@ class SqlSettings(ServiceSettings):
             at_least=-1,
         )
     )
+    ksql_max_push_queries: int = option(
+        integer(
+            "ksql.max.push.queries",
+            100,
+            "How many push queries run on this server at once; others are refused.",
+            at_least=0,
+        )
+    )
     odradek_sql_engine: str = option(
         string(
             "odradek.sql.engine",
@@ -103,7 +112,7 @@ class SqlSettings(ServiceSettings):
                 f"odradek.sql.engine is process, not {self.odradek_sql_engine}: Spark is not an"
                 " engine of persistent queries yet"
             )
-        if self.ksql_streams_auto_offset_reset.lower() not in _RESETS:
+        if self.ksql_streams_auto_offset_reset.lower() not in ("", *_RESETS):
             raise SettingsError("ksql.streams.auto.offset.reset is earliest or latest")
         for name in (
             self.ksql_persistence_default_format_key, self.ksql_persistence_default_format_value,
@@ -129,7 +138,7 @@ class SqlSettings(ServiceSettings):
         return EngineSettings(
             self.ksql_service_id,
             self.own_client(),
-            self.ksql_streams_auto_offset_reset.lower(),
+            self.ksql_streams_auto_offset_reset.lower() or None,
             Defaults(self.ksql_persistence_default_format_key.upper(), value_format),
             self.ksql_internal_topic_replicas,
             shown,

@@ -15,8 +15,8 @@ from typing import Any
 from odradek.sql.engine import persistent
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.definitions import Defaults, Properties, define
-from odradek.sql.engine.engine import Session
 from odradek.sql.engine.inserting import constant_value, record_of
+from odradek.sql.engine.sessions import Session
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse, split
@@ -126,16 +126,12 @@ class SqlTester:
         def skip(record: InputRecord, error: Exception) -> None:
             self.notes.append(f"{record.topic}: {error}")
 
-        defaults = self._defaults
-        if isinstance(statement, s.InsertInto):
-            prepared = persistent.prepare_insert(
-                statement, self.catalogue, defaults, reset="earliest", note=note
-            )
-        else:
+        if isinstance(statement, s.CreateAsSelect):
             self._check_new(statement)
-            prepared = persistent.prepare_create(
-                statement, self.catalogue, defaults, reset="earliest", note=note
-            )
+        prepared = persistent.prepare(
+            statement, self.catalogue, self._defaults, reset="earliest", note=note
+        )
+        if isinstance(statement, s.CreateAsSelect):
             self.catalogue.sources[statement.name] = prepared.sink
         counts = dict.fromkeys((*prepared.plan.source_topics, prepared.sink.topic), 1)
         executor = Executor(prepared.plan, counts, _Sink(self), on_bad_record=skip)

@@ -6,6 +6,7 @@ taken the one before. A client that goes away ends the source, by cancellation.
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
@@ -25,15 +26,20 @@ class TwoWayStream(StreamingResponse):
     the client goes, and take pieces of the request away; here whoever reads the request notices.
     """
 
-    def __init__(self, content: AsyncGenerator[bytes], media_type: str) -> None:
+    def __init__(
+        self, content: AsyncGenerator[bytes], media_type: str, held: AsyncExitStack | None = None
+    ) -> None:
+        """`held` is closed when the exchange is over."""
         super().__init__(content, media_type=media_type)
         self._content = content
+        self._held = held or AsyncExitStack()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self.stream_response(send)
-        finally:
-            await self._content.aclose()
+        async with self._held:
+            try:
+                await self.stream_response(send)
+            finally:
+                await self._content.aclose()
 
 
 class EventStream(Response):

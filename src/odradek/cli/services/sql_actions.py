@@ -100,7 +100,7 @@ class Shell:
         return 0
 
     def _note(self, text: str) -> None:
-        from odradek.sql.engine.engine import Session, not_obeyed
+        from odradek.sql.engine.sessions import Session
         from odradek.sql.errors import SqlError
         from odradek.sql.language.parser import parse
 
@@ -109,7 +109,7 @@ class Shell:
             session.note(parse(text))
         except SqlError as error:
             raise CommandFailed(str(error)) from None
-        for warning in not_obeyed(session):
+        for warning in session.not_obeyed():
             print(f"odradek sql: {warning['message']}", file=sys.stderr)
 
     # Asking the server

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from odradek.sql.engine.engine import Session
+from odradek.sql.api.codes import BAD_REQUEST
+from odradek.sql.engine.sessions import Session
 from odradek.web.problems import Problem
 
 
@@ -43,6 +44,6 @@ def read(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Problem(400, f"the body is wrong: {error}", code=40001) from None
+        raise Problem(400, f"the body is wrong: {error}", code=BAD_REQUEST) from None
     except RecursionError:
-        raise Problem(400, "the body is nested too deeply", code=40001) from None
+        raise Problem(400, "the body is nested too deeply", code=BAD_REQUEST) from None

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
+from odradek.sql.engine.access import Access
 from odradek.sql.engine.engine import Engine
 from odradek.sql.engine.inserting import encode
 from odradek.sql.errors import Invalid, Place, SqlError
@@ -27,7 +28,7 @@ class Inserts:
         self._engine = engine
         self._max_line_bytes = max_line_bytes
 
-    async def answer(self, request: Request) -> AsyncGenerator[bytes]:
+    async def answer(self, request: Request, access: Access) -> AsyncGenerator[bytes]:
         source: DataSource | None = None
         number = 0
         try:
@@ -36,7 +37,7 @@ class Inserts:
                 if source is None:
                     source = self._target(content)
                     continue
-                await self._engine.insert(encode(source, _row(content, source), _HERE))
+                await self._engine.insert(encode(source, _row(content, source), _HERE), access)
                 yield f"{to_json({'status': 'ok', 'seq': number})}\n".encode()
                 number += 1
         except (SqlError, ClientError, KafkaError, msgspec.DecodeError, BadRow) as error:

@@ -4,39 +4,43 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer
 from odradek.config.spelling import did_you_mean
+from odradek.protocol.acls import Operation
 from odradek.protocol.types import TopicPartition
-from odradek.sql.engine.engine import Engine
+from odradek.sql.engine.access import Access
 from odradek.sql.errors import Invalid
 from odradek.sql.language.statements import PrintTopic
 
 _POLL_MS: Final = 250
 
 
-async def printed(engine: Engine, statement: PrintTopic) -> AsyncGenerator[bytes]:
+async def printed(access: Access, statement: PrintTopic) -> AsyncGenerator[bytes]:
     """Returns the lines of a topic. Raises `Invalid` if there is none: a stream that has begun
     could not say so."""
-    async with Admin(engine.settings.client) as admin:
-        topics = await admin.list_topics(include_internal=True)
+    topics = await access.admin.list_topics(include_internal=True)
     if statement.topic not in topics:
         near = did_you_mean(statement.topic, topics)
         raise Invalid(f"Could not find topic '{statement.topic}'{near}", statement.place)
-    return _lines(engine, statement)
+    await access.require(Operation.READ, [statement.topic], f"print {statement.topic}")
+    return _lines(access, statement)
 
 
-async def _lines(engine: Engine, statement: PrintTopic) -> AsyncGenerator[bytes]:
+async def _lines(access: Access, statement: PrintTopic) -> AsyncGenerator[bytes]:
     """Yields a line for each record, or for every n-th with INTERVAL, until LIMIT."""
-    settings = {**engine.settings.client, "auto.offset.reset": "earliest"}
+    settings = {**access.consumer_properties(), "auto.offset.reset": "earliest"}
+    settings.pop("group.id", None)
     seen = given = 0
     async with Consumer(settings) as consumer:
         numbers = await consumer.partitions_for(statement.topic)
-        consumer.assign([TopicPartition(statement.topic, number) for number in numbers])
+        partitions = [TopicPartition(statement.topic, number) for number in numbers]
+        consumer.assign(partitions)
         if statement.from_beginning:
             consumer.seek_to_beginning()
         else:
             consumer.seek_to_end()
+            for partition in partitions:
+                await consumer.position(partition)
         while statement.limit is None or given < statement.limit:
             for records in (await consumer.poll(_POLL_MS)).values():
                 for record in records:

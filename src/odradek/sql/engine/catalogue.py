@@ -18,6 +18,8 @@ class QueryInfo:
     sink: str
     sources: tuple[str, ...]
     properties: dict[str, str] = field(default_factory=dict)
+    start: dict[str, list[int]] = field(default_factory=dict)
+    """Where it begins to read the topics that it reads from their end: an offset a partition."""
     is_paused: bool = False
     creates_sink: bool = True
     """Whether it was made by CREATE ... AS SELECT, and ends with its sink."""

@@ -28,11 +28,19 @@ _TIMEOUT_S: Final = 30.0
 _RETRY_S: Final = 1.0
 
 
+def command_topic(service_id: str) -> str:
+    """Returns the name of the topic. Who may write to it may change streams, tables and queries."""
+    return f"_odradek_sql_{service_id}_commands"
+
+
 class Command(NamedTuple):
-    """A statement with the properties that it is carried out with. `number` is its offset."""
+    """A statement with the properties that it is carried out with. `start` has the offsets at which
+    a new query begins to read, of the topics that it reads from their end: they are fixed before
+    the statement is written, so that its caller's next record counts. `number` is its offset."""
 
     statement: str
     properties: dict[str, str]
+    start: dict[str, list[int]]
     number: int = -1
 
 
@@ -84,7 +92,11 @@ class CommandLog:
             settings = {**self._client, "acks": "all", "enable.idempotence": True}
             self._producer = await Producer(settings).start()
         data = msgspec.json.encode(
-            {"statement": command.statement, "properties": command.properties}
+            {
+                "statement": command.statement,
+                "properties": command.properties,
+                "start": command.start,
+            }
         )
         written = await self._producer.send_and_wait(self.topic, data, partition=0)
         number = int(written.offset)
@@ -125,7 +137,9 @@ class CommandLog:
         outcome: Any
         try:
             found = msgspec.json.decode(data)
-            command = Command(found["statement"], found["properties"], number)
+            # Statements of earlier versions have no offsets.
+            start = found.get("start", {})
+            command = Command(found["statement"], found["properties"], start, number)
             outcome = await self._apply(command)
         except Exception as error:  # noqa: BLE001 - whoever wrote it is told; it must not stop others
             outcome = error

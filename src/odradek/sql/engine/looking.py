@@ -8,6 +8,7 @@ from odradek.client.admin.admin import Admin
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode
 from odradek.sql.engine import persistent
+from odradek.sql.engine.access import Access
 from odradek.sql.engine.entities import (
     Entity,
     described_function,
@@ -20,6 +21,7 @@ from odradek.sql.engine.entities import (
     listed_source,
     type_object,
 )
+from odradek.sql.engine.sessions import RESET, Session
 from odradek.sql.errors import Invalid, Refused
 from odradek.sql.functions.table import NAMES
 from odradek.sql.language import statements as s
@@ -30,7 +32,7 @@ from odradek.streams.plan.drawing import draw
 from odradek.streams.plan.nodes import Plan
 
 if TYPE_CHECKING:
-    from odradek.sql.engine.engine import Engine, Session
+    from odradek.sql.engine.engine import Engine
 
 _ASSERT_MS: Final = 1000
 _LOOK_AGAIN_S: Final = 0.1
@@ -41,21 +43,21 @@ class Looking:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
 
-    async def answer(self, statement: s.Statement, session: "Session") -> Entity:
+    async def answer(self, statement: s.Statement, session: Session, access: Access) -> Entity:
         """Returns the answer of a statement. Raises `Refused` for one that is not carried out."""
         match statement:
             case s.Show():
-                return await self._show(statement, session)
+                return await self._show(statement, session, access)
             case s.DescribeSource():
-                return await self._describe(statement)
+                return await self._describe(statement, access)
             case s.DescribeStreams():
-                return await self._describe_all(statement)
+                return await self._describe_all(statement, access)
             case s.DescribeFunction():
                 return _describe_function(statement)
             case s.Explain():
                 return self._explain(statement, session)
             case s.AssertTopic():
-                return await self._assert_topic(statement)
+                return await self._assert_topic(statement, access)
             case s.CreateConnector() | s.DropConnector() | s.DescribeConnector():
                 raise Refused(f"{_name(statement)} is refused: {_CONNECTORS}", statement.place)
             case s.AssertSchema():
@@ -72,15 +74,15 @@ class Looking:
                 )  # fmt: skip
         raise Refused(f"{_name(statement)} is refused by the server", statement.place)
 
-    async def _show(self, statement: s.Show, session: "Session") -> Entity:
+    async def _show(self, statement: s.Show, session: Session, access: Access) -> Entity:
         if statement.what in ("STREAMS", "TABLES"):
-            return await self._show_sources(statement)
+            return await self._show_sources(statement, access)
         if statement.what == "TOPICS":
-            return await self._show_topics(statement)
+            return await self._show_topics(statement, access)
         kind, content = self._listed(statement, session)
         return entity(kind, statement.text, **content)
 
-    def _listed(self, statement: s.Show, session: "Session") -> tuple[str, dict[str, Any]]:
+    def _listed(self, statement: s.Show, session: Session) -> tuple[str, dict[str, Any]]:
         """Returns what needs no broker: the kind of the answer, and its content."""
         catalogue = self._engine.catalogue
         content: dict[str, Any]
@@ -110,10 +112,10 @@ class Looking:
                 raise Refused(f"SHOW {statement.what} is refused: {_CONNECTORS}", statement.place)
         return kind, content
 
-    def _properties(self, session: "Session") -> dict[str, Any]:
+    def _properties(self, session: Session) -> dict[str, Any]:
         known = {**self._engine.settings.properties, **session.properties}
         listed = [
-            {"name": name, "scope": "KSQL", "value": value, "editable": name in _SETTABLE}
+            {"name": name, "scope": "KSQL", "value": value, "editable": name in RESET}
             for name, value in sorted(known.items())
         ]
         return {
@@ -122,7 +124,7 @@ class Looking:
             "defaultProperties": [],
         }
 
-    async def _show_sources(self, statement: s.Show) -> Entity:
+    async def _show_sources(self, statement: s.Show, access: Access) -> Entity:
         is_table = statement.what == "TABLES"
         found = [
             source
@@ -130,14 +132,15 @@ class Looking:
             if source.is_table == is_table
         ]
         if statement.is_extended:
-            described = [await self._described_source(source.name, True) for source in found]
+            described = [
+                await self._described_source(source.name, True, access) for source in found
+            ]
             return entity("source_descriptions", statement.text, sourceDescriptions=described)
         name = "tables" if is_table else "streams"
         return entity(name, statement.text, **{name: [listed_source(one) for one in found]})
 
-    async def _show_topics(self, statement: s.Show) -> Entity:
-        async with Admin(self._engine.settings.client) as admin:
-            found = await admin.describe_metadata(None)
+    async def _show_topics(self, statement: s.Show, access: Access) -> Entity:
+        found = await access.admin.describe_metadata(None)
         topics = []
         for topic in sorted(found.topics, key=lambda one: str(one.name)):
             if str(topic.name).startswith("_") and not statement.includes_all:
@@ -146,26 +149,25 @@ class Looking:
             topics.append({"name": str(topic.name), "replicaInfo": replicas})
         return entity("kafka_topics", statement.text, topics=topics)
 
-    async def _describe(self, statement: s.DescribeSource) -> Entity:
+    async def _describe(self, statement: s.DescribeSource, access: Access) -> Entity:
         self._engine.catalogue.source(statement.name, statement.place)
-        described = await self._described_source(statement.name, statement.is_extended)
+        described = await self._described_source(statement.name, statement.is_extended, access)
         return entity("sourceDescription", statement.text, sourceDescription=described)
 
-    async def _describe_all(self, statement: s.DescribeStreams) -> Entity:
+    async def _describe_all(self, statement: s.DescribeStreams, access: Access) -> Entity:
         described = [
-            await self._described_source(name, statement.is_extended)
+            await self._described_source(name, statement.is_extended, access)
             for name, source in sorted(self._engine.catalogue.sources.items())
             if source.is_table == statement.is_table
         ]
         return entity("source_descriptions", statement.text, sourceDescriptions=described)
 
-    async def _described_source(self, name: str, is_extended: bool) -> Entity:
+    async def _described_source(self, name: str, is_extended: bool, access: Access) -> Entity:
         engine = self._engine
         source = engine.catalogue.sources[name]
         extra: dict[str, Any] = {}
         if is_extended:
-            async with Admin(engine.settings.client) as admin:
-                found = await admin.describe_metadata([source.topic])
+            found = await access.admin.describe_metadata([source.topic])
             partitions = found.topics[0].partitions
             replication = len(partitions[0].replica_nodes) if partitions else 0
             extra = {"partitions": len(partitions), "replication": replication}
@@ -177,7 +179,7 @@ class Looking:
         plan = engine.plan(query)
         return described_query(query, engine.catalogue, engine.queries.states(), draw(plan))
 
-    def _explain(self, statement: s.Explain, session: "Session") -> Entity:
+    def _explain(self, statement: s.Explain, session: Session) -> Entity:
         engine = self._engine
         if statement.query is not None:
             engine.catalogue.query(statement.query, statement.place)
@@ -186,18 +188,11 @@ class Looking:
             described = self._explained(statement.statement, session)
         return entity("queryDescription", statement.text, queryDescription=described)
 
-    def _explained(self, statement: s.Statement | None, session: "Session") -> Entity:
+    def _explained(self, statement: s.Statement | None, session: Session) -> Entity:
         engine = self._engine
         defaults = engine.settings.defaults
-        if isinstance(statement, s.CreateAsSelect):
-            prepared = persistent.prepare_create(
-                statement, engine.catalogue, defaults, reset="earliest"
-            )
-            compiled, plan, sinks = prepared.compiled, prepared.plan, [statement.name]
-        elif isinstance(statement, s.InsertInto):
-            prepared = persistent.prepare_insert(
-                statement, engine.catalogue, defaults, reset="earliest"
-            )
+        if isinstance(statement, s.CreateAsSelect | s.InsertInto):
+            prepared = persistent.prepare(statement, engine.catalogue, defaults, reset=None)
             compiled, plan, sinks = prepared.compiled, prepared.plan, [statement.name]
         elif isinstance(statement, s.Query):
             context = Context(
@@ -219,24 +214,20 @@ class Looking:
             "tasksMetadata": [], "state": None,
         }  # fmt: skip
 
-    async def _assert_topic(self, statement: s.AssertTopic) -> Entity:
+    async def _assert_topic(self, statement: s.AssertTopic, access: Access) -> Entity:
         timeout_ms = _ASSERT_MS if statement.timeout_ms is None else statement.timeout_ms
         deadline_s = asyncio.get_running_loop().time() + timeout_ms / 1000
-        async with Admin(self._engine.settings.client) as admin:
-            while True:
-                why = await _why_not(admin, statement.topic, statement.properties)
-                if (why is None) == statement.exists:
-                    return entity(
-                        "assert_topic", statement.text, topicName=statement.topic,
-                        exists=statement.exists,
-                    )  # fmt: skip
-                if asyncio.get_running_loop().time() >= deadline_s:
-                    message = why or f"Topic {statement.topic} exists"
-                    raise Invalid(message, statement.place)
-                await asyncio.sleep(_LOOK_AGAIN_S)
-
-
-_SETTABLE: Final = ("ksql.streams.auto.offset.reset", "auto.offset.reset")
+        while True:
+            why = await _why_not(access.admin, statement.topic, statement.properties)
+            if (why is None) == statement.exists:
+                return entity(
+                    "assert_topic", statement.text, topicName=statement.topic,
+                    exists=statement.exists,
+                )  # fmt: skip
+            if asyncio.get_running_loop().time() >= deadline_s:
+                message = why or f"Topic {statement.topic} exists"
+                raise Invalid(message, statement.place)
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 async def _why_not(admin: Admin, topic: str, wanted: Mapping[str, Any]) -> str | None:

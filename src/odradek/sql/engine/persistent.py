@@ -39,15 +39,28 @@ class Prepared:
     plan: Plan
 
 
-def prepare_create(
-    statement: CreateAsSelect,
+def prepare(
+    statement: CreateAsSelect | InsertInto,
     catalogue: Catalogue,
     defaults: Defaults,
     *,
-    reset: str,
+    reset: str | None,
     note: Note = ignore,
 ) -> Prepared:
-    """Returns what CREATE ... AS SELECT makes. Raises `SqlError`."""
+    """Returns what a statement makes. `reset` says where reading begins: earliest, latest, or as
+    is usual for each source. Raises `SqlError`."""
+    if isinstance(statement, InsertInto):
+        return _prepare_insert(statement, catalogue, defaults, reset, note)
+    return _prepare_create(statement, catalogue, defaults, reset, note)
+
+
+def _prepare_create(
+    statement: CreateAsSelect,
+    catalogue: Catalogue,
+    defaults: Defaults,
+    reset: str | None,
+    note: Note,
+) -> Prepared:
     place = statement.place
     properties = Properties(statement.properties, place, of_query=True)
     _check_emit(statement.query)
@@ -78,15 +91,13 @@ def prepare_create(
     return Prepared(sink, wish, compiled, _with_sink(compiled, sink))
 
 
-def prepare_insert(
+def _prepare_insert(
     statement: InsertInto,
     catalogue: Catalogue,
     defaults: Defaults,
-    *,
-    reset: str,
-    note: Note = ignore,
+    reset: str | None,
+    note: Note,
 ) -> Prepared:
-    """Returns what INSERT INTO ... SELECT makes."""
     if statement.properties:
         names = ", ".join(statement.properties)
         raise Refused(f"INSERT INTO takes no properties yet: leave out {names}", statement.place)
@@ -117,7 +128,7 @@ def _types(schema: Schema) -> Any:
     return [[(one.name, one.kind) for one in part] for part in (schema.key, schema.value)]
 
 
-def _context(catalogue: Catalogue, defaults: Defaults, reset: str, note: Note) -> Context:
+def _context(catalogue: Catalogue, defaults: Defaults, reset: str | None, note: Note) -> Context:
     return Context(
         catalogue.sources.get, make_codec, reset, note,
         default_key_format=Format(defaults.key_format), sources=catalogue.sources,

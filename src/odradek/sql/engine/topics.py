@@ -1,11 +1,13 @@
 """The topics of streams and tables: looked up, and made where a statement says so."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.topic_types import NewTopic
+from odradek.client.leader_requests import LATEST
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
 from odradek.sql.engine.definitions import TopicWish
 from odradek.sql.engine.persistent import Prepared
 from odradek.sql.errors import Invalid, Place
@@ -14,28 +16,44 @@ from odradek.streams.process.runner import create_topic, partition_counts
 from odradek.streams.running.executor import CannotRun, Executor
 
 
+async def end_offsets(admin: Admin, topics: Iterable[str]) -> dict[str, list[int]]:
+    """Returns where topics end, an offset for each partition: the last stable one, as queries read
+    what is committed."""
+    counts = await partition_counts(admin, topics)
+    wanted = {
+        TopicPartition(topic, number): LATEST
+        for topic, count in counts.items()
+        for number in range(count)
+    }
+    found = await admin.list_offsets(wanted, read_committed=True) if wanted else {}
+    ends: dict[str, list[int]] = {}
+    for partition in wanted:
+        listed = found[partition]
+        if isinstance(listed, KafkaError):
+            raise listed
+        ends.setdefault(partition.topic, []).append(int(listed.offset))
+    return ends
+
+
 class Topics:
-    def __init__(self, client: Mapping[str, Any], replication_factor: int) -> None:
-        self._client = client
+    def __init__(self, replication_factor: int) -> None:
         self._replication_factor = replication_factor
 
-    async def ensure(self, source: DataSource, wish: TopicWish, place: Place) -> None:
+    async def ensure(self, admin: Admin, source: DataSource, wish: TopicWish, place: Place) -> None:
         """Makes the topic of a stream or table, if there is none. Raises `Invalid` if it cannot, or
         if the one that there is has other partitions."""
-        async with Admin(self._client) as admin:
-            try:
-                counts = await partition_counts(admin, [wish.name])
-            except KafkaError as error:
-                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                if wish.partitions is None:
-                    raise Invalid(
-                        f"Kafka topic does not exist: {wish.name}. Give PARTITIONS, and it is"
-                        " created",
-                        place,
-                    ) from None
-                await create_topic(admin, self._new_topic(source, wish, wish.partitions))
-                return
+        try:
+            counts = await partition_counts(admin, [wish.name])
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            if wish.partitions is None:
+                raise Invalid(
+                    f"Kafka topic does not exist: {wish.name}. Give PARTITIONS, and it is created",
+                    place,
+                ) from None
+            await create_topic(admin, self._new_topic(source, wish, wish.partitions))
+            return
         found = counts[wish.name]
         if wish.partitions not in (None, found):
             raise Invalid(
@@ -45,18 +63,17 @@ class Topics:
                 place,
             )
 
-    async def ensure_sink(self, prepared: Prepared) -> None:
+    async def ensure_sink(self, admin: Admin, prepared: Prepared) -> None:
         """Makes the topic that a query writes, if there is none. Raises `Invalid` if the topics
         that it joins do not correspond."""
-        async with Admin(self._client) as admin:
-            topics = [source.topic for source in prepared.compiled.sources]
-            counts = await partition_counts(admin, topics)
-            try:
-                Executor(prepared.plan, counts, None)  # type: ignore[arg-type]  # it only checks
-            except CannotRun as error:
-                raise Invalid(str(error)) from None
-            count = prepared.wish.partitions or counts[topics[0]]
-            await create_topic(admin, self._new_topic(prepared.sink, prepared.wish, count))
+        topics = [source.topic for source in prepared.compiled.sources]
+        counts = await partition_counts(admin, topics)
+        try:
+            Executor(prepared.plan, counts, None)  # type: ignore[arg-type]  # it only checks
+        except CannotRun as error:
+            raise Invalid(str(error)) from None
+        count = prepared.wish.partitions or counts[topics[0]]
+        await create_topic(admin, self._new_topic(prepared.sink, prepared.wish, count))
 
     def _new_topic(self, source: DataSource, wish: TopicWish, count: int) -> NewTopic:
         configs: dict[str, Any] = {}

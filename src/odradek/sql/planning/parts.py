@@ -27,7 +27,8 @@ class Context:
 
     find: Callable[[str], DataSource | None]
     make_codec: MakeCodec
-    reset: str = "latest"
+    reset: str | None = None
+    """Where reading begins: earliest, latest, or as it is usual for the source."""
     note: Note = ignore
     is_transient: bool = False
     default_key_format: Format = field(default_factory=lambda: Format("KAFKA"))

@@ -182,8 +182,12 @@ def timestamp_reader(source: DataSource) -> Callable[[Any, Any, RecordContext], 
     return read
 
 
-def begin(source: DataSource, names: Names, make: MakeCodec, reset: str) -> Node:
-    """Returns the operators that a query begins with: their results are flat rows."""
+def begin(source: DataSource, names: Names, make: MakeCodec, reset: str | None) -> Node:
+    """Returns the operators that a query begins with: their results are flat rows. Where nobody
+    has said where reading begins (`reset`), a stream is read from its end on, and a table from the
+    beginning, as it has rows from before."""
+    if reset is None:
+        reset = "earliest" if source.is_table else "latest"
     node: Node = nodes.Source(
         name=names("source"), topic=source.topic, key_codec=key_codec(source, make),
         value_codec=value_codec(source, make), timestamp_of=timestamp_reader(source), reset=reset,

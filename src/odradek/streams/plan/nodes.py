@@ -323,3 +323,12 @@ class Plan:
     @property
     def source_topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+    @property
+    def latest_topics(self) -> frozenset[str]:
+        """The topics whose reading begins at their end. A topic that is two sources, of which one
+        begins at its beginning, is read from there."""
+        resets: dict[str, set[str]] = {}
+        for source in self.sources:
+            resets.setdefault(source.topic, set()).add(source.reset)
+        return frozenset(topic for topic, found in resets.items() if found == {"latest"})

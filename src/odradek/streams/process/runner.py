@@ -14,12 +14,13 @@ a topic between (docs/decisions/0097-sql-and-streams.md). Which process, others 
 starts last wins.
 
 What would break it: a changelog topic that is deleted or not compacted by key alone; offsets of the
-group that expire or are changed by hand; a plan whose operators have other names than before.
+group that expire, as after a week in which nothing ran, or are changed by hand; a plan whose
+operators have other names than before.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import merge
@@ -36,6 +37,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan.nodes import Plan
 from odradek.streams.process import changelog
+from odradek.streams.process.reading import assign_all
 from odradek.streams.running.executor import (
     BadRecord,
     Executor,
@@ -51,6 +53,8 @@ _log = logging.getLogger("odradek.streams")
 _POLL_MS: Final = 200
 _RETRY_S: Final = (0.2, 5.0)
 _RESTORE_POLL_MS: Final = 500
+_RENEW_MS: Final = 3_600_000
+"""How often the offsets of topics without new records are committed again."""
 _OF_RECORDS: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 """What a record can make the functions of a plan raise."""
 
@@ -102,20 +106,21 @@ class Runner:
         application_id: str,
         client: Mapping[str, Any],
         *,
-        reset: str = "earliest",
+        start: Mapping[str, Sequence[int]] | None = None,
         replication_factor: int = -1,
         on_bad_record: BadRecord = raise_for,
         on_committed: Callable[[list[OutputRecord]], None] | None = None,
     ) -> None:
-        """`client` has the settings of all clients: `bootstrap.servers`, security. `reset` says
-        where reading begins when nothing is committed: earliest or latest."""
+        """`client` has the settings of all clients: `bootstrap.servers`, security. Where nothing is
+        committed, reading begins at `start`, which has an offset for each partition of a topic; a
+        topic that is not in it is read as its source says (`nodes.Source.reset`)."""
         self.plan = plan
         self.application_id = application_id
         self.state = State.STARTING
         self.error: str | None = None
         self.figures = Figures()
         self._client = dict(client)
-        self._reset = reset
+        self._start = start or {}
         self._replication_factor = replication_factor
         self._on_bad_record = on_bad_record
         self._on_committed = on_committed
@@ -123,6 +128,7 @@ class Runner:
         self._resumed.set()
         self._is_stateful = any(node.stores for node in plan.nodes)
         self._executor: Executor | None = None
+        self._committed_ms = 0
 
     @property
     def changelog_topic(self) -> str:
@@ -187,11 +193,13 @@ class Runner:
                 await self._restore(executor, counts)
             transaction.clear()
             async with Consumer(self._consumer_settings()) as consumer:
-                await self._seek(consumer, counts)
+                first = await assign_all(consumer, self.plan, counts, self._start)
+                self._committed_ms = 0
                 self.state, self.error = State.RUNNING, None
                 try:
                     while True:
                         await self._step(consumer, producer, executor, transaction)
+                        await first.look()
                 finally:
                     executor.close()
 
@@ -205,7 +213,8 @@ class Runner:
             "group.id": self.application_id,
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "auto.offset.reset": self._reset,
+            # An offset whose records are gone: what is left of them is read.
+            "auto.offset.reset": "earliest",
         }
 
     async def _prepare(self) -> dict[str, int]:
@@ -244,27 +253,6 @@ class Runner:
                     if await consumer.position(one) >= ends[one]:
                         open_ones.discard(one)
 
-    async def _seek(self, consumer: Consumer, counts: Mapping[str, int]) -> None:
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in self.plan.source_topics
-            for number in range(counts[topic])
-        ]
-        consumer.assign(partitions)
-        committed = await consumer.committed(partitions)
-        for partition in partitions:
-            known = committed.get(partition)
-            if known is not None:
-                consumer.seek(partition, known.offset)
-            elif self._reset == "earliest":
-                consumer.seek_to_beginning([partition])
-            else:
-                consumer.seek_to_end([partition])
-        if self._reset == "latest":
-            # Where the end is now is decided now: records from here on are read.
-            for partition in partitions:
-                await consumer.position(partition)
-
     async def _step(
         self, consumer: Consumer, producer: Producer, executor: Executor, transaction: _Transaction
     ) -> None:
@@ -278,6 +266,12 @@ class Runner:
             partition = TopicPartition(record.topic, record.partition)
             next_offsets[partition] = OffsetAndMetadata(record.offset + 1)
         executor.advance(now_ms)
+        if now_ms - self._committed_ms >= _RENEW_MS:
+            # At the start, so that what was the end of a topic then stays the beginning; and again,
+            # as brokers forget the offsets of a group without members after days (KIP-211).
+            for partition in consumer.assignment():
+                next_offsets[partition] = OffsetAndMetadata(await consumer.position(partition))
+            self._committed_ms = now_ms
         if not next_offsets and not transaction.records and not transaction.changes:
             return
         async with producer.transaction():

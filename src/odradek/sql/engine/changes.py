@@ -1,0 +1,363 @@
+"""Statements that change something: checked, written to the command topic, applied.
+
+`carry_out` is for the server that was asked: it checks a statement with the rights of its caller,
+makes the topics, fixes the offsets where a new query begins to read, writes the statement and waits
+until it is applied. `apply` is for every server that reads it back.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from odradek.client.admin.admin import Admin
+from odradek.client.errors import ClientError
+from odradek.protocol.acls import Operation
+from odradek.protocol.errors import KafkaError
+from odradek.sql.engine import persistent
+from odradek.sql.engine.access import Access
+from odradek.sql.engine.catalogue import Catalogue, QueryInfo
+from odradek.sql.engine.commands import Command, CommandLog
+from odradek.sql.engine.definitions import Defaults, define
+from odradek.sql.engine.entities import Entity, entity
+from odradek.sql.engine.running import RunningQueries
+from odradek.sql.engine.sessions import Session, reset_of
+from odradek.sql.engine.topics import Topics, end_offsets
+from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.language import statements as s
+from odradek.sql.language.parser import parse
+from odradek.sql.planning.sources import DataSource
+from odradek.streams.plan.types import Column, Schema
+
+_log = logging.getLogger("odradek.sql")
+
+CHANGES: Final = (
+    s.CreateSource, s.CreateAsSelect, s.InsertInto, s.DropSource, s.CreateType, s.DropType,
+    s.ControlQuery, s.AlterSource,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What applying a command did."""
+
+    message: str
+    query_id: str | None = None
+    number: int = -1
+
+
+@dataclass
+class CommandStatus:
+    """What has become of a statement, for /status."""
+
+    status: str
+    message: str
+    query_id: str | None = None
+
+
+class ChangeSettings(Protocol):
+    """What `Changes` needs of `EngineSettings`."""
+
+    @property
+    def client(self) -> Mapping[str, object]: ...
+    @property
+    def reset(self) -> str | None: ...
+    @property
+    def defaults(self) -> Defaults: ...
+
+
+class Changes:
+    def __init__(
+        self,
+        settings: ChangeSettings,
+        catalogue: Catalogue,
+        log: CommandLog,
+        queries: RunningQueries,
+        *,
+        topics: Topics,
+        forget: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`forget` is told of a stream or table that is dropped or replaced."""
+        self.statuses: dict[str, CommandStatus] = {}
+        self._settings = settings
+        self._catalogue = catalogue
+        self._log = log
+        self._queries = queries
+        self._topics = topics
+        self._forget = forget
+
+    async def carry_out(self, statement: s.Statement, session: Session, access: Access) -> Entity:
+        """Checks a statement, has it applied everywhere, and returns its status."""
+        await access.require_change()
+        skipped, start = await self._check(statement, session, access)
+        command_id = command_id_of(statement)
+        if skipped is not None:
+            return _status(statement, command_id, Outcome(skipped))
+        dropped = self._topic_to_delete(statement)
+        command = Command(statement.text, dict(session.properties), start)
+        outcome: Outcome = await self._log.write(command)
+        if dropped is not None:
+            await access.admin.delete_topics([dropped])
+        return _status(statement, command_id, outcome)
+
+    # Checks
+
+    async def _check(
+        self, statement: s.Statement, session: Session, access: Access
+    ) -> tuple[str | None, dict[str, list[int]]]:
+        """Raises if a statement cannot be applied; makes its topics. Returns a message if there is
+        nothing to do, and where a query begins to read."""
+        if isinstance(statement, s.CreateSource | s.CreateAsSelect):
+            skipped = self._check_name(statement)
+            if skipped is not None:
+                return skipped, {}
+        if isinstance(statement, s.CreateSource):
+            source, wish = define(statement, self._settings.defaults)
+            await self._topics.ensure(access.admin, source, wish, statement.place)
+        elif isinstance(statement, s.CreateAsSelect | s.InsertInto):
+            return None, await self._check_query(statement, session, access)
+        elif isinstance(statement, s.DropSource):
+            known = self._catalogue.sources.get(statement.name)
+            if known is None and statement.if_exists:
+                return f"Source {statement.name} does not exist.", {}
+            source = self._check_drop(statement)
+            if statement.delete_topic:
+                await access.require(Operation.DELETE, [source.topic], f"delete {source.topic}")
+        else:
+            return self._check_other(statement), {}
+        return None, {}
+
+    async def _check_query(
+        self, statement: s.CreateAsSelect | s.InsertInto, session: Session, access: Access
+    ) -> dict[str, list[int]]:
+        prepared = self._prepared(statement, session.properties)
+        if isinstance(statement, s.CreateAsSelect):
+            self._check_replaces(statement, prepared)
+        sources = [source.topic for source in prepared.compiled.sources]
+        await access.require(Operation.READ, sources, "read what the query reads")
+        await self._topics.ensure_sink(access.admin, prepared)
+        await access.require(Operation.WRITE, [prepared.sink.topic], "write what the query writes")
+        # From here on records belong to the query, though it does not run yet.
+        return await end_offsets(access.admin, prepared.plan.latest_topics)
+
+    def _prepared(
+        self, statement: s.CreateAsSelect | s.InsertInto, properties: Mapping[str, str]
+    ) -> persistent.Prepared:
+        reset = reset_of(properties, self._settings.reset)
+        return persistent.prepare(statement, self._catalogue, self._settings.defaults, reset=reset)
+
+    def _check_other(self, statement: s.Statement) -> str | None:
+        """Checks a statement that has no topic."""
+        types = self._catalogue.types
+        if isinstance(statement, s.CreateType) and statement.name in types:
+            if not statement.if_not_exists:
+                raise Invalid(
+                    f"Cannot register custom type '{statement.name}' since it is already"
+                    " registered", statement.place,
+                )  # fmt: skip
+            return f"{statement.name} is already registered"
+        if isinstance(statement, s.DropType) and statement.name not in types:
+            if not statement.if_exists:
+                raise Invalid(f"Type {statement.name} does not exist.", statement.place)
+            return f"Type '{statement.name}' does not exist"
+        if isinstance(statement, s.ControlQuery) and statement.query is not None:
+            self._catalogue.query(statement.query, statement.place)
+        elif isinstance(statement, s.AlterSource):
+            self._altered(statement)
+        return None
+
+    def _check_name(self, statement: s.CreateSource | s.CreateAsSelect) -> str | None:
+        known = self._catalogue.sources.get(statement.name)
+        if known is None or statement.or_replace:
+            return None
+        kind = known.kind.lower()
+        if statement.if_not_exists:
+            return (
+                f"Cannot add {kind} `{statement.name}`: A {kind} with the same name already exists."
+            )
+        raise Invalid(
+            f"Cannot add {'table' if statement.is_table else 'stream'} '{statement.name}': A {kind}"
+            " with the same name already exists", statement.place,
+        )  # fmt: skip
+
+    def _check_replaces(self, statement: s.CreateAsSelect, prepared: persistent.Prepared) -> None:
+        if statement.name in self._catalogue.sources and any(
+            node.stores for node in prepared.plan.nodes
+        ):
+            raise Refused(
+                "CREATE OR REPLACE of a query with state is refused: create another one beside it,"
+                " and drop this one when the other has caught up", statement.place,
+            )  # fmt: skip
+
+    def _check_drop(self, statement: s.DropSource) -> DataSource:
+        source = self._catalogue.source(statement.name, statement.place)
+        if source.is_table != statement.is_table:
+            raise Invalid(
+                f"Incompatible data source type is {source.kind}, but statement was DROP"
+                f" {'TABLE' if statement.is_table else 'STREAM'}", statement.place,
+            )  # fmt: skip
+        self._catalogue.check_droppable(source, statement.place)
+        return source
+
+    def _topic_to_delete(self, statement: s.Statement) -> str | None:
+        if isinstance(statement, s.DropSource) and statement.delete_topic:
+            return self._catalogue.sources[statement.name].topic
+        return None
+
+    def _altered(self, statement: s.AlterSource) -> DataSource:
+        source = self._catalogue.source(statement.name, statement.place)
+        if self._catalogue.writers(source.name):
+            raise Invalid(
+                f"ALTER command is not supported for CREATE ... AS statements: {source.name}",
+                statement.place,
+            )
+        added: list[Column] = []
+        for column in statement.columns:
+            if source.schema.find(column.name) is not None:
+                raise Invalid(f"Cannot add column {column.name}: it is there", column.place)
+            added.append(Column(column.name, column.kind))
+        schema = Schema(source.schema.key, (*source.schema.value, *added))
+        return replace(source, schema=schema)
+
+    # What comes back from the command topic
+
+    async def apply(self, command: Command) -> Outcome:
+        """Carries a statement out that has been written. Raises `SqlError` if another one that came
+        before makes that impossible."""
+        statement = parse(command.statement, self._catalogue.types)
+        command_id = command_id_of(statement)
+        try:
+            applied = await self._applied(statement, command)
+        except SqlError as error:
+            self.statuses[command_id] = CommandStatus("ERROR", str(error))
+            raise
+        self.statuses[command_id] = CommandStatus("SUCCESS", applied.message, applied.query_id)
+        return replace(applied, number=command.number)
+
+    async def _applied(self, statement: s.Statement, command: Command) -> Outcome:
+        catalogue = self._catalogue
+        if isinstance(statement, s.CreateSource):
+            self._check_name(statement)
+            source, _ = define(statement, self._settings.defaults)
+            catalogue.sources[source.name] = source
+            await self._forget(source.name)
+            return Outcome(f"{source.kind.capitalize()} created")
+        if isinstance(statement, s.CreateAsSelect | s.InsertInto):
+            return await self._apply_query(statement, command)
+        if isinstance(statement, s.DropSource):
+            return await self._apply_drop(statement)
+        if isinstance(statement, s.ControlQuery):
+            return await self._apply_control(statement)
+        return self._apply_definition(statement)
+
+    def _apply_definition(self, statement: s.Statement) -> Outcome:
+        catalogue = self._catalogue
+        match statement:
+            case s.CreateType():
+                name, kind = statement.name, statement.kind
+                catalogue.types[name] = kind
+                message = f"Registered custom type with name '{name}' and SQL type {kind}"
+            case s.DropType():
+                catalogue.types.pop(statement.name, None)
+                message = f"Dropped type '{statement.name}'"
+            case s.AlterSource():
+                source = self._altered(statement)
+                catalogue.sources[source.name] = source
+                message = f"{source.kind.capitalize()} altered"
+            case _:
+                raise AssertionError(f"{type(statement).__name__} changes nothing")
+        return Outcome(message)
+
+    async def _apply_query(
+        self, statement: s.CreateAsSelect | s.InsertInto, command: Command
+    ) -> Outcome:
+        if isinstance(statement, s.CreateAsSelect):
+            self._check_name(statement)
+        prepared = self._prepared(statement, command.properties)
+        query_id = f"INSERTQUERY_{command.number}"
+        if isinstance(statement, s.CreateAsSelect):
+            kind = "CTAS" if statement.is_table else "CSAS"
+            query_id = f"{kind}_{statement.name}_{command.number}"
+            for replaced in self._catalogue.writers(statement.name):
+                # The same application goes on, with its offsets.
+                query_id = replaced
+                await self._queries.stop(replaced)
+            self._catalogue.sources[statement.name] = prepared.sink
+            await self._forget(statement.name)
+        sources = tuple(dict.fromkeys(one.name for one in prepared.compiled.sources))
+        query = QueryInfo(
+            query_id, statement.text, prepared.sink.name, sources, command.properties,
+            creates_sink=isinstance(statement, s.CreateAsSelect), start=command.start,
+        )  # fmt: skip
+        self._catalogue.queries[query_id] = query
+        self._queries.start(query)
+        return Outcome(f"Created query with ID {query_id}", query_id)
+
+    async def _apply_drop(self, statement: s.DropSource) -> Outcome:
+        source = self._check_drop(statement)
+        for query_id in self._catalogue.check_droppable(source, statement.place):
+            await self._end_query(query_id)
+        del self._catalogue.sources[source.name]
+        await self._forget(source.name)
+        return Outcome(f"Source `{source.name}` (topic: {source.topic}) was dropped.")
+
+    async def _end_query(self, query_id: str) -> None:
+        """Ends a query for good: its state and its offsets go too, if it ran here."""
+        runner = self._queries.runner(query_id)
+        await self._queries.stop(query_id)
+        del self._catalogue.queries[query_id]
+        for status in self.statuses.values():
+            if status.query_id == query_id:
+                status.status = "TERMINATED"
+        if runner is None:
+            return
+        try:
+            async with Admin(self._settings.client) as admin:
+                await admin.delete_topics([runner.changelog_topic])
+                await admin.delete_groups([runner.application_id])
+        except (ClientError, KafkaError) as error:
+            _log.warning("state or offsets of %s are left over: %s", query_id, error)
+
+    async def _apply_control(self, statement: s.ControlQuery) -> Outcome:
+        wanted = [statement.query] if statement.query else list(self._catalogue.queries)
+        for query_id in wanted:
+            query = self._catalogue.query(query_id, statement.place)
+            if statement.action == "TERMINATE":
+                await self._end_query(query_id)
+                continue
+            query.is_paused = statement.action == "PAUSE"
+            runner = self._queries.runner(query_id)
+            if runner is not None:
+                runner.pause() if query.is_paused else runner.resume()
+        done = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}
+        return Outcome(f"Query {done[statement.action]}.")
+
+
+def command_id_of(statement: s.Statement) -> str:
+    """Returns the id by which /status is asked: what, of which name, and what is done."""
+    kind = "table" if getattr(statement, "is_table", False) else "stream"
+    match statement:
+        case s.CreateSource() | s.CreateAsSelect() | s.InsertInto():
+            place, action = f"{kind}/`{statement.name}`", "create"
+        case s.DropSource():
+            place, action = f"{kind}/`{statement.name}`", "drop"
+        case s.AlterSource():
+            place, action = f"{kind}/`{statement.name}`", "alter"
+        case s.CreateType():
+            place, action = f"type/{statement.name}", "create"
+        case s.DropType():
+            place, action = f"type/{statement.name}", "drop"
+        case s.ControlQuery():
+            place = f"terminate/{statement.query or 'ALL'}"
+            action = {"TERMINATE": "execute"}.get(statement.action, statement.action.lower())
+        case _:
+            raise AssertionError(f"{type(statement).__name__} changes nothing")
+    return f"{place}/{action}"
+
+
+def _status(statement: s.Statement, command_id: str, outcome: Outcome) -> Entity:
+    status = {"status": "SUCCESS", "message": outcome.message, "queryId": outcome.query_id}
+    return entity(
+        "currentStatus", statement.text, commandId=command_id,
+        commandSequenceNumber=outcome.number, commandStatus=status,
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""Pull queries: they answer with what there is, and end.
+
+A condition that says the key of a table is answered by the broker's look-up by key, which reads no
+topic: one request to the leader of each key. All others are answered from a view. Both see all that
+was committed before the query was asked.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from itertools import product
+from typing import Any, Final
+
+from sqlglot import exp
+
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.errors import UnsupportedVersion
+from odradek.sql.engine.answering import Answer, ResultRow
+from odradek.sql.engine.inserting import constant_value
+from odradek.sql.engine.views import UNREADABLE, Rows, Views
+from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.language.statements import Query
+from odradek.sql.planning.calls import refuse_calls
+from odradek.sql.planning.expressions import compile_expression, condition
+from odradek.sql.planning.parts import Context
+from odradek.sql.planning.selecting import expand
+from odradek.sql.planning.sources import DataSource, scope_of
+from odradek.streams.plan.types import STRING, Column
+
+_BATCH: Final = 500
+_MOST_KEYS: Final = 100
+"""How many keys are looked up; for more of them the table is read."""
+
+Select = Callable[[Any], ResultRow | None]
+
+
+async def pull(query: Query, context: Context, views: Views, reader: Consumer | None) -> Answer:
+    """Returns the rows of a pull query. `reader` asks brokers for keys; None if they have no
+    look-up. Raises `SqlError`, or what Kafka says."""
+    _check_pull(query)
+    source = context.find(query.source.name)
+    if source is None:
+        raise Invalid(context.missing(query.source.name), query.source.place)
+    columns, select = _compiled(query, source, context)
+    found: Iterable[Any] | None = None
+    keys = wanted_keys(query, source)
+    if keys is not None and reader is not None:
+        found = await _looked_up(source, keys, reader)
+    if found is None:
+        found = list((await views.of(source)).rows.values())
+    return Answer(columns, _rows(found, select, query.limit), is_push=False)
+
+
+def _compiled(
+    query: Query, source: DataSource, context: Context
+) -> tuple[tuple[Column, ...], Select]:
+    """Returns the columns of the result, and what makes a row of it of a flat row of the source;
+    None for one that the condition leaves out."""
+    scope = scope_of(source, query.source.alias)
+    where: Callable[[Any], Any] = lambda row: True  # noqa: E731 - a condition that always holds
+    if query.where is not None:
+        refuse_calls(query.where, "WHERE")
+        where = context.evaluate(condition(query.where, scope, "WHERE"), query.where.sql())
+    selected = expand(query, scope, is_transient=True)
+    for item in selected:
+        refuse_calls(item.expression, "a pull query")
+    compiled = [compile_expression(item.expression, scope) for item in selected]
+    evaluates = [
+        context.evaluate(one, item.expression.sql())
+        for one, item in zip(compiled, selected, strict=True)
+    ]
+    columns = tuple(
+        Column(item.name, one.kind or STRING) for one, item in zip(compiled, selected, strict=True)
+    )
+
+    def select(row: Any) -> ResultRow | None:
+        if where(row) is not True:
+            return None
+        return ResultRow(tuple([evaluate(row) for evaluate in evaluates]))
+
+    return columns, select
+
+
+async def _rows(
+    found: Iterable[Any], select: Select, limit: int | None
+) -> AsyncGenerator[list[ResultRow]]:
+    given = 0
+    batch: list[ResultRow] = []
+    for row in found:
+        if limit is not None and given >= limit:
+            break
+        selected = select(row)
+        if selected is not None:
+            given += 1
+            batch.append(selected)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def _looked_up(
+    source: DataSource, keys: list[tuple[Any, ...]], reader: Consumer
+) -> list[Any] | None:
+    """Returns the rows of keys, or None if the brokers have no look-up by key."""
+    rows = Rows(source)
+    encoded = [data for key in keys if (data := rows.encode_key(key)) is not None]
+    try:
+        # Whoever writes the topic chose the partitions of the keys: all are asked.
+        records = [await reader.get(source.topic, key, all_partitions=True) for key in encoded]
+    except UnsupportedVersion:
+        return None
+    found = []
+    for record in records:
+        if record is None:
+            continue
+        try:
+            _, row = rows.of(record)
+        except UNREADABLE:
+            continue
+        if row is not None:
+            found.append(row)
+    return found
+
+
+def wanted_keys(query: Query, source: DataSource) -> list[tuple[Any, ...]] | None:
+    """Returns the keys that a condition asks for, or None if other rows may fulfil it too.
+
+    The key has to be written in one way only, as the format KAFKA does: JSON may have spaces."""
+    simple = source.is_table and source.window is None and source.key_format.name == "KAFKA"
+    if not simple or query.where is None:
+        return None
+    values: dict[str, list[Any]] = {}
+    kinds = {column.name: column.kind for column in source.schema.key}
+    for part in _conjuncts(query.where):
+        column, constants = _equality(part)
+        if column not in kinds or column in values:
+            continue
+        try:
+            values[column] = [constant_value(one, kinds[column], column) for one in constants]
+        except SqlError:
+            return None
+    if set(values) != set(kinds):
+        return None
+    keys = list(dict.fromkeys(product(*(values[name] for name in kinds))))
+    return keys if len(keys) <= _MOST_KEYS else None
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        yield from _conjuncts(node.left)
+        yield from _conjuncts(node.right)
+    else:
+        yield node
+
+
+def _equality(node: exp.Expr) -> tuple[str | None, list[exp.Expr]]:
+    """Returns the column that a condition compares with constants, and these."""
+    sides: tuple[exp.Expr, list[exp.Expr]]
+    if isinstance(node, exp.EQ):
+        left, right = node.left, node.right
+        sides = (left, [right]) if isinstance(left, exp.Column) else (right, [left])
+    elif isinstance(node, exp.In) and node.expressions:
+        sides = node.this, list(node.expressions)
+    else:
+        return None, []
+    column, constants = sides
+    if not isinstance(column, exp.Column) or any(one.find(exp.Column) for one in constants):
+        return None, []
+    return column.name, constants
+
+
+def _check_pull(query: Query) -> None:
+    refused = {
+        "a join": query.joins, "GROUP BY": query.group_by, "WINDOW": query.window,
+        "PARTITION BY": query.partition_by, "HAVING": query.having,
+    }  # fmt: skip
+    for name, clause in refused.items():
+        if clause:
+            raise Refused(
+                f"{name} is refused in a pull query: add EMIT CHANGES to follow the result, or"
+                " create a table of it", query.place,
+            )  # fmt: skip

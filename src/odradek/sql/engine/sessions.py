@@ -1,0 +1,60 @@
+"""What SET and DEFINE have said, for one request or one shell."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.config.spelling import did_you_mean
+from odradek.sql.errors import Invalid
+from odradek.sql.language import statements as s
+
+RESETS: Final = ("earliest", "latest")
+RESET: Final = ("ksql.streams.auto.offset.reset", "auto.offset.reset")
+
+
+@dataclass
+class Session:
+    properties: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def note(self, statement: s.Statement) -> bool:
+        """Notes what a statement says of the session; returns whether it does."""
+        match statement:
+            case s.SetProperty():
+                _check_reset(statement)
+                self.properties[statement.name] = statement.value
+            case s.UnsetProperty():
+                self.properties.pop(statement.name, None)
+            case s.Define():
+                self.variables[statement.name] = statement.value
+            case s.Undefine():
+                self.variables.pop(statement.name, None)
+            case _:
+                return False
+        return True
+
+    def not_obeyed(self) -> list[dict[str, str]]:
+        """Returns a warning for each property that is given and not obeyed."""
+        return [
+            {"message": f"the property {name} is not obeyed{did_you_mean(name, RESET)}"}
+            for name in self.properties
+            if name not in RESET
+        ]
+
+
+def reset_of(properties: Mapping[str, str], default: str | None) -> str | None:
+    """Returns where reading begins, earliest or latest; None if nobody has said it."""
+    for name in RESET:
+        if name in properties:
+            return properties[name].lower()
+    return default
+
+
+def _check_reset(statement: s.SetProperty) -> None:
+    value = statement.value
+    if statement.name in RESET and value.lower() not in RESETS:
+        raise Invalid(
+            f"{statement.name} is {' or '.join(RESETS)}, not '{value}'"
+            f"{did_you_mean(value, RESETS)}",
+            statement.place,
+        )
