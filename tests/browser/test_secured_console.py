@@ -28,7 +28,8 @@ PASSWORDS = {"ada": "ada-password-1", "max": "max-password-1", "kim": "kim-passw
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Cluster]:
-    with Cluster(secure=True) as cluster:
+    audit = {"odradek.audit.sink": "topic", "odradek.audit.topic": "who-did-what"}
+    with Cluster(secure=True, settings=audit) as cluster:
         with Admin(cluster.client_properties) as admin:
             for user, password in PASSWORDS.items():
                 admin.alter_user_scram_credentials(
@@ -154,3 +155,34 @@ def test_who_may_write_configurations_may_change_connectors(visitor: Visitor) ->
     # The brokers let kim, and the worker is away.
     assert answer.status == 503
     assert "does not answer" in answer.text()
+
+
+def test_the_audit_log_is_for_those_who_may_read_it(visitor: Visitor, secured: Cluster) -> None:
+    log_in(visitor, "max")
+    page = visitor.go("/audit")
+    # max may not see the settings of brokers either, so the name of the topic is guessed.
+    expect(page.locator("main")).to_contain_text("There is no audit log that you may see")
+    assert visitor.axe() == []
+    csrf = page.locator("input[name=csrf]").first.get_attribute("value") or ""
+    form = {"confirm": "ledger", "csrf": csrf}
+    assert page.request.post(f"{visitor.base}/topics/ledger/delete", form=form).status == 403
+    page.get_by_role("button", name="Log out").click()
+    given = secured.client_properties["sasl.jaas.config"]
+    password = given.partition('password="')[2].partition('"')[0]
+    log_in(visitor, "admin", password)
+    denied = page.get_by_role("row").filter(has_text="Delete by DeleteTopics")
+    for _ in range(50):  # Brokers write events a moment later.
+        visitor.go("/audit?result=denied&principal=max&resource=led*&operation=delete")
+        if denied.count():
+            break
+    expect(denied.first).to_contain_text("Topic ledger")
+    assert visitor.axe() == []
+    page.get_by_label("Principal").fill("nobody-at-all")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("main")).to_contain_text("No event matches")
+    visitor.go("/audit?start=live&principal=admin&resource=made-now&result=success")
+    expect(page.locator("#live-sign")).to_have_text("live")
+    with Admin(secured.client_properties) as admin:
+        admin.create_topic("made-now")
+    expect(page.locator("#tail tr").first).to_contain_text("CreateTopics")
+    assert visitor.axe() == []

@@ -13,6 +13,7 @@ from odradek import __version__
 from odradek.console.asking import PAGE, Pages, theme_of
 from odradek.console.clusters import Cluster, client_kinds
 from odradek.console.pages.access import AccessPages
+from odradek.console.pages.audit import AuditPages
 from odradek.console.pages.balance import BalancePages
 from odradek.console.pages.brokers import BrokerPages
 from odradek.console.pages.connectors import ConnectorPages
@@ -20,6 +21,7 @@ from odradek.console.pages.groups import GroupPages
 from odradek.console.pages.log_in import LogInPages
 from odradek.console.pages.messages import MessagePages
 from odradek.console.pages.overview import OverviewPages
+from odradek.console.pages.pipelines import PipelinePages
 from odradek.console.pages.placement import PlacementPages
 from odradek.console.pages.quotas import QuotaPages
 from odradek.console.pages.schemas import SchemaPages
@@ -49,8 +51,10 @@ _NAVIGATION: Final = (
     ("schemas", "Schemas", "/schemas", "s"),
     ("connectors", "Connectors", "/connectors", "c"),
     ("sql", "SQL", "/sql", "l"),
+    ("pipelines", "Pipelines", "/pipelines", "p"),
     ("balance", "Balance", "/balance", "r"),
     ("access", "Access", "/access", "a"),
+    ("audit", "Audit", "/audit", "u"),
     ("quotas", "Quotas", "/quotas", "q"),
 )
 """The sections: name, label, path, and the key after `g` that leads there."""
@@ -65,9 +69,11 @@ _PAGES: Final[tuple[type[Pages], ...]] = (
     SchemaPages,
     ConnectorPages,
     SqlPages,
+    PipelinePages,
     BalancePages,
     PlacementPages,
     AccessPages,
+    AuditPages,
     QuotaPages,
 )
 _TITLES: Final = {

@@ -71,7 +71,7 @@ class MessagePages(Pages):
                 found = await self._read(asked, topic, wanted)
                 context["found"] = found
                 if found.next_places:
-                    fields = {**dict(query.fields), "places": _places_text(found.next_places)}
+                    fields = {**dict(query.fields), "places": places_text(found.next_places)}
                     context["next_url"] = asked.url("topics", topic.name, "messages", **fields)
             elif text := query.text("filter"):
                 Filter(text)
@@ -163,7 +163,7 @@ def wanted_of(query: Form, topic: Topic) -> Wanted:
         )
     text = query.text("filter")
     return Wanted(
-        partitions, start == "newest", offset, timestamp_ms, _places(query.text("places")),
+        partitions, start == "newest", offset, timestamp_ms, places_of(query.text("places")),
         query.number("limit", "Records", at_least=1, at_most=MAX_SHOWN) or 50,
         query.text("q"), Filter(text) if text else None,
     )  # fmt: skip
@@ -176,7 +176,7 @@ def _partitions(text: str) -> list[str]:
     return parts
 
 
-def _places(text: str) -> dict[int, int]:
+def places_of(text: str) -> dict[int, int]:
     places = {}
     for part in text.split(",") if text else ():
         index, _, offset = part.partition(":")
@@ -186,7 +186,7 @@ def _places(text: str) -> dict[int, int]:
     return places
 
 
-def _places_text(places: dict[int, int]) -> str:
+def places_text(places: dict[int, int]) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in sorted(places.items()))
 
 
