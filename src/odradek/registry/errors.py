@@ -3,6 +3,10 @@
 Clients compare the codes: the first three digits are the HTTP status.
 """
 
+from typing import Final
+
+INVALID_SCHEMA: Final = 42201
+
 
 class Refused(Exception):
     """A request that cannot be carried out; the client is told `code` and `message`."""
@@ -76,7 +80,7 @@ def incompatible(subject: str, reasons: str) -> Refused:
 
 
 def invalid_schema(details: str) -> Refused:
-    return Refused(42201, f"Invalid schema: {details}")
+    return Refused(INVALID_SCHEMA, f"Invalid schema: {details}")
 
 
 def invalid_version(version: str) -> Refused:

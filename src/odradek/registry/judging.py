@@ -17,7 +17,8 @@ import msgspec
 from odradek.registry import errors
 from odradek.registry.records import Reference
 from odradek.schemas.compatibility import Level, check
-from odradek.schemas.errors import BadSchema
+from odradek.schemas.errors import BadSchema, InvalidSchema
+from odradek.schemas.inline_tags import SchemaTags, tags_in, with_tags
 from odradek.schemas.parsed import ParsedSchema, parse
 from odradek.schemas.parsed import Reference as ParsedReference
 from odradek.world import World
@@ -38,6 +39,8 @@ class Source(msgspec.Struct, frozen=True):
     text: str
     references: tuple[Reference, ...] = ()
     resolved: tuple[tuple[str, str], ...] = ()
+    is_new: bool = True
+    """Whether faults count that older registries let pass, such as wrong defaults in Avro."""
 
     @property
     def weight(self) -> int:
@@ -54,6 +57,18 @@ class Question(msgspec.Struct, frozen=True):
     """Whether to look for the first of `earlier` that is the same schema."""
     level: str | None = None
     """The level by which the new schema must fit; None: it is not compared."""
+    added: tuple[SchemaTags, ...] = ()
+    removed: tuple[SchemaTags, ...] = ()
+    """Inline tags that the new schema gets and loses before all else."""
+    tags_from: Source | None = None
+    """A schema whose inline tags the new one takes over, where it has the same places."""
+    lists_tags: bool = False
+    reserved: tuple[str, ...] | None = None
+    """Names that no field may have; None: fields are not looked at."""
+
+    @property
+    def changes_tags(self) -> bool:
+        return bool(self.added or self.removed or self.tags_from)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -65,6 +80,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The first of `earlier` that the new schema does not fit."""
     reasons: tuple[str, ...] = ()
     """Why it does not, in Confluent's notation."""
+    tags: tuple[SchemaTags, ...] = ()
+    """The inline tags of the new schema, if they were asked for."""
 
 
 class Cache:
@@ -75,12 +92,19 @@ class Cache:
         self._weight = 0
 
     def parse(self, source: Source) -> ParsedSchema:
-        known = self._parsed.get(source)
-        if known is not None:
-            self._parsed.move_to_end(source)
-            return known
+        for found in (source, msgspec.structs.replace(source, is_new=True)):
+            known = self._parsed.get(found)
+            if known is not None:
+                self._parsed.move_to_end(found)
+                return known
         references = [ParsedReference(*msgspec.structs.astuple(one)) for one in source.references]
-        parsed = parse(source.schema_type, source.text, references, dict(source.resolved))  # type: ignore[arg-type]  # parse() checks it
+        parsed = parse(
+            source.schema_type,  # type: ignore[arg-type]  # parse() checks it
+            source.text,
+            references,
+            dict(source.resolved),
+            is_new=source.is_new,
+        )
         self._parsed[source] = parsed
         self._weight += source.weight
         while self._weight > _CACHED_CHARACTERS:
@@ -92,12 +116,25 @@ class Cache:
 def answer(question: Question, cache: Cache) -> Answer:
     """Answers a question, or raises `BadSchema`."""
     new = cache.parse(question.new)
+    if question.lists_tags:
+        return Answer(new.text, tags=tuple(tags_in(question.new.schema_type, new.text)))
+    if question.changes_tags:
+        new = cache.parse(_tagged(question, new.text, cache))
     if question.normalize:
         new = new.normalized()
     if question.find_same:
         for index, source in enumerate(question.earlier):
             if new.is_same(cache.parse(source)):
                 return Answer(new.text, same=index)
+    if question.reserved is not None:
+        _check_names(new)
+        reasons = tuple(
+            f"The new schema has field that conflicts with the reserved field {name}."
+            for name in question.reserved
+            if name in new.field_names
+        )
+        if reasons:
+            return Answer(new.text, reasons=reasons)
     if question.level is not None:
         level = Level(question.level)
         compared = question.earlier if level.is_transitive else question.earlier[:1]
@@ -107,6 +144,22 @@ def answer(question: Question, cache: Cache) -> Answer:
                 reasons = tuple(one.described() for one in found)
                 return Answer(new.text, failed=index, reasons=reasons)
     return Answer(new.text)
+
+
+def _check_names(schema: ParsedSchema) -> None:
+    for name in sorted(schema.field_names):
+        if schema.schema_type == "JSON" and name.startswith("$$"):
+            raise InvalidSchema(f"the name of the property {name[:100]!r} begins with $$")
+
+
+def _tagged(question: Question, text: str, cache: Cache) -> Source:
+    """Returns the new schema with the inline tags that it is to have."""
+    kind = question.new.schema_type
+    if question.tags_from is not None:
+        old = tags_in(kind, cache.parse(question.tags_from).text)
+        text = with_tags(kind, text, old, (), must_exist=False)
+    text = with_tags(kind, text, question.added, question.removed)
+    return msgspec.structs.replace(question.new, text=text)
 
 
 def answer_in_process(
@@ -133,7 +186,7 @@ class Judge:
 
     async def ask(self, question: Question) -> Answer:
         """Raises `Refused` with the code of an invalid schema."""
-        is_plain = not question.earlier
+        is_plain = question == Question(question.new, question.normalize)
         if is_plain and (known := self._texts.get((question.new, question.normalize))):
             return Answer(known)
         weight = question.new.weight + sum(source.weight for source in question.earlier[:20])

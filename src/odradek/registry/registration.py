@@ -6,7 +6,7 @@ this only reads, so every instance does it; the last word on a registration has 
 (`decisions`), which checks that nothing has changed meanwhile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,12 +17,15 @@ from odradek.registry.judging import Answer, Judge, Question, Source
 from odradek.registry.names import DEFAULT_CONTEXT, Qualified, qualified, relative
 from odradek.registry.records import Json, Reference, Version
 from odradek.registry.state import RegistryState, hash_of
+from odradek.schemas.inline_tags import SchemaTags
 
 LATEST: Final = -1
 MAX_SCHEMA_CHARACTERS: Final = 1_000_000
 _MAX_DEPTH: Final = 50
 _MAX_RESOLVED: Final = 1_000
 CONFLUENT_VERSION: Final = "confluent:version"
+_RESERVED: Final = "confluent:reserved"
+_COMPLETING: Final = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
 
 
 class Candidate(NamedTuple):
@@ -36,6 +39,14 @@ class Candidate(NamedTuple):
     rule_set: Json | None = None
     id: int = -1
     version: int = 0
+    tags_to_add: tuple[SchemaTags, ...] = ()
+    tags_to_remove: tuple[SchemaTags, ...] = ()
+    keeps_tags: bool = False
+    """Whether the inline tags of the version before are taken over."""
+    is_forced: bool = False
+    """Whether the schema is registered although it is incompatible with earlier ones."""
+    is_checked: bool = True
+    """Whether faults count that older registries let pass."""
 
 
 class Registration:
@@ -69,21 +80,29 @@ class Registration:
     ) -> Version | None:
         if not self._state.has_subject(candidate.subject, deleted=deleted):
             # Nothing can be found, but a schema that is none is told of.
-            await self._canonical(candidate, normalize)
+            await self._canonical(candidate._replace(is_checked=False), normalize)
             return None
-        canonical = await self._canonical(candidate, normalize)
-        found = self._same_text(canonical, deleted=deleted)
+        versions = list(reversed(self._state.versions(candidate.subject, deleted=deleted)))
+        found = await self._find(candidate, versions, normalize=normalize)
         if found is not None:
             return found
-        versions = list(reversed(self._state.versions(candidate.subject, deleted=deleted)))
-        if candidate.metadata is None and candidate.rule_set is None and versions:
-            # A version has metadata that registering had taken from the version before.
-            previous = versions[0]
-            inherited = canonical._replace(metadata=previous.metadata, rule_set=previous.rule_set)
-            found = self._same_text(inherited, deleted=deleted)
-            if found is not None:
-                return found
-        return await self._same_meaning(canonical, versions)
+        # Registering takes metadata and rules from the version before and from the configuration.
+        previous = self._state.version(candidate.subject, LATEST)
+        if previous is None:
+            return None
+        config = self._state.config_in_scope(candidate.subject)
+        filled = _filled(candidate, config, previous)
+        if filled == candidate:
+            return None
+        return await self._find(filled, versions, normalize=normalize)
+
+    async def _find(
+        self, candidate: Candidate, versions: Sequence[Version], *, normalize: bool
+    ) -> Version | None:
+        """Returns which of the versions, the newest first, is this schema with these metadata and
+        rules. That it was registered says enough: no fault is looked for."""
+        canonical = await self._canonical(candidate._replace(is_checked=False), normalize)
+        return self._same_text(canonical, versions) or await self._same_meaning(canonical, versions)
 
     async def reasons_against(
         self, candidate: Candidate, earlier: Sequence[Version], *, normalize: bool
@@ -93,25 +112,38 @@ class Registration:
         if not (candidate.schema or "").strip():
             raise errors.invalid_schema("the schema is empty")
         _check_size(candidate)
+        is_checked = self._state.validates_new_schemas(candidate.subject)
+        candidate = candidate._replace(is_checked=is_checked)
         return await self._reasons(candidate, earlier, config, normalize=normalize)
 
     async def prepare(self, candidate: Candidate, *, normalize: bool) -> Register | Version:
         """Returns the command that registers a schema, or the version that it has already."""
         subject, state = candidate.subject, self._state
-        check_may_register(state, subject, candidate.id)
         stamp = state.stamp(subject)
         config = state.config_in_scope(subject)
-        is_import = state.mode_in_scope(subject) == "IMPORT"
         versions = list(reversed(state.versions(subject)))
+        known = await self._known(candidate, config, versions, normalize=normalize)
+        if known is not None:
+            return known
+        check_may_register(state, subject, candidate.id)
+        is_import = state.mode_in_scope(subject) == "IMPORT"
         completed = candidate
         if not is_import:
-            completed = _completed(candidate, config, versions[0] if versions else None,
-                                   self._next_version(subject))  # fmt: skip
+            is_checked = candidate.id < 0 and state.validates_new_schemas(subject)
+            completed = _completed(
+                candidate._replace(is_checked=is_checked),
+                config,
+                versions[0] if versions else None,
+                self._next_version(subject),
+            )
         if not (completed.schema or "").strip():
             raise errors.invalid_schema("Empty schema")
-        canonical = await self._canonical(completed, normalize)
-        if candidate.version in {0, LATEST}:
-            found = self._same_text(canonical, deleted=False)
+        takes_over = completed.keeps_tags and versions and not is_import
+        canonical = await self._canonical(
+            completed, normalize, self.source_of(versions[0]) if takes_over else None
+        )
+        if candidate.version == 0:
+            found = self._same_text(canonical, versions)
             if found is None and not is_import:
                 found = await self._same_meaning(canonical, versions)
             if found is not None and candidate.id in {-1, found.id}:
@@ -120,12 +152,36 @@ class Registration:
             if candidate.version > 0 and candidate.version != self._next_version(subject):
                 raise errors.invalid_schema("Version is not one more than previous version")
             reasons = await self._reasons(canonical, versions, config, normalize=False)
-            if reasons:
+            if reasons and not candidate.is_forced:
                 raise errors.incompatible(subject, f"[{', '.join(reasons)}]")
         return Register(
             subject, canonical.schema or "", canonical.schema_type, canonical.references,
             canonical.metadata, canonical.rule_set, candidate.id, max(0, candidate.version), stamp,
         )  # fmt: skip
+
+    async def _known(
+        self, candidate: Candidate, config: Json, versions: Sequence[Version], *, normalize: bool
+    ) -> Version | None:
+        """Returns the version that a subject has already as the client sends it. It comes before
+        the mode: producers that register their schema when they start must not fail because the
+        subject takes no new ones."""
+        changes_tags = candidate.tags_to_add or candidate.tags_to_remove or candidate.keeps_tags
+        if changes_tags or not versions or any(config.get(name) for name in _COMPLETING):
+            return None
+        if not (candidate.schema or "").strip():
+            return None
+        compared = versions[:1] if candidate.version == LATEST else versions
+        found = await self._find(candidate, compared, normalize=normalize)
+        if found is None or candidate.id not in {-1, found.id}:
+            return None
+        if candidate.version in {0, LATEST}:
+            return found
+        if candidate.id < 0:
+            return None
+        return next(
+            (one for one in versions if one.id == found.id and one.version == candidate.version),
+            None,
+        )
 
     def _next_version(self, subject: str) -> int:
         versions = self._state.versions(subject, deleted=True)
@@ -133,13 +189,24 @@ class Registration:
 
     # Parts
 
-    async def _canonical(self, candidate: Candidate, normalize: bool) -> Candidate:
+    async def _canonical(
+        self, candidate: Candidate, normalize: bool, tags_from: Source | None = None
+    ) -> Candidate:
+        """Returns a candidate with its schema as it is stored, with the inline tags asked for."""
         _check_size(candidate)
-        question = Question(self.source(candidate), normalize)
+        question = Question(
+            self.source(candidate), normalize, added=candidate.tags_to_add,
+            removed=candidate.tags_to_remove, tags_from=tags_from,
+        )  # fmt: skip
         answer = await self._judge.ask(question)
-        return candidate._replace(schema=answer.text)
+        return candidate._replace(schema=answer.text, tags_to_add=(), tags_to_remove=())
 
-    def _same_text(self, canonical: Candidate, *, deleted: bool) -> Version | None:
+    async def tags_of(self, version: Version, wanted: Sequence[str]) -> list[SchemaTags]:
+        """Returns the places of a version that have one of these inline tags; `*` is any."""
+        answer = await self._judge.ask(Question(self.source_of(version), lists_tags=True))
+        return [one for one in answer.tags if "*" in wanted or not set(wanted).isdisjoint(one.tags)]
+
+    def _same_text(self, canonical: Candidate, versions: Iterable[Version]) -> Version | None:
         context = qualified(canonical.subject).context
         guid = hash_of(
             canonical.schema or "", canonical.references, canonical.metadata, canonical.rule_set
@@ -147,10 +214,7 @@ class Registration:
         known = self._state.id_of(context, guid)
         if known is None:
             return None
-        for version in reversed(self._state.versions(canonical.subject, deleted=deleted)):
-            if version.id == known:
-                return version
-        return None
+        return next((version for version in versions if version.id == known), None)
 
     async def _same_meaning(
         self, canonical: Candidate, versions: Sequence[Version]
@@ -160,7 +224,7 @@ class Registration:
             version
             for version in versions
             if version.schema_type == canonical.schema_type
-            and _comparable(version.metadata) == _comparable(canonical.metadata)
+            and _has_metadata(version, canonical.metadata)
             and version.rule_set == canonical.rule_set
         ]
         if not compared:
@@ -178,6 +242,14 @@ class Registration:
     ) -> list[str]:
         level = str(config["compatibilityLevel"])
         group = config.get("compatibilityGroup")
+        validates = self._state.validates_fields(candidate.subject)
+        reserved = _reserved(candidate.metadata)
+        gone = _reserved(earlier[0].metadata) - reserved if earlier and validates else ()
+        about_fields = [
+            f"The new schema has reserved field {name} removed from its metadata which is present"
+            " in the old schema's metadata."
+            for name in sorted(gone)
+        ]
         if group:
             own = _property(candidate.metadata, group)
             earlier = [one for one in earlier if _property(one.metadata, group) == own]
@@ -186,24 +258,29 @@ class Registration:
             normalize,
             tuple(self.source_of(version) for version in earlier),
             level=level,
+            reserved=tuple(sorted(reserved)) if validates else None,
         )
         answer: Answer = await self._judge.ask(question)
-        if answer.failed is None:
-            return []
-        failed = earlier[answer.failed]
-        return [
-            *answer.reasons,
-            f"{{oldSchemaVersion: {failed.version}}}",
-            f"{{oldSchema: '{failed.schema}'}}",
-            f"{{validateFields: 'false', compatibility: '{level}'}}",
-        ]
+        reasons = [*about_fields, *answer.reasons]
+        if answer.failed is not None:
+            failed = earlier[answer.failed]
+            reasons += [
+                f"{{oldSchemaVersion: {failed.version}}}", f"{{oldSchema: '{failed.schema}'}}"
+            ]  # fmt: skip
+        if reasons:
+            shown = "true" if validates else "false"
+            reasons.append(f"{{validateFields: '{shown}', compatibility: '{level}'}}")
+        return reasons
 
     # References
 
     def source_of(self, version: Version) -> Source:
         return self.source(
-            Candidate(version.subject, version.schema, version.schema_type, version.references)
-        )
+            Candidate(
+                version.subject, version.schema, version.schema_type, version.references,
+                is_checked=False,
+            )
+        )  # fmt: skip
 
     def source(self, candidate: Candidate) -> Source:
         """Returns a schema with all the texts that it refers to."""
@@ -211,7 +288,7 @@ class Registration:
         self._resolve(candidate.subject, candidate.references, resolved, ())
         return Source(
             candidate.schema_type, candidate.schema or "", candidate.references,
-            tuple(resolved.items()),
+            tuple(resolved.items()), candidate.is_checked or candidate.schema_type != "AVRO",
         )  # fmt: skip
 
     def _resolve(
@@ -273,8 +350,16 @@ def _completed(
             schema_type=previous.schema_type,
             references=previous.references,
         )
-    metadata = candidate.metadata
-    rule_set = candidate.rule_set
+    candidate = _filled(candidate, config, previous)
+    if candidate.version != 0 or _property(candidate.metadata, CONFLUENT_VERSION) is not None:
+        number = {CONFLUENT_VERSION: str(next_version)}
+        candidate = candidate._replace(metadata=_merged(candidate.metadata, {"properties": number}))
+    return candidate
+
+
+def _filled(candidate: Candidate, config: Json, previous: Version | None) -> Candidate:
+    """Returns a candidate with the metadata and rules that it takes over."""
+    metadata, rule_set = candidate.metadata, candidate.rule_set
     if previous is not None:
         metadata = previous.metadata if metadata is None else metadata
         rule_set = previous.rule_set if rule_set is None else rule_set
@@ -282,9 +367,6 @@ def _completed(
     metadata = _merged(metadata, config.get("overrideMetadata"))
     rule_set = merged_rules(config.get("defaultRuleSet"), rule_set)
     rule_set = merged_rules(rule_set, config.get("overrideRuleSet"))
-    if candidate.version != 0 or _property(metadata, CONFLUENT_VERSION) is not None:
-        number = {CONFLUENT_VERSION: str(next_version)}
-        metadata = _merged(metadata, {"properties": number})
     return candidate._replace(metadata=metadata, rule_set=rule_set)
 
 
@@ -317,12 +399,28 @@ def merged_rules(below: Json | None, above: Json | None) -> Json | None:
     return merged
 
 
+def _reserved(metadata: Json | None) -> frozenset[str]:
+    """Returns the names that metadata keep for later or for ever, separated by commas."""
+    names = str(_property(metadata, _RESERVED) or "").split(",")
+    return frozenset(name.strip() for name in names if name.strip())
+
+
 def _property(metadata: Json | None, name: str) -> Any:
     return ((metadata or {}).get("properties") or {}).get(name)
 
 
-def _comparable(metadata: Json | None) -> Json:
-    """Returns metadata without the version number that registering adds."""
+def _has_metadata(version: Version, metadata: Json | None) -> bool:
+    """Returns whether a version has these metadata. The number of the version, which registering
+    adds to them, may be missing at one side; it must be right where the client says it."""
+    asked, own = (_property(one, CONFLUENT_VERSION) for one in (metadata, version.metadata))
+    if asked is not None and own is None and str(asked) != str(version.version):
+        return False
+    if (asked is None) != (own is None):
+        return _without_number(metadata) == _without_number(version.metadata)
+    return metadata == version.metadata
+
+
+def _without_number(metadata: Json | None) -> Json:
     found = dict(metadata or {})
     properties = dict(found.get("properties") or {})
     properties.pop(CONFLUENT_VERSION, None)

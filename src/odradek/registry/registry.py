@@ -263,6 +263,8 @@ class Registry:
             version.subject, version.schema, version.schema_type, version.references,
             body.metadata if body.metadata is not None else version.metadata, rule_set,
             version=body.new_version if body.new_version else -1,
+            tags_to_add=tuple(body.tags_to_add or ()),
+            tags_to_remove=tuple(body.tags_to_remove or ()),
         )  # fmt: skip
 
 

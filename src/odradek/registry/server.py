@@ -59,7 +59,12 @@ class SchemaRegistryService(Service):
         super().__init__(settings)
         self.own = settings
         self._world = world
-        self.state = RegistryState(settings.schema_compatibility_level, settings.mode)
+        self.state = RegistryState(
+            settings.schema_compatibility_level,
+            settings.mode,
+            validate_fields=settings.schema_validate_fields,
+            validate_new_schemas=settings.schema_validate_new_schemas,
+        )
         group = settings.schema_registry_group_id
         self.log = KafkaSchemaLog(
             settings.store_properties(),

@@ -88,8 +88,6 @@ class SchemaRegistrySettings(ServiceSettings):
         "authentication.roles": "what callers may do follows from the brokers' ACLs; leave it out",
         "confluent.license": "there is no license; leave it out",
         "metadata.encoder.secret": "metadata is not encrypted here",
-        "schema.validate.fields": "reserved fields are not checked here; leave it out",
-        "schema.validate.new.schemas": "every new schema is validated; leave it out",
         "kafkastore.ssl.engine.factory.class": "keys come from ssl.keystore.location",
     }
 
@@ -151,6 +149,22 @@ class SchemaRegistrySettings(ServiceSettings):
             "The compatibility level where none is set.",
             accept=_check_level,
             expected=f"one of {_LEVELS}",
+        )
+    )
+    schema_validate_fields: bool = option(
+        boolean(
+            "schema.validate.fields",
+            False,
+            "Whether a schema may have no field that its metadata reserve (confluent:reserved), and"
+            " none that begins with $$ in JSON Schema, where validateFields is not set.",
+        )
+    )
+    schema_validate_new_schemas: bool = option(
+        boolean(
+            "schema.validate.new.schemas",
+            True,
+            "Whether defaults of new Avro schemas are checked, where validateNewSchemas is not"
+            " set.",
         )
     )
     mode: str = option(

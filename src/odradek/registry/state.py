@@ -37,8 +37,19 @@ class ContextIds:
 
 
 class RegistryState:
-    def __init__(self, default_level: str = "BACKWARD", default_mode: str = READWRITE) -> None:
+    def __init__(
+        self,
+        default_level: str = "BACKWARD",
+        default_mode: str = READWRITE,
+        *,
+        validate_fields: bool = False,
+        validate_new_schemas: bool = True,
+    ) -> None:
         self._default_level = default_level
+        self._validations = {
+            "validateFields": validate_fields,
+            "validateNewSchemas": validate_new_schemas,
+        }
         self._default_mode = default_mode
         self._subjects: dict[str, dict[int, Version]] = {}
         self._ids: dict[str, ContextIds] = {}
@@ -295,6 +306,18 @@ class RegistryState:
             # Another context does not have the settings of the default one.
             return default | self._configs.get(GLOBAL_SUBJECT, {})
         return top
+
+    def validates_fields(self, subject: str) -> bool:
+        """Returns whether the fields of a new schema are checked against those it reserves."""
+        return self._validates(subject, "validateFields")
+
+    def validates_new_schemas(self, subject: str) -> bool:
+        """Returns whether a new schema is checked for what older registries let pass."""
+        return self._validates(subject, "validateNewSchemas")
+
+    def _validates(self, subject: str, member: str) -> bool:
+        asked = self.config_in_scope(subject).get(member)
+        return asked if isinstance(asked, bool) else self._validations[member]
 
     def mode(self, subject: str | None) -> str | None:
         return self._modes.get(subject)

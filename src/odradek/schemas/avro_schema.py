@@ -54,6 +54,10 @@ class AvroSchema(ParsedSchema):
         named = {name: _sorted(node) for name, node in self.named.items()}
         return print_json(_Printer(named, set()).print(_sorted(self.root), ""))
 
+    @property
+    def field_names(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.resolved(self.root).fields)
+
     def resolved(self, node: Node) -> Node:
         """Returns the named type that a node uses, or the node itself."""
         return self.named[node.name] if node.kind == "ref" else node

@@ -93,6 +93,11 @@ class JsonSchema(ParsedSchema):
     def identity(self) -> str:
         return self.text
 
+    @property
+    def field_names(self) -> frozenset[str]:
+        properties = self.source.get("properties") if isinstance(self.source, dict) else None
+        return frozenset(properties if isinstance(properties, dict) else ())
+
     def incompatibilities_with(self, writer: ParsedSchema) -> list[Incompatibility]:
         from odradek.schemas.json_schema_compatibility import compare  # noqa: PLC0415 - circular
 

@@ -82,6 +82,12 @@ class ParsedSchema(ABC):
         """A text that is equal for schemas that a registry takes for the same one when it looks a
         schema up in a subject. References do not count in it, but what they bring does."""
 
+    @property
+    def field_names(self) -> frozenset[str]:
+        """The names of the fields at the top: of the record, the object, or the first message.
+        A format whose schemas have no fields has none."""
+        return frozenset()
+
     @abstractmethod
     def incompatibilities_with(self, writer: "ParsedSchema") -> list[Incompatibility]:
         """Returns why this schema cannot read what `writer`, a schema of the same type, allows."""

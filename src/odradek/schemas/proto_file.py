@@ -44,6 +44,12 @@ class ProtobufSchema(ParsedSchema):
     def identity(self) -> str:
         return self.text
 
+    @property
+    def field_names(self) -> frozenset[str]:
+        return frozenset(
+            field.name for message in self.file.messages[:1] for field, _ in message.all_fields()
+        )
+
     def incompatibilities_with(self, writer: ParsedSchema) -> list[Incompatibility]:
         from odradek.schemas.proto_compatibility import compare  # noqa: PLC0415 - it imports this
 

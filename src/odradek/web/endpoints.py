@@ -25,7 +25,7 @@ class Parameter:
     default: bool | int | float | str | None = None
     doc: str = ""
     many: bool = False
-    """Whether it is a list with commas between."""
+    """Whether it is a list: with commas between, or given several times."""
     is_ignored: bool = False
     """Whether it is accepted for the sake of existing clients, and changes nothing."""
 
@@ -81,12 +81,14 @@ class Endpoint:
         """Returns the parameters with their types and defaults. Raises for one that is unknown or
         wrong, so that no misspelt parameter is passed over."""
         known = {parameter.name: parameter for parameter in self.parameters}
-        values = {parameter.name: parameter.default for parameter in self.parameters}
-        for name, text in request.query_params.items():
+        values: dict[str, Any] = {one.name: one.default for one in self.parameters}
+        for name, text in request.query_params.multi_items():
             if name not in known:
                 if self.ignores_unknown:
                     continue
                 near = did_you_mean(name, list(known))
                 raise Problem(400, f"there is no parameter {name!r} of {self.path}{near}")
-            values[name] = known[name].parse(text)
+            value = known[name].parse(text)
+            earlier = values[name] if known[name].many else None
+            values[name] = value if earlier is None else [*earlier, *value]
         return values

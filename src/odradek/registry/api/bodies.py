@@ -9,6 +9,7 @@ import msgspec
 
 from odradek.registry.records import Json, Reference, Version
 from odradek.registry.state import guid
+from odradek.schemas.inline_tags import SchemaTags
 
 
 class RegisterSchemaRequest(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -22,14 +23,17 @@ class RegisterSchemaRequest(msgspec.Struct, omit_defaults=True, rename="camel"):
     rule_set: Json | None = None
     id: int | None = None
     version: int | None = None
+    schema_tags_to_add: list[SchemaTags] | None = None
+    schema_tags_to_remove: list[SchemaTags] | None = None
+    propagate_schema_tags: bool | None = None
 
 
 class TagSchemaRequest(msgspec.Struct, omit_defaults=True, rename="camel"):
     """Other metadata and rules for a version, which become a new version."""
 
     new_version: int | None = None
-    tags_to_add: list[Json] | None = None
-    tags_to_remove: list[Json] | None = None
+    tags_to_add: list[SchemaTags] | None = None
+    tags_to_remove: list[SchemaTags] | None = None
     metadata: Json | None = None
     rule_set: Json | None = None
     rules_to_merge: Json | None = None
@@ -74,6 +78,8 @@ class RegisteredSchema(msgspec.Struct, omit_defaults=True, rename="camel"):
     schema: str | None = None
     ts: int | None = None
     deleted: bool = False
+    schema_tags: list[SchemaTags] | None = None
+    aliases: list[str] | None = None
 
 
 class SchemaString(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -88,6 +94,7 @@ class SchemaString(msgspec.Struct, omit_defaults=True, rename="camel"):
     subject: str | None = None
     version: int | None = None
     max_id: int | None = None
+    schema_tags: list[SchemaTags] | None = None
 
 
 class SubjectVersion(msgspec.Struct):

@@ -22,11 +22,13 @@ from odradek.registry.api.subjects import SubjectEndpoints
 from odradek.registry.api.surface import (
     ACCEPTS,
     DELETED,
+    FIND_TAGS,
     FORMAT,
     LIMIT,
     NORMALIZE,
     OFFSET,
     PRODUCES,
+    REFERENCE_FORMAT,
     change,
     page,
     part_of,
@@ -39,8 +41,10 @@ from odradek.registry.names import (
     DEFAULT_CONTEXT,
     Qualified,
     context_name,
+    matches,
     normal,
     qualified,
+    relative,
 )
 from odradek.registry.records import Version
 from odradek.registry.registration import LATEST
@@ -75,14 +79,15 @@ class SchemaEndpoints:
             (Parameter("subjectPrefix", str, ALL_CONTEXTS, "Only of subjects that begin so."),
              DELETED, Parameter("latestOnly", bool, False, "Only the newest of each subject."),
              Parameter("ruleType", str, "", "Only with a rule of this type."),
-             Parameter("aliases", is_ignored=True), OFFSET, LIMIT),
+             Parameter("aliases", bool, False,
+                       "Also those of subjects for which a fitting name stands, with these names."),
+             OFFSET, LIMIT),
             list[RegisteredSchema],
         )  # fmt: skip
         self._by_id_of = get(
             "/schemas/ids/{id}", self._by_id, "Returns the schema of an id.",
             (_SUBJECT, FORMAT, Parameter("fetchMaxId", bool, False, "Also the highest id."),
-             Parameter("referenceFormat", is_ignored=True),
-             Parameter("findTags", is_ignored=True)), SchemaString,
+             REFERENCE_FORMAT, FIND_TAGS), SchemaString,
         )  # fmt: skip
         self._schema_of = get(
             "/schemas/ids/{id}/schema", self._schema, "Returns the schema of an id alone.",
@@ -167,6 +172,12 @@ class SchemaEndpoints:
         answer = await self._schema_string(version, query["format"])
         if query["subject"]:
             answer.subject, answer.version = version.subject, version.version
+        if query["referenceFormat"] == "qualified":
+            answer.references = self._registry.with_contexts(version)
+        if query["findTags"]:
+            answer.schema_tags = await self._registry.registration.tags_of(
+                version, query["findTags"]
+            )
         if query["fetchMaxId"]:
             answer.max_id = self._state.max_id(qualified(version.subject).context)
         return negotiated_response(request, answer)
@@ -244,11 +255,33 @@ class SchemaEndpoints:
             for version in self._state.all_versions(query["subjectPrefix"])
             if query["deleted"] or not version.deleted
         ]
+        aliases: dict[str, list[str]] = {}
+        if query["aliases"]:
+            aliases = self._aliases(query["subjectPrefix"])
+            listed = {version.subject for version in found}
+            found += [
+                version
+                for subject in aliases
+                if subject not in listed
+                for version in self._state.versions(subject, deleted=query["deleted"])
+            ]
+            found.sort(key=lambda version: (version.subject, version.version))
         if query["latestOnly"]:
             found = list({version.subject: version for version in found}.values())
         if query["ruleType"]:
             found = [version for version in found if _has_rule(version, query["ruleType"])]
-        return negotiated_response(request, [registered(one) for one in part_of(found, query)])
+        answer = [registered(one) for one in part_of(found, query)]
+        for one in answer:
+            one.aliases = aliases.get(one.subject or "")
+        return negotiated_response(request, answer)
+
+    def _aliases(self, prefix: str) -> dict[str, list[str]]:
+        """Returns the names that begin so and stand for subjects, by subject."""
+        found: dict[str, list[str]] = {}
+        for alias, subject in self._state.aliases().items():
+            if matches(prefix, alias):
+                found.setdefault(relative(alias, subject), []).append(alias)
+        return found
 
     async def _types(self, request: Request) -> Response:
         return negotiated_response(request, sorted(SCHEMA_TYPES))
@@ -280,9 +313,17 @@ class SchemaEndpoints:
                 raise errors.version_not_found(number)
             earlier = [] if found is None else [found]
         in_scope = self._state.config_in_scope(subject)
-        reasons = await self._registry.registration.reasons_against(
-            candidate, earlier, normalize=query["normalize"] or in_scope.get("normalize") is True
-        )
+        try:
+            reasons = await self._registry.registration.reasons_against(
+                candidate,
+                earlier,
+                normalize=query["normalize"] or in_scope.get("normalize") is True,
+            )
+        except errors.Refused as error:
+            if error.code != errors.INVALID_SCHEMA or not query["verbose"]:
+                raise
+            # Who asks for all reasons learns that the schema is invalid from the same answer.
+            reasons = [error.message]
         answer = CompatibilityCheckResponse(not reasons)
         if query["verbose"]:
             answer.messages = reasons
@@ -307,9 +348,9 @@ class SchemaEndpoints:
         return negotiated_response(request, ServerVersion(f"odradek-{__version__}", ""))
 
 
-def _has_rule(version: Version, kind: str) -> bool:
+def _has_rule(version: Version, rule_type: str) -> bool:
     return any(
-        rule.get("type") == kind
+        rule.get("type") == rule_type
         for kind in RULE_KINDS
         for rule in (version.rule_set or {}).get(kind) or ()
     )

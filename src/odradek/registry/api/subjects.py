@@ -16,6 +16,7 @@ from odradek.registry.api.surface import (
     ACCEPTS,
     DELETED,
     DELETED_ONLY,
+    FIND_TAGS,
     FORMAT,
     LIMIT,
     MAX_VERSION,
@@ -23,6 +24,7 @@ from odradek.registry.api.surface import (
     OFFSET,
     PERMANENT,
     PRODUCES,
+    REFERENCE_FORMAT,
     change,
     page,
     part_of,
@@ -39,7 +41,7 @@ from odradek.registry.names import (
     qualified,
 )
 from odradek.registry.records import Version
-from odradek.registry.registration import Candidate, with_versions
+from odradek.registry.registration import LATEST, Candidate, with_versions
 from odradek.registry.registry import Registry
 from odradek.registry.rules import check_metadata, check_rule_set
 from odradek.web.bodies import read_body
@@ -78,7 +80,9 @@ class SubjectEndpoints:
         )  # fmt: skip
         self._register_of = Endpoint(
             "POST", "/subjects/{subject}/versions", self._register,
-            "Registers a schema as the next version of a subject.", (NORMALIZE, FORMAT),
+            "Registers a schema as the next version of a subject.",
+            (NORMALIZE, FORMAT, Parameter("force", bool, False,
+             "Register it although it is incompatible with earlier versions.")),
             changes=True, body=RegisterSchemaRequest, media_types=ACCEPTS, produces=PRODUCES,
             responses=change("The id, of this version or of the same schema before."),
             answer=RegisteredSchema, ignores_unknown=True,
@@ -86,9 +90,7 @@ class SubjectEndpoints:
         self._version_of = Endpoint(
             "GET", "/subjects/{subject}/versions/{version}", self._version,
             "Returns a version; `latest` or -1 is the newest.",
-            (FORMAT, DELETED, Parameter("referenceFormat", str, "",
-             "`qualified`: references with their contexts."),
-             Parameter("findTags", many=True, is_ignored=True)),
+            (FORMAT, DELETED, REFERENCE_FORMAT, FIND_TAGS),
             produces=PRODUCES, responses=page(), answer=RegisteredSchema, ignores_unknown=True,
         )  # fmt: skip
         self._schema_of = Endpoint(
@@ -185,6 +187,10 @@ class SubjectEndpoints:
         answer = registered(version, await self._registry.formatted(version, query["format"]))
         if query["referenceFormat"] == "qualified":
             answer.references = self._registry.with_contexts(version)
+        if query["findTags"]:
+            answer.schema_tags = await self._registry.registration.tags_of(
+                version, query["findTags"]
+            )
         return negotiated_response(request, answer)
 
     async def _schema(self, request: Request) -> Response:
@@ -242,9 +248,13 @@ class SubjectEndpoints:
         if not -1 <= (body.id or 0) <= MAX_VERSION or not -1 <= (body.version or 0) <= MAX_VERSION:
             raise errors.invalid_version(str(body.version)[:100])
         references = with_versions(self._state, subject, body.references or ())
+        added, removed = body.schema_tags_to_add or (), body.schema_tags_to_remove or ()
+        # A version with other tags is a new one, also where the request says no number.
+        default = LATEST if added or removed else 0
         return Candidate(
             subject, body.schema, (body.schema_type or "AVRO").upper(), references, body.metadata,
-            body.rule_set, -1 if body.id is None else body.id, body.version or 0,
+            body.rule_set, -1 if body.id is None else body.id, body.version or default,
+            tuple(added), tuple(removed), body.propagate_schema_tags is True,
         )  # fmt: skip
 
     def _normalize(self, subject: str, query: dict[str, Any]) -> bool:
@@ -258,7 +268,7 @@ class SubjectEndpoints:
         if not is_valid(subject):
             raise errors.invalid_subject(subject)
         body = await read_body(request, RegisterSchemaRequest)
-        candidate = self.candidate(subject, body)
+        candidate = self.candidate(subject, body)._replace(is_forced=query["force"])
         normalize = self._normalize(subject, query)
         return await self._registry.register(request, candidate, normalize, query["format"])
 

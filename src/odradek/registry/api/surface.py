@@ -28,6 +28,14 @@ NORMALIZE: Final = Parameter("normalize", bool, False, "Bring the schema into it
 FORMAT: Final = Parameter(
     "format", str, "", "`serialized` for the descriptor of a Protobuf file in base64; `resolved`."
 )
+FIND_TAGS: Final = Parameter(
+    "findTags",
+    doc="Also the inline tags with these names and where they are; `*` is any.",
+    many=True,
+)
+REFERENCE_FORMAT: Final = Parameter(
+    "referenceFormat", str, "", "`qualified`: references with their contexts."
+)
 OFFSET: Final = Parameter("offset", int, 0, "How many to leave out at the beginning.")
 LIMIT: Final = Parameter("limit", int, -1, "How many to return; -1 is all.")
 PERMANENT: Final = Parameter("permanent", bool, False, "Delete for good what is soft deleted.")

@@ -1,0 +1,145 @@
+"""What Confluent's registry documents beyond the first steps: tags, modes, checks, aliases."""
+
+import json
+from typing import Any
+
+from tests.unit.registry.service import instance
+from tests.unit.registry.test_api import B_DEFAULT, A, B, record
+
+TAGS = [{"schemaEntity": {"entityPath": "R", "entityType": "sr_record"}, "tags": ["T1", "T2"]}]
+BAD_DEFAULT = record({**A, "default": "x"})
+
+
+async def test_inline_tags_make_a_version_and_are_listed() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        second = (await one.register("s", record(A), schemaTagsToAdd=TAGS)).json
+        assert (second["id"], second["version"]) == (2, 2)
+        assert json.loads(second["schema"])["confluent:tags"] == ["T1", "T2"]
+        latest = (await one.ask("GET", "/subjects/s/versions/latest?findTags=*")).json
+        assert latest["schemaTags"] == TAGS
+        assert latest["metadata"] == {"properties": {"confluent:version": "2"}}
+        gone = [{**TAGS[0], "tags": ["T2"]}]
+        path = "/subjects/s/versions/latest/tags"
+        third = (await one.ask("POST", path, {"tagsToRemove": gone})).json
+        assert json.loads(third["schema"])["confluent:tags"] == ["T1"]
+        # A new version takes the tags over where it is asked to.
+        more = record(A, {**B_DEFAULT, "confluent:tags": ["T3"]})
+        fourth = (await one.register("s", more, propagateSchemaTags=True)).json
+        assert json.loads(fourth["schema"])["confluent:tags"] == ["T1"]
+        by_id = f"/schemas/ids/{fourth['id']}?findTags=T1&findTags=T3"
+        places = [
+            (found["schemaEntity"]["entityPath"], found["tags"])
+            for found in (await one.ask("GET", by_id)).json["schemaTags"]
+        ]
+        assert places == [("R", ["T1"]), ("R.b", ["T3"])]
+        wrong = [{"schemaEntity": {"entityPath": "R.z", "entityType": "sr_field"}, "tags": ["T"]}]
+        refused = await one.register("s", record(A), schemaTagsToAdd=wrong)
+        assert refused.json["error_code"] == 42201
+
+
+async def test_what_is_registered_is_answered_in_every_mode() -> None:
+    async with instance() as one:
+        first = (await one.register("s", record(A))).json["id"]
+        for mode in ("READONLY", "READONLY_OVERRIDE", "IMPORT"):
+            await one.ask("PUT", "/mode?force=true", {"mode": mode})
+            assert (await one.register("s", record(A))).json["id"] == first
+            assert (await one.register("s", record(A, B_DEFAULT))).json["error_code"] == 42205
+
+
+async def test_a_schema_that_says_its_version_is_found_by_it() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        second = (await one.register("s", record(A), version=2)).json
+        assert second["metadata"] == {"properties": {"confluent:version": "2"}}
+        # -1 is the newest: the same schema needs no further version.
+        assert (await one.register("s", record(A), version=-1)).json["version"] == 2
+        assert (await one.register("s", record(A), version=2)).json["error_code"] == 42201
+
+        async def found(metadata: Any) -> int:
+            body = {"schema": record(A), "metadata": metadata}
+            return int((await one.ask("POST", "/subjects/s", body)).json["version"])
+
+        assert await found(None) == 1
+        assert await found({"properties": {"confluent:version": "1"}}) == 1
+        assert await found({"properties": {"confluent:version": "2"}}) == 2
+        old = {"properties": {"confluent:version": "2"}}
+        assert (await one.register("s", record(A), metadata=old)).json["id"] == second["id"]
+
+
+async def test_an_incompatible_schema_can_be_forced() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        assert (await one.register("s", record(A, B))).status == 409
+        body = {"schema": record(A, B)}
+        forced = await one.ask("POST", "/subjects/s/versions?force=true", body)
+        assert forced.json["version"] == 2
+
+
+async def test_wrong_defaults_count_unless_validation_is_switched_off() -> None:
+    async with instance() as one:
+        assert (await one.register("s", BAD_DEFAULT)).json["error_code"] == 42201
+        await one.ask("PUT", "/config/s", {"validateNewSchemas": False})
+        assert (await one.register("s", BAD_DEFAULT)).status == 200
+        # An old schema that would be refused today does not keep the subject from going on.
+        await one.ask("DELETE", "/config/s")
+        later = record({**A, "default": 1}, B_DEFAULT)
+        assert (await one.register("s", later)).json["version"] == 2
+
+
+async def test_fields_that_metadata_reserve_are_refused_where_that_is_asked_for() -> None:
+    async with instance() as one:
+        reserved = {"properties": {"confluent:reserved": "b, c"}}
+        await one.register("s", record(A), metadata=reserved)
+        again = await one.register("t", record(A, B_DEFAULT), metadata=reserved)
+        assert again.status == 200
+        await one.ask("PUT", "/config", {"validateFields": True})
+        refused = await one.register("s", record(A, B_DEFAULT))
+        assert refused.status == 409
+        assert "conflicts with the reserved field b" in refused.json["message"]
+        assert "validateFields: 'true'" in refused.json["message"]
+        none = {"properties": {"confluent:reserved": "c"}}
+        refused = await one.register("s", record(A, B_DEFAULT), metadata=none)
+        assert "reserved field b removed" in refused.json["message"]
+        dollars = '{"type":"object","properties":{"$$a":{"type":"string"}}}'
+        assert (await one.register("u", dollars, "JSON")).json["error_code"] == 42201
+
+
+async def test_who_asks_for_all_reasons_hears_of_an_invalid_schema_too() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        path, body = "/compatibility/subjects/s/versions/latest", {"schema": '{"type":"nonsense"}'}
+        assert (await one.ask("POST", path, body)).json["error_code"] == 42201
+        answer = await one.ask("POST", f"{path}?verbose=true", body)
+        assert answer.json["is_compatible"] is False
+        assert "Invalid schema" in answer.json["messages"][0]
+
+
+async def test_schemas_are_listed_by_rule_and_by_alias() -> None:
+    async with instance() as one:
+        rules = {"domainRules": [{"name": "r", "type": "CEL", "mode": "WRITE", "expr": "true"}]}
+        await one.register("s", record(A), ruleSet=rules)
+        await one.register("other", record(B))
+        await one.ask("PUT", "/config/name-of-s", {"alias": "s"})
+
+        async def listed(query: str) -> list[tuple[str, Any]]:
+            answer = (await one.ask("GET", f"/schemas?{query}")).json
+            return [(found["subject"], found.get("aliases")) for found in answer]
+
+        assert await listed("ruleType=CEL") == [("s", None)]
+        assert await listed("ruleType=JSONATA") == []
+        assert await listed("subjectPrefix=name") == []
+        assert await listed("subjectPrefix=name&aliases=true") == [("s", ["name-of-s"])]
+        assert await listed("aliases=true") == [("other", None), ("s", ["name-of-s"])]
+
+
+async def test_references_of_another_context_are_shown_in_full() -> None:
+    async with instance() as one:
+        await one.register(":.c:base", record(A))
+        used = [{"name": "R", "subject": "base", "version": 1}]
+        parent = '{"type":"record","name":"P","fields":[{"name":"r","type":"R"}]}'
+        made = (await one.register(":.c:s", parent, references=used)).json
+        path = f"/schemas/ids/{made['id']}?subject=:.c:s"
+        assert (await one.ask("GET", path)).json["references"] == used
+        full = (await one.ask("GET", f"{path}&referenceFormat=qualified")).json
+        assert full["references"] == [{**used[0], "subject": ":.c:base"}]
