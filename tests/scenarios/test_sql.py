@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from odradek.testing import Cluster
+from tests.scenarios.registry_process import running as registry_running
 from tests.scenarios.sql_server import sql_started
 
 
@@ -184,3 +185,32 @@ def test_two_servers_agree(odradek_cluster: Cluster, service: str, tmp_path: Pat
         assert [source["name"] for source in shown["streams"]] == ["S"]
         one.ksql("INSERT INTO s VALUES (1, 'x');")
         assert other.rows("SELECT * FROM s;") == [[1, "x"]]
+
+
+def test_formats_with_a_registry(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    """What one server writes in Avro, another reads; columns come from the registry."""
+    topic = f"avro-{uuid4().hex[:8]}"
+    with registry_running(tmp_path / "registry", odradek_cluster.bootstrap) as registry:
+        url = f"ksql.schema.registry.url=http://127.0.0.1:{registry.port}"
+        with sql_started(tmp_path, odradek_cluster.bootstrap, service, url) as server:
+            server.ksql(
+                "CREATE STREAM a (id INT KEY, price DECIMAL(4, 2), day DATE)"
+                f" WITH (kafka_topic='{topic}', format='AVRO', partitions=2);"
+                f"CREATE STREAM p WITH (kafka_topic='{topic}-p', format='PROTOBUF') AS"
+                " SELECT * FROM a;"
+                f"CREATE STREAM j WITH (kafka_topic='{topic}-j', format='JSON_SR') AS"
+                " SELECT * FROM p;"
+                "INSERT INTO a VALUES (1, 2.5, '2024-02-29');"
+            )
+            assert server.rows("SELECT * FROM j EMIT CHANGES LIMIT 1;") == [[1, 2.5, "2024-02-29"]]
+            server.ksql(f"CREATE STREAM b WITH (kafka_topic='{topic}', format='AVRO');")
+            assert server.rows("SELECT * FROM b;") == [[1, 2.5, "2024-02-29"]]
+            holds = server.ksql(f"ASSERT SCHEMA SUBJECT '{topic}-value';")
+            assert holds[0]["exists"]
+            missing = server.ksql("ASSERT SCHEMA SUBJECT 'nothing' TIMEOUT 100 MILLISECONDS;")
+            assert "Schema with subject name nothing does not exist" in missing["message"]
+        # After a restart the columns are those of the statement.
+        with sql_started(tmp_path, odradek_cluster.bootstrap, service, url) as again:
+            (described,) = again.ksql("DESCRIBE b;")
+            names = [one["name"] for one in described["sourceDescription"]["fields"]]
+            assert names == ["ROWKEY", "PRICE", "DAY"]

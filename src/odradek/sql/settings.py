@@ -1,19 +1,23 @@
 """ksql-server.properties: the settings of the SQL server, with ksqlDB's names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from odradek.client.errors import SettingsError
 from odradek.config.kinds import boolean, integer, string
 from odradek.config.program_settings import option
+from odradek.schemas.errors import BadSetting
+from odradek.schemas.registry_client import RegistryClient
 from odradek.services.settings import NO_EFFECT, ServiceSettings, listeners
 from odradek.sql.engine.definitions import Defaults
 from odradek.sql.engine.engine import EngineSettings
-from odradek.streams.formats.columns import NAMES
+from odradek.sql.formats.catalogue import Formats
+from odradek.sql.planning.sources import REGISTERED, WITHOUT_REGISTRY
 from odradek.web.serving import Listener
 
 PORT: Final = 8088
+_REGISTRY: Final = "ksql.schema.registry."
 _RESETS: Final = ("earliest", "latest")
 
 
@@ -37,14 +41,23 @@ class SqlSettings(ServiceSettings):
         "ksql.suppress.enabled": ("true",),
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "ksql.schema.registry.url": "formats with a schema registry are not read yet",
         "ksql.connect.url": "connectors are made by the REST interface of Connect, not by SQL yet",
         "ksql.extension.dir": "functions in Java cannot be loaded",
         "ksql.queries.file": "a server without a REST interface is not there yet: send the"
         " statements to /ksql",
     }
 
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the registry is reached: settings `ksql.schema.registry.`, passed on to its client."""
+
     listeners: tuple[str, ...] | str = listeners(PORT)
+    ksql_schema_registry_url: str = option(
+        string(
+            "ksql.schema.registry.url",
+            "",
+            "The schema registry for AVRO, PROTOBUF and JSON_SR, as http://127.0.0.1:8081.",
+        )
+    )
     ksql_service_id: str = option(
         string(
             "ksql.service.id",
@@ -105,8 +118,30 @@ class SqlSettings(ServiceSettings):
         )
     )
 
+    @classmethod
+    def _pass_on(cls, name: str, value: str, passed: dict[str, Any]) -> bool:
+        rest = name.removeprefix(_REGISTRY)
+        if rest == name or not rest.startswith(("ssl.", "basic.auth.", "bearer.auth.")):
+            return super()._pass_on(name, value, passed)
+        passed.setdefault("registry", {})[f"schema.registry.{rest}"] = value
+        return True
+
+    def registry_client(self) -> RegistryClient | None:
+        """Returns the client of the schema registry, if there is one."""
+        if not self.ksql_schema_registry_url:
+            return None
+        try:
+            return RegistryClient(
+                {"schema.registry.url": self.ksql_schema_registry_url, **self.registry}
+            )
+        except BadSetting as error:
+            raise SettingsError(f"ksql.{error}") from None
+
     def _check_together(self) -> None:
         super()._check_together()
+        if self.registry and not self.ksql_schema_registry_url:
+            raise SettingsError("ksql.schema.registry.url is missing: write its address")
+        self.registry_client()
         if self.odradek_sql_engine != "process":
             raise SettingsError(
                 f"odradek.sql.engine is process, not {self.odradek_sql_engine}: Spark is not an"
@@ -117,8 +152,13 @@ class SqlSettings(ServiceSettings):
         for name in (
             self.ksql_persistence_default_format_key, self.ksql_persistence_default_format_value,
         ):  # fmt: skip
-            if name and name.upper() not in NAMES:
-                raise SettingsError(f"the default formats are of {', '.join(NAMES)}, not {name}")
+            known = (*WITHOUT_REGISTRY, *REGISTERED)
+            if name and name.upper() not in known:
+                raise SettingsError(f"the default formats are of {', '.join(known)}, not {name}")
+            if name.upper() in REGISTERED and not self.ksql_schema_registry_url:
+                raise SettingsError(
+                    f"the default format {name} needs a registry: set ksql.schema.registry.url"
+                )
         if self.uses_sasl:
             raise SettingsError(
                 "brokers that want a log-in are refused yet: queries would need one of the server"
@@ -132,6 +172,7 @@ class SqlSettings(ServiceSettings):
             "ksql.streams.auto.offset.reset": self.ksql_streams_auto_offset_reset,
             "ksql.persistence.default.format.key": self.ksql_persistence_default_format_key,
             "ksql.persistence.default.format.value": self.ksql_persistence_default_format_value,
+            "ksql.schema.registry.url": self.ksql_schema_registry_url,
             "odradek.sql.engine": self.odradek_sql_engine,
         }
         value_format = self.ksql_persistence_default_format_value.upper() or None
@@ -139,7 +180,11 @@ class SqlSettings(ServiceSettings):
             self.ksql_service_id,
             self.own_client(),
             self.ksql_streams_auto_offset_reset.lower() or None,
-            Defaults(self.ksql_persistence_default_format_key.upper(), value_format),
+            Defaults(
+                self.ksql_persistence_default_format_key.upper(),
+                value_format,
+                Formats(self.registry_client()),
+            ),
             self.ksql_internal_topic_replicas,
             shown,
         )

@@ -14,18 +14,23 @@ from typing import Any
 
 from odradek.sql.engine import persistent
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
-from odradek.sql.engine.definitions import Defaults, Properties, define
+from odradek.sql.engine.definitions import Defaults, Properties, complete, define
 from odradek.sql.engine.inserting import constant_value, record_of
 from odradek.sql.engine.sessions import Session
 from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.formats.catalogue import Formats
+from odradek.sql.formats.inferring import register
+from odradek.sql.formats.memory import MemoryRegistry
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse, split
 from odradek.sql.language.variables import substitute
 from odradek.sql.planning.scope import ROWTIME, WINDOW_END, WINDOW_START
-from odradek.sql.planning.sources import DataSource, key_codec, make_codec, value_codec
+from odradek.sql.planning.sources import DataSource, key_codec, value_codec
+from odradek.streams.plan.nodes import Sink
 from odradek.streams.plan.records import Windowed
 from odradek.streams.plan.types import BIGINT, Column
 from odradek.streams.running.executor import Executor, InputRecord, OutputRecord
+from odradek.world.blocking_calls import blocking
 
 
 class TestFailed(SqlError):
@@ -54,7 +59,7 @@ class SqlTester:
         self.topics: dict[str, list[InputRecord]] = {}
         self.notes: list[str] = []
         """What went wrong with single rows: expressions that are null for it, bad records."""
-        self._defaults = defaults or Defaults()
+        self._defaults = defaults or Defaults(formats=Formats(MemoryRegistry()))
         self._executors: dict[str, Executor] = {}
         self._pending: deque[InputRecord] = deque()
         self._asserted: dict[str, int] = {}
@@ -83,21 +88,23 @@ class SqlTester:
         while self._pending:
             record = self._pending.popleft()
             for executor in list(self._executors.values()):
-                executor.deliver(record)
+                blocking(executor.deliver, record)
 
     def _run_one(self, statement: s.Statement) -> None:
         if self.session.note(statement):
             return
         match statement:
             case s.CreateSource():
+                statement = complete(statement, self._defaults)
                 source, _ = define(statement, self._defaults)
                 self._check_new(statement)
+                register(self._defaults.formats, source, statement.place, always=False)
                 self.catalogue.sources[source.name] = source
             case s.CreateAsSelect() | s.InsertInto():
                 self._start(statement)
             case s.InsertValues():
                 source = self.catalogue.source(statement.name, statement.place)
-                record = record_of(statement, source)
+                record = record_of(statement, source, self._defaults.make)
                 time_ms = 0 if record.timestamp_ms is None else record.timestamp_ms
                 self.append(record.topic, record.key, record.value, time_ms)
                 self.deliver()
@@ -126,15 +133,21 @@ class SqlTester:
         def skip(record: InputRecord, error: Exception) -> None:
             self.notes.append(f"{record.topic}: {error}")
 
+        def leave_out(sink: Sink, error: Exception) -> None:
+            self.notes.append(f"{sink.topic}: {error}")
+
         if isinstance(statement, s.CreateAsSelect):
             self._check_new(statement)
         prepared = persistent.prepare(
             statement, self.catalogue, self._defaults, reset="earliest", note=note
         )
         if isinstance(statement, s.CreateAsSelect):
+            persistent.register(prepared, self._defaults, statement.place)
             self.catalogue.sources[statement.name] = prepared.sink
         counts = dict.fromkeys((*prepared.plan.source_topics, prepared.sink.topic), 1)
-        executor = Executor(prepared.plan, counts, _Sink(self), on_bad_record=skip)
+        executor = Executor(
+            prepared.plan, counts, _Sink(self), on_bad_record=skip, on_bad_result=leave_out
+        )
         self._count += 1
         query_id = f"QUERY_{self._count}"
         names = tuple(dict.fromkeys(one.name for one in prepared.compiled.sources))
@@ -144,7 +157,7 @@ class SqlTester:
         )  # fmt: skip
         for topic in prepared.plan.source_topics:
             for record in list(self.topics.get(topic, ())):
-                executor.deliver(record)
+                blocking(executor.deliver, record)
         self._executors[query_id] = executor
         self.deliver()
 
@@ -164,7 +177,8 @@ class SqlTester:
         """Returns the rows of a stream or table, as values by column, and whether each is a
         tombstone."""
         source = self.catalogue.source(name)
-        keys, values = key_codec(source, make_codec), value_codec(source, make_codec)
+        make = self._defaults.make
+        keys, values = key_codec(source, make), value_codec(source, make)
         return [_row(source, keys, values, one) for one in self.topics.get(source.topic, ())]
 
     def _assert_values(self, statement: s.AssertValues) -> None:
@@ -214,7 +228,7 @@ class SqlTester:
 def _row(
     source: DataSource, keys: Any, values: Any, record: InputRecord
 ) -> tuple[dict[str, Any], bool]:
-    key, value = keys.decode(record.key), values.decode(record.value)
+    key, value = blocking(keys.decode, record.key), blocking(values.decode, record.value)
     row: dict[str, Any] = {ROWTIME: record.timestamp_ms}
     if isinstance(key, Windowed):
         row[WINDOW_START], row[WINDOW_END] = key.window

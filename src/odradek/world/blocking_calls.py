@@ -15,10 +15,30 @@ and calls the function again with the same arguments:
 the repetition. So a loop as above always ends.
 """
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 
 class MustBlock(Exception):
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__("this function needs a blocking call first")
         self.call = call
+
+
+def blocking(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function until it has what it needs, and blocks for that."""
+    while True:
+        try:
+            return function(*arguments)
+        except MustBlock as waiting:
+            waiting.call()
+
+
+async def without_blocking(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function until it has what it needs; a thread gets that."""
+    while True:
+        try:
+            return function(*arguments)
+        except MustBlock as waiting:
+            await asyncio.to_thread(waiting.call)

@@ -55,7 +55,6 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
         ("CREATE STREAM o AS SELECT id, x FROM s WHERE n;", "condition of type BOOLEAN"),
         ("CREATE STREAM o AS SELECT id, x FROM s EMIT FINAL;", "EMIT FINAL is only supported"),
         ("CREATE STREAM o AS SELECT id, x FROM s LIMIT 3;", "LIMIT ends a query"),
-        ("CREATE STREAM o WITH (value_format='AVRO') AS SELECT * FROM s;", "AVRO is refused"),
         ("CREATE STREAM o WITH (partitons=1) AS SELECT * FROM s;", "did you mean PARTITIONS"),
         ("CREATE TABLE o (id INT, x STRING) WITH (value_format='JSON');", "PRIMARY KEY"),
         ("CREATE STREAM o (id INT PRIMARY KEY, x STRING) WITH (value_format='JSON');", "use 'KEY'"),

@@ -7,6 +7,7 @@ others, such as `timestamp-micros`, as the numbers that they are.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 from odradek.connect.converters.avro_names import (
@@ -98,6 +99,13 @@ class ConnectCodec(AvroCodec):
                 for part in kept["fields"]
             ]
         return kept
+
+    @cached_property
+    def is_bytes(self) -> bool:
+        """Whether values are plain bytes. A decimal number is none: its logical type is ours."""
+        source = self.source
+        is_logical = isinstance(source, dict) and _LOGICAL_TYPE in source
+        return super().is_bytes and not is_logical
 
     def named(self, name: str) -> Any:
         return self._named[name]

@@ -68,14 +68,19 @@ def _compiled(file: proto_file.ProtobufSchema) -> ProtobufSchema:
     return ProtobufSchema(proto_compiling.compile_schema(file, _FILE))
 
 
+def codec_of(text: str, message: str | None) -> ProtobufCodec:
+    """Returns the codec of a message of a text that was written here."""
+    file = _compiled(proto_file.parse(text, (), {}, is_new=True))
+    return ProtobufCodec(file.message(message))
+
+
 class _MessageSerializer(ProtobufSerializer):
     """Takes dicts of a schema that was written here."""
 
     def _own_schema(self, kind: type) -> OwnSchema:
         given = self._given
         assert isinstance(given, OwnText)
-        file = _compiled(proto_file.parse(given.schema_str, (), {}, is_new=True))
-        codec = ProtobufCodec(file.message(self._message))
+        codec = codec_of(given.schema_str, self._message)
         return OwnSchema(given, (), codec.name, codec)
 
 

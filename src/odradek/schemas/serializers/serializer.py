@@ -112,6 +112,13 @@ class RegistrySerializer(ABC):
 
     # Settling the schema
 
+    def settle(self, kind: type, context: Any) -> None:
+        """Asks the registry for everything that values of a class need, so that later calls on an
+        event loop find it. Blocks."""
+        known = kind if self._given is None else None
+        key = (known, None, None) if context is None else (known, context.topic, context.field)
+        self._writers.find(key, lambda: self._prepare(kind, context), True)
+
     @property
     def client(self) -> RegistryClient:
         if self._client is None:

@@ -4,6 +4,7 @@ Each row is answered with a line, `{"status":"ok","seq":0}`, when it is in its t
 columns match without case.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Any
 
@@ -37,7 +38,9 @@ class Inserts:
                 if source is None:
                     source = self._target(content)
                     continue
-                await self._engine.insert(encode(source, _row(content, source), _HERE), access)
+                row, make = _row(content, source), self._engine.settings.defaults.make
+                record = await asyncio.to_thread(encode, source, row, _HERE, make)
+                await self._engine.insert(record, access)
                 yield f"{to_json({'status': 'ok', 'seq': number})}\n".encode()
                 number += 1
         except (SqlError, ClientError, KafkaError, msgspec.DecodeError, BadRow) as error:

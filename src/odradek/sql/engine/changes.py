@@ -5,6 +5,7 @@ makes the topics, fixes the offsets where a new query begins to read, writes the
 until it is applied. `apply` is for every server that reads it back.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,12 +19,13 @@ from odradek.sql.engine import persistent
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.commands import Command, CommandLog
-from odradek.sql.engine.definitions import Defaults, define
+from odradek.sql.engine.definitions import Defaults, complete, define
 from odradek.sql.engine.entities import Entity, entity
 from odradek.sql.engine.running import RunningQueries
 from odradek.sql.engine.sessions import Session, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
 from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.formats.inferring import register
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse
 from odradek.sql.planning.sources import DataSource
@@ -89,6 +91,8 @@ class Changes:
     async def carry_out(self, statement: s.Statement, session: Session, access: Access) -> Entity:
         """Checks a statement, has it applied everywhere, and returns its status."""
         await access.require_change()
+        if isinstance(statement, s.CreateSource):
+            statement = await asyncio.to_thread(complete, statement, self._settings.defaults)
         skipped, start = await self._check(statement, session, access)
         command_id = command_id_of(statement)
         if skipped is not None:
@@ -114,6 +118,8 @@ class Changes:
         if isinstance(statement, s.CreateSource):
             source, wish = define(statement, self._settings.defaults)
             await self._topics.ensure(access.admin, source, wish, statement.place)
+            formats = self._settings.defaults.formats
+            await asyncio.to_thread(register, formats, source, statement.place, always=False)
         elif isinstance(statement, s.CreateAsSelect | s.InsertInto):
             return None, await self._check_query(statement, session, access)
         elif isinstance(statement, s.DropSource):
@@ -137,6 +143,9 @@ class Changes:
         await access.require(Operation.READ, sources, "read what the query reads")
         await self._topics.ensure_sink(access.admin, prepared)
         await access.require(Operation.WRITE, [prepared.sink.topic], "write what the query writes")
+        if isinstance(statement, s.CreateAsSelect):
+            defaults = self._settings.defaults
+            await asyncio.to_thread(persistent.register, prepared, defaults, statement.place)
         # From here on records belong to the query, though it does not run yet.
         return await end_offsets(access.admin, prepared.plan.latest_topics)
 

@@ -1,19 +1,29 @@
 """A CREATE statement as a stream or table, with every check that needs no broker."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from odradek.config.spelling import did_you_mean
-from odradek.sql.errors import Invalid, Place, Refused
+from odradek.sql.errors import Invalid, Place
+from odradek.sql.formats import inferring
+from odradek.sql.formats.catalogue import Formats
 from odradek.sql.functions.java_times import java_time_format
 from odradek.sql.language.statements import ColumnDefinition, CreateSource
 from odradek.sql.planning.scope import SYSTEM
-from odradek.sql.planning.sources import DataSource, Format, WindowInfo, make_codec
-from odradek.streams.formats.columns import NAMES, UnfitColumns
+from odradek.sql.planning.sources import (
+    REGISTERED,
+    UNWRAPPING,
+    WITHOUT_REGISTRY,
+    DataSource,
+    Format,
+    MakeCodec,
+    WindowInfo,
+    avro_key_name,
+)
+from odradek.streams.formats.columns import UnfitColumns
 from odradek.streams.plan.types import BYTES, STRING, ArrayType, Column, Schema, StructType
 
-_WITH_REGISTRY: Final = ("AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR")
 _TOPIC: Final = ("KAFKA_TOPIC", "PARTITIONS", "REPLICAS", "RETENTION_MS", "CLEANUP_POLICY")
 _FORMATS: Final = (
     "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "WRAP_SINGLE_VALUE", "KEY_DELIMITER",
@@ -26,6 +36,8 @@ _REGISTRY: Final = (
     "VALUE_AVRO_SCHEMA_FULL_NAME", "KEY_PROTOBUF_NULLABLE_REPRESENTATION",
     "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
 )  # fmt: skip
+_NULLABLES: Final = ("OPTIONAL", "WRAPPER")
+_FORMAT_NAMES: Final = (*WITHOUT_REGISTRY, *REGISTERED)
 _HEADERS: Final = ArrayType(StructType((("KEY", STRING), ("VALUE", BYTES))))
 _UNITS: Final = {
     "MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000,
@@ -49,6 +61,11 @@ class Defaults:
 
     key_format: str = "KAFKA"
     value_format: str | None = None
+    formats: Formats = field(default_factory=lambda: Formats(None))
+
+    @property
+    def make(self) -> MakeCodec:
+        return self.formats.make
 
 
 class Properties:
@@ -57,12 +74,10 @@ class Properties:
     def __init__(
         self, given: Mapping[str, Any], place: Place, *, of_query: bool, strict: bool = True
     ) -> None:
-        known = [*_TOPIC, *_FORMATS, *_TIMES]
+        known = [*_TOPIC, *_FORMATS, *_TIMES, *_REGISTRY]
         if not of_query:
             known += _WINDOWS
         for name in given:
-            if name.upper() in _REGISTRY:
-                raise Refused(f"{name.upper()} is refused: schemas are not read yet", place)
             if strict and name.upper() not in known:
                 near = did_you_mean(name.upper(), known)
                 raise Invalid(f"WITH has no property {name}{near}", place)
@@ -115,27 +130,61 @@ class Properties:
                 f" one or set a default via the 'ksql.persistence.default.format.value' config.",
                 self._place,
             )
-        if chosen in _WITH_REGISTRY:
-            raise Refused(
-                f"the format {chosen} is refused: formats with a schema registry are not read yet;"
-                f" there are {', '.join(NAMES)}", self._place,
-            )  # fmt: skip
-        if chosen not in NAMES:
+        if chosen not in _FORMAT_NAMES:
             raise Invalid(
-                f"Unknown format: {chosen}{did_you_mean(chosen, list(NAMES))}", self._place
+                f"Unknown format: {chosen}{did_you_mean(chosen, list(_FORMAT_NAMES))}", self._place
             )
         return chosen
 
-    def key_format(self, default: str) -> Format:
-        return Format(
-            self.format_name("KEY_FORMAT", default), delimiter=self.text("KEY_DELIMITER") or ","
-        )
+    def key_format(self, default: str, source: str) -> Format:
+        """`source` is the name of the stream or table, which Avro's records are called after."""
+        name = self.format_name("KEY_FORMAT", default)
+        full_name = self.text("KEY_SCHEMA_FULL_NAME")
+        if full_name is None and name == "AVRO":
+            full_name = avro_key_name(source)
+        form = Format(name, delimiter=self.text("KEY_DELIMITER") or ",")
+        return self._with_schema(form, "KEY", full_name)
 
     def value_format(self, default: str | None) -> Format:
         name = self.format_name("VALUE_FORMAT", default)
         if name == "NONE":
             raise Invalid("The 'NONE' format can only be used as a key format", self._place)
-        return Format(name, self.boolean("WRAP_SINGLE_VALUE"), self.text("VALUE_DELIMITER") or ",")
+        form = Format(name, self.boolean("WRAP_SINGLE_VALUE"), self.text("VALUE_DELIMITER") or ",")
+        full_name = self.text("VALUE_AVRO_SCHEMA_FULL_NAME") or self.text("VALUE_SCHEMA_FULL_NAME")
+        return self._with_schema(form, "VALUE", full_name)
+
+    def _with_schema(self, form: Format, part: str, full_name: str | None) -> Format:
+        """Returns a format with what WITH says about its schema. Raises if it has none."""
+        name = form.name
+        nullable = self.text(f"{part}_PROTOBUF_NULLABLE_REPRESENTATION")
+        if nullable is not None:
+            if not name.startswith("PROTOBUF"):
+                raise Invalid(
+                    f"Property {part}_PROTOBUF_NULLABLE_REPRESENTATION can only be enabled with"
+                    " protobuf format", self._place,
+                )  # fmt: skip
+            nullable = nullable.upper()
+            if nullable not in _NULLABLES:
+                raise Invalid(
+                    f"{part}_PROTOBUF_NULLABLE_REPRESENTATION is {' or '.join(_NULLABLES)}, not"
+                    f" {nullable}", self._place,
+                )  # fmt: skip
+        if full_name is not None and not full_name.strip():
+            raise Invalid(f"{part}_SCHEMA_FULL_NAME cannot be empty.", self._place)
+        given = {"schemaId": self.number(f"{part}_SCHEMA_ID"), "fullSchemaName": full_name}
+        unfit = [key for key, value in given.items() if value is not None]
+        if unfit and not form.is_registered:
+            raise Invalid(
+                f"{name} does not support the following configs: [{', '.join(unfit)}]", self._place
+            )
+        delimiter = f"{part}_DELIMITER"
+        if delimiter in self and name != "DELIMITED":
+            raise Invalid(
+                f"{name} does not support the following configs: [delimiter]", self._place
+            )
+        return replace(
+            form, schema_id=self.number(f"{part}_SCHEMA_ID"), full_name=full_name, nullable=nullable
+        )
 
     def window(self) -> WindowInfo | None:
         kind, size = self.text("WINDOW_TYPE"), self.text("WINDOW_SIZE")
@@ -198,42 +247,71 @@ def timestamp_of(
     return name, pattern
 
 
+def formats_of(statement: CreateSource, defaults: Defaults) -> tuple[Format, Format]:
+    """Returns the formats of the keys and values of CREATE STREAM or TABLE."""
+    place = statement.place
+    properties = Properties(statement.properties, place, of_query=False)
+    has_keys = any(column.is_key for column in statement.columns or ())
+    key_default = defaults.key_format if has_keys else "NONE"
+    is_inferred = defaults.key_format in REGISTERED and not statement.is_table
+    if not has_keys and (is_inferred or "KEY_SCHEMA_ID" in properties):
+        key_default = defaults.key_format
+    key_format = properties.key_format(key_default, statement.name)
+    if has_keys and key_format.name == "NONE":
+        raise Invalid("the format NONE has no key columns", place)
+    if not has_keys and not key_format.is_registered:
+        key_format = Format("NONE")
+    return key_format, properties.value_format(defaults.value_format)
+
+
+def complete(statement: CreateSource, defaults: Defaults) -> CreateSource:
+    """Returns a statement with the columns that it leaves to the registry, which is asked. Blocks.
+    Raises `Invalid`."""
+    properties = Properties(statement.properties, statement.place, of_query=False)
+    topic = properties.topic(statement.name).name
+    forms = formats_of(statement, defaults)
+    return inferring.with_columns(statement, forms, defaults.formats, topic)
+
+
 def define(statement: CreateSource, defaults: Defaults) -> tuple[DataSource, TopicWish]:
     """Returns what CREATE STREAM or TABLE defines, and its topic."""
     place = statement.place
-    if statement.columns is None:
-        raise Refused(
-            "columns that come from a schema registry are refused yet: write them down", place
-        )
-    schema = _schema(statement, statement.columns)
-    properties = Properties(statement.properties, place, of_query=False)
-    key_default = defaults.key_format if schema.key else "NONE"
-    key_format = properties.key_format(key_default)
-    if schema.key and key_format.name == "NONE":
-        raise Invalid("the format NONE has no key columns", place)
-    if not schema.key and "KEY_FORMAT" not in properties:
+    key_format, value_format = formats_of(statement, defaults)
+    schema = _schema(statement, statement.columns or ())
+    if not schema.key:
         key_format = Format("NONE")
+    properties = Properties(statement.properties, place, of_query=False)
     wish = properties.topic(statement.name)
     timestamp, pattern = timestamp_of(properties, schema, place)
     source = DataSource(
-        statement.name, statement.is_table, schema, wish.name, key_format,
-        properties.value_format(defaults.value_format), properties.window(), timestamp, pattern,
-        statement.is_read_only, statement.text,
+        statement.name, statement.is_table, schema, wish.name, key_format, value_format,
+        properties.window(), timestamp, pattern, statement.is_read_only, statement.text,
     )  # fmt: skip
-    check_formats(source, place)
+    check_formats(source, place, defaults.make)
     return source, wish
 
 
-def check_formats(source: DataSource, place: Place) -> None:
+def check_formats(source: DataSource, place: Place, make: MakeCodec) -> None:
     """Raises if the formats cannot hold the columns."""
     try:
-        make_codec(source.key_format, source.schema.key, True, source.topic)
+        make(source.key_format, source.schema.key, True, source.topic)
         form = source.value_format
-        if form.is_wrapped is not None and len(source.topic_columns) != 1:
-            raise UnfitColumns("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas")
-        make_codec(form, source.topic_columns, False, source.topic)
+        if form.is_wrapped is not None:
+            _check_wrapping(form, len(source.topic_columns))
+        make(form, source.topic_columns, False, source.topic)
     except UnfitColumns as error:
         raise Invalid(str(error), place) from None
+
+
+def _check_wrapping(form: Format, count: int) -> None:
+    can_be = form.name in UNWRAPPING or form.is_wrapped is form.name.startswith("PROTOBUF")
+    if not can_be:
+        raise UnfitColumns(
+            f"Format '{form.name}' does not support 'WRAP_SINGLE_VALUE' set to"
+            f" '{str(form.is_wrapped).lower()}'."
+        )
+    if count != 1:
+        raise UnfitColumns("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas")
 
 
 def _schema(statement: CreateSource, columns: Iterable[ColumnDefinition]) -> Schema:

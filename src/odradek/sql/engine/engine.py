@@ -35,8 +35,8 @@ from odradek.sql.language import statements as s
 from odradek.sql.language.parser import Part, parse, split
 from odradek.sql.language.variables import substitute
 from odradek.sql.planning.parts import Context
-from odradek.sql.planning.sources import Format, make_codec
-from odradek.streams.plan.nodes import Plan
+from odradek.sql.planning.sources import Format
+from odradek.streams.plan.nodes import Plan, Sink
 from odradek.streams.process.runner import Runner
 from odradek.streams.running.executor import InputRecord
 
@@ -62,7 +62,7 @@ class Engine:
         """`log` is the command topic, which has `apply` called for what it reads."""
         self.settings = settings
         self.catalogue = Catalogue()
-        self.views = Views(settings.client)
+        self.views = Views(settings.client, settings.defaults.make)
         self.log = log
         self.queries = RunningQueries(
             settings.client, settings.service_id, self._runner_of, self.catalogue
@@ -96,6 +96,7 @@ class Engine:
         runner = Runner(
             self._prepare_again(query).plan, self.queries.application_id(query.id),
             self.settings.client, start=query.start, on_bad_record=self._note_bad_record,
+            on_bad_result=self._note_bad_result,
             replication_factor=self.settings.replication_factor,
         )  # fmt: skip
         if query.is_paused:
@@ -124,6 +125,9 @@ class Engine:
             "the record at offset %d of %s-%d is skipped: %s",
             record.offset, record.topic, record.partition, error,
         )  # fmt: skip
+
+    def _note_bad_result(self, sink: Sink, error: Exception) -> None:
+        _processing_log.warning("a result for %s is left out: %s", sink.topic, error)
 
     # Statements
 
@@ -163,7 +167,9 @@ class Engine:
             return None
         if isinstance(statement, s.InsertValues):
             source = self.catalogue.source(statement.name, statement.place)
-            await self.insert(record_of(statement, source), access)
+            make = self.settings.defaults.make
+            record = await asyncio.to_thread(record_of, statement, source, make)
+            await self.insert(record, access)
             return None
         if isinstance(statement, CHANGES):
             return await self.changes.carry_out(statement, session, access)
@@ -178,7 +184,7 @@ class Engine:
         """Returns the answer of a push or pull query, with rows of all that is in the topics from
         now on, or up to now. Raises `SqlError`, or what Kafka says."""
         context = Context(
-            self.catalogue.sources.get, make_codec,
+            self.catalogue.sources.get, self.settings.defaults.make,
             reset_of(session.properties, self.settings.reset), self._note, is_transient=True,
             default_key_format=Format(self.settings.defaults.key_format),
             sources=self.catalogue.sources,

@@ -11,8 +11,15 @@ from odradek.sql.language.statements import InsertValues
 from odradek.sql.planning import casting
 from odradek.sql.planning.expressions import ROW_ERRORS, coerced, compile_expression
 from odradek.sql.planning.scope import ROWTIME, Scope
-from odradek.sql.planning.sources import DataSource, key_codec, make_codec, value_codec
+from odradek.sql.planning.sources import (
+    DataSource,
+    MakeCodec,
+    key_codec,
+    make_codec,
+    value_codec,
+)
 from odradek.streams.plan.types import BIGINT, Column, SqlType
+from odradek.world.blocking_calls import blocking
 
 _NO_COLUMNS = Scope(())
 
@@ -24,8 +31,11 @@ class NewRecord(NamedTuple):
     timestamp_ms: int | None
 
 
-def record_of(statement: InsertValues, source: DataSource) -> NewRecord:
-    """Returns the record of a row. Raises `Invalid` if it does not fit."""
+def record_of(
+    statement: InsertValues, source: DataSource, make: MakeCodec = make_codec
+) -> NewRecord:
+    """Returns the record of a row. Raises `Invalid` if it does not fit. May block: a schema is
+    registered with its first row."""
     place = statement.place
     _check(source, place)
     columns = [column for column in source.schema if column.header is None]
@@ -44,7 +54,7 @@ def record_of(statement: InsertValues, source: DataSource) -> NewRecord:
             near = did_you_mean(name, list(kinds))
             raise Invalid(f"Column name {name} does not exist in {source.name}{near}", place)
         given[name] = constant_value(node, kinds[name], name)
-    return encode(source, given, place)
+    return encode(source, given, place, make)
 
 
 def _check(source: DataSource, place: Place) -> None:
@@ -66,9 +76,12 @@ def constant_value(node: exp.Expr, kind: SqlType, name: str) -> Any:
         convert = casting.cast(compiled.kind, kind)
         if convert is not None and _fits(compiled.literal, kind):
             return convert(compiled.literal)
-    compiled = coerced(compiled, kind, node, what)
+    convert = casting.inserted(compiled.kind, kind)
+    if convert is None:
+        compiled = coerced(compiled, kind, node, what)
     try:
-        return compiled.evaluate(())
+        value = compiled.evaluate(())
+        return value if convert is None or value is None else convert(value)
     except ROW_ERRORS as error:
         raise Invalid(f"{what}: {error}") from None
 
@@ -81,7 +94,9 @@ def _fits(value: Any, kind: SqlType) -> bool:
     return True
 
 
-def encode(source: DataSource, given: Mapping[str, Any], place: Place) -> NewRecord:
+def encode(
+    source: DataSource, given: Mapping[str, Any], place: Place, make: MakeCodec = make_codec
+) -> NewRecord:
     """Returns the record of values by column. Columns that are missing are null."""
     key = _row(source.schema.key, given)
     value = _row(source.topic_columns, given)
@@ -96,8 +111,8 @@ def encode(source: DataSource, given: Mapping[str, Any], place: Place) -> NewRec
     try:
         return NewRecord(
             source.topic,
-            key_codec(source, make_codec).encode(key),
-            value_codec(source, make_codec).encode(value),
+            blocking(key_codec(source, make).encode, key),
+            blocking(value_codec(source, make).encode, value),
             given.get(ROWTIME),
         )
     except ValueError as error:

@@ -1,12 +1,14 @@
 """Statements that change nothing: SHOW, DESCRIBE, EXPLAIN, ASSERT."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.client.admin.admin import Admin
 from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode
+from odradek.schemas.errors import NotRegistered, RegistryFailed
+from odradek.schemas.registry_client import RegistryClient
 from odradek.sql.engine import persistent
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.entities import (
@@ -27,7 +29,6 @@ from odradek.sql.functions.table import NAMES
 from odradek.sql.language import statements as s
 from odradek.sql.planning.parts import Context
 from odradek.sql.planning.queries import compile_query
-from odradek.sql.planning.sources import make_codec
 from odradek.streams.plan.drawing import draw
 from odradek.streams.plan.nodes import Plan
 
@@ -56,12 +57,10 @@ class Looking:
                 return _describe_function(statement)
             case s.Explain():
                 return self._explain(statement, session)
-            case s.AssertTopic():
-                return await self._assert_topic(statement, access)
+            case s.AssertTopic() | s.AssertSchema():
+                return await self._assert(statement, access)
             case s.CreateConnector() | s.DropConnector() | s.DescribeConnector():
                 raise Refused(f"{_name(statement)} is refused: {_CONNECTORS}", statement.place)
-            case s.AssertSchema():
-                raise Refused("ASSERT SCHEMA is refused: schemas are not read yet", statement.place)
             case s.AssertValues() | s.AssertSource():
                 raise Refused(
                     f"{_name(statement)} is refused: it belongs to tests of statements",
@@ -73,6 +72,11 @@ class Looking:
                     " statements themselves", statement.place,
                 )  # fmt: skip
         raise Refused(f"{_name(statement)} is refused by the server", statement.place)
+
+    async def _assert(self, statement: s.AssertTopic | s.AssertSchema, access: Access) -> Entity:
+        if isinstance(statement, s.AssertTopic):
+            return await self._assert_topic(statement, access)
+        return await self._assert_schema(statement)
 
     async def _show(self, statement: s.Show, session: Session, access: Access) -> Entity:
         if statement.what in ("STREAMS", "TABLES"):
@@ -196,7 +200,7 @@ class Looking:
             compiled, plan, sinks = prepared.compiled, prepared.plan, [statement.name]
         elif isinstance(statement, s.Query):
             context = Context(
-                engine.catalogue.sources.get, make_codec, is_transient=True,
+                engine.catalogue.sources.get, defaults.make, is_transient=True,
                 sources=engine.catalogue.sources,
             )  # fmt: skip
             compiled = compile_query(statement, context)
@@ -214,23 +218,79 @@ class Looking:
             "tasksMetadata": [], "state": None,
         }  # fmt: skip
 
+    async def _assert_schema(self, statement: s.AssertSchema) -> Entity:
+        registry = self._engine.settings.defaults.formats.registry
+        if registry is None:
+            raise Invalid(
+                "ASSERT SCHEMA needs a schema registry: set ksql.schema.registry.url",
+                statement.place,
+            )
+        why = await _within(
+            statement, lambda: asyncio.to_thread(_schema_missing, registry, statement)
+        )
+        if why is not None:
+            raise Invalid(why, statement.place)
+        return entity(
+            "assert_schema", statement.text, subject=statement.subject, id=statement.schema_id,
+            exists=statement.exists,
+        )  # fmt: skip
+
     async def _assert_topic(self, statement: s.AssertTopic, access: Access) -> Entity:
-        timeout_ms = _ASSERT_MS if statement.timeout_ms is None else statement.timeout_ms
-        deadline_s = asyncio.get_running_loop().time() + timeout_ms / 1000
-        while True:
-            why = await _why_not(access.admin, statement.topic, statement.properties)
-            if (why is None) == statement.exists:
-                return entity(
-                    "assert_topic", statement.text, topicName=statement.topic,
-                    exists=statement.exists,
-                )  # fmt: skip
-            if asyncio.get_running_loop().time() >= deadline_s:
-                message = why or f"Topic {statement.topic} exists"
-                raise Invalid(message, statement.place)
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        why = await _within(
+            statement, lambda: _topic_missing(access.admin, statement.topic, statement.properties)
+        )
+        if why is not None:
+            raise Invalid(why, statement.place)
+        return entity(
+            "assert_topic", statement.text, topicName=statement.topic, exists=statement.exists
+        )
 
 
-async def _why_not(admin: Admin, topic: str, wanted: Mapping[str, Any]) -> str | None:
+async def _within(
+    statement: s.AssertTopic | s.AssertSchema, look: Callable[[], Awaitable[str | None]]
+) -> str | None:
+    """Looks again and again until an assertion holds or its time is over: returns why it does not
+    hold, or None. `look` says why what it looks for is missing."""
+    timeout_ms = _ASSERT_MS if statement.timeout_ms is None else statement.timeout_ms
+    now_s = asyncio.get_running_loop().time
+    deadline_s = now_s() + timeout_ms / 1000
+    while True:
+        missing = await look()
+        if (missing is None) == statement.exists:
+            return None
+        if now_s() >= deadline_s:
+            return missing or f"{_asserted(statement)} exists"
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _asserted(statement: s.AssertTopic | s.AssertSchema) -> str:
+    if isinstance(statement, s.AssertTopic):
+        return f"Topic {statement.topic}"
+    words = ["Schema"]
+    if statement.subject is not None:
+        words.append(f"with subject name {statement.subject}")
+    if statement.schema_id is not None:
+        words.append(f"{'and ' if statement.subject else 'with '}id {statement.schema_id}")
+    return " ".join(words)
+
+
+def _schema_missing(registry: RegistryClient, statement: s.AssertSchema) -> str | None:
+    """Returns why there is no such schema, or None if there is. Blocks."""
+    try:
+        if statement.schema_id is None:
+            registry.latest(statement.subject or "")
+            return None
+        registry.by_id(statement.schema_id)
+        subjects = [name for name, _ in registry.versions_of_id(statement.schema_id)]
+    except NotRegistered:
+        return f"{_asserted(statement)} does not exist"
+    except RegistryFailed as error:
+        raise Invalid(f"Cannot check schema existence: {error}", statement.place) from None
+    is_there = statement.subject is None or statement.subject in subjects
+    return None if is_there else f"{_asserted(statement)} does not exist"
+
+
+async def _topic_missing(admin: Admin, topic: str, wanted: Mapping[str, Any]) -> str | None:
     """Returns why a topic is not as wanted, or None if it is."""
     found = await admin.describe_metadata([topic])
     if found.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

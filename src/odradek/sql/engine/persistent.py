@@ -12,15 +12,17 @@ from odradek.sql.engine.definitions import (
     check_formats,
     timestamp_of,
 )
-from odradek.sql.errors import Invalid, Refused
+from odradek.sql.errors import Invalid, Place, Refused
+from odradek.sql.formats import inferring
 from odradek.sql.language.statements import CreateAsSelect, InsertInto, Query
 from odradek.sql.planning.parts import Context, Note, ignore
 from odradek.sql.planning.queries import CompiledQuery, compile_query
 from odradek.sql.planning.sources import (
     DataSource,
     Format,
+    MakeCodec,
+    avro_key_name,
     key_codec,
-    make_codec,
     timestamp_reader,
     value_codec,
 )
@@ -65,30 +67,62 @@ def _prepare_create(
     properties = Properties(statement.properties, place, of_query=True)
     _check_emit(statement.query)
     has_key_format = "KEY_FORMAT" in properties or "FORMAT" in properties
-    wanted = properties.key_format(defaults.key_format) if has_key_format else None
+    wanted = None
+    if has_key_format or "KEY_SCHEMA_ID" in properties:
+        wanted = properties.key_format(defaults.key_format, statement.name)
     context = _context(catalogue, defaults, reset, note)
     context.key_format = wanted
     compiled = compile_query(statement.query, context)
     _check_kind(statement, compiled)
-    key_format = compiled.key_format if wanted is None else wanted
-    if not compiled.schema.key:
-        key_format = Format("NONE")
-    elif key_format.name == "NONE":
-        key_format = Format(defaults.key_format)
-    first = compiled.sources[0].value_format
-    value_format = properties.value_format(first.name)
-    if value_format.name == first.name and "VALUE_DELIMITER" not in properties:
-        value_format = replace(value_format, delimiter=first.delimiter)
-    if value_format.is_wrapped is None and len(compiled.schema.value) == 1:
-        value_format = replace(value_format, is_wrapped=first.is_wrapped)
+    key_format = _key_format(statement, compiled, wanted, defaults)
+    value_format = _value_format(properties, compiled)
     wish = properties.topic(statement.name)
     timestamp, pattern = timestamp_of(properties, compiled.schema, place)
     sink = DataSource(
         statement.name, statement.is_table, compiled.schema, wish.name, key_format, value_format,
         compiled.window, timestamp, pattern, text=statement.text,
     )  # fmt: skip
-    check_formats(sink, place)
-    return Prepared(sink, wish, compiled, _with_sink(compiled, sink))
+    check_formats(sink, place, defaults.make)
+    return Prepared(sink, wish, compiled, _with_sink(compiled, sink, defaults.make))
+
+
+def _key_format(
+    statement: CreateAsSelect, compiled: CompiledQuery, wanted: Format | None, defaults: Defaults
+) -> Format:
+    """Returns the format of the result's keys: that of the source, if WITH says none."""
+    if not compiled.schema.key:
+        return Format("NONE")
+    if wanted is not None:
+        return wanted
+    found = compiled.key_format
+    if found.name == "NONE":
+        found = Format(defaults.key_format)
+    name = avro_key_name(statement.name) if found.name == "AVRO" else None
+    return replace(found, schema_id=None, full_name=name)
+
+
+def _value_format(properties: Properties, compiled: CompiledQuery) -> Format:
+    """Returns the format of the result's values, with what it takes over from that of the
+    source."""
+    first = compiled.sources[0].value_format
+    form = properties.value_format(first.name)
+    if form.name == first.name:
+        if "VALUE_DELIMITER" not in properties:
+            form = replace(form, delimiter=first.delimiter)
+        if form.name == "PROTOBUF" and form.full_name is None:
+            form = replace(form, full_name=first.full_name)
+    return form
+
+
+def register(prepared: Prepared, defaults: Defaults, place: Place) -> None:
+    """Registers the schemas of what a query writes. Blocks. Raises `Invalid`."""
+    sink = prepared.sink
+    inference = inferring.Inference(defaults.formats, sink.topic, place)
+    for form, columns, is_key in (
+        (sink.key_format, sink.schema.key, True), (sink.value_format, sink.topic_columns, False),
+    ):  # fmt: skip
+        inferring.check_columns(form, columns, inference, is_key)
+    inferring.register(defaults.formats, sink, place, always=True)
 
 
 def _prepare_insert(
@@ -121,7 +155,8 @@ def _prepare_insert(
             "Incompatible schema between results and sink. Result schema is"
             f" {compiled.schema}, but the sink schema is {sink.schema}.", statement.place,
         )  # fmt: skip
-    return Prepared(sink, TopicWish(sink.topic), compiled, _with_sink(compiled, sink))
+    plan = _with_sink(compiled, sink, defaults.make)
+    return Prepared(sink, TopicWish(sink.topic), compiled, plan)
 
 
 def _types(schema: Schema) -> Any:
@@ -130,7 +165,7 @@ def _types(schema: Schema) -> Any:
 
 def _context(catalogue: Catalogue, defaults: Defaults, reset: str | None, note: Note) -> Context:
     return Context(
-        catalogue.sources.get, make_codec, reset, note,
+        catalogue.sources.get, defaults.make, reset, note,
         default_key_format=Format(defaults.key_format), sources=catalogue.sources,
     )  # fmt: skip
 
@@ -152,11 +187,11 @@ def _check_kind(statement: CreateAsSelect, compiled: CompiledQuery) -> None:
         )  # fmt: skip
 
 
-def _with_sink(compiled: CompiledQuery, sink: DataSource) -> Plan:
+def _with_sink(compiled: CompiledQuery, sink: DataSource, make: MakeCodec) -> Plan:
     reader: Callable[..., Any] | None = timestamp_reader(sink)
     node = nodes.Sink(
         name="sink", parents=(compiled.node,), topic=sink.topic,
-        key_codec=key_codec(sink, make_codec), value_codec=value_codec(sink, make_codec),
+        key_codec=key_codec(sink, make), value_codec=value_codec(sink, make),
         timestamp_of=reader, schema=sink.schema,
     )  # fmt: skip
     return Plan((node,))

@@ -22,8 +22,9 @@ from odradek.sql.planning.calls import refuse_calls
 from odradek.sql.planning.expressions import compile_expression, condition
 from odradek.sql.planning.parts import Context
 from odradek.sql.planning.selecting import expand
-from odradek.sql.planning.sources import DataSource, scope_of
+from odradek.sql.planning.sources import DataSource, MakeCodec, scope_of
 from odradek.streams.plan.types import STRING, Column
+from odradek.world.blocking_calls import without_blocking
 
 _BATCH: Final = 500
 _MOST_KEYS: Final = 100
@@ -43,7 +44,7 @@ async def pull(query: Query, context: Context, views: Views, reader: Consumer | 
     found: Iterable[Any] | None = None
     keys = wanted_keys(query, source)
     if keys is not None and reader is not None:
-        found = await _looked_up(source, keys, reader)
+        found = await _looked_up(source, keys, reader, context.make_codec)
     if found is None:
         found = list((await views.of(source)).rows.values())
     return Answer(columns, _rows(found, select, query.limit), is_push=False)
@@ -99,10 +100,10 @@ async def _rows(
 
 
 async def _looked_up(
-    source: DataSource, keys: list[tuple[Any, ...]], reader: Consumer
+    source: DataSource, keys: list[tuple[Any, ...]], reader: Consumer, make: MakeCodec
 ) -> list[Any] | None:
     """Returns the rows of keys, or None if the brokers have no look-up by key."""
-    rows = Rows(source)
+    rows = Rows(source, make)
     encoded = [data for key in keys if (data := rows.encode_key(key)) is not None]
     try:
         # Whoever writes the topic chose the partitions of the keys: all are asked.
@@ -114,7 +115,7 @@ async def _looked_up(
         if record is None:
             continue
         try:
-            _, row = rows.of(record)
+            _, row = await without_blocking(rows.of, record)
         except UNREADABLE:
             continue
         if row is not None:

@@ -21,6 +21,7 @@ from odradek.streams.plan.types import Column
 from odradek.streams.process.reading import TablesFirst, assign_all
 from odradek.streams.process.runner import by_time, partition_counts
 from odradek.streams.running.executor import Executor, InputRecord, OutputRecord
+from odradek.world.blocking_calls import without_blocking
 from odradek.world.clock import SystemClock
 
 _POLL_MS: Final = 250
@@ -101,7 +102,7 @@ async def _rows(
         now_ms = SystemClock().now_ms()
         for record in by_time(polled.values()):
             executor.context.now_ms = now_ms
-            executor.deliver(record)
+            await without_blocking(executor.deliver, record)
             if limit is not None and given + len(collected) >= limit:
                 break
         executor.advance(now_ms)

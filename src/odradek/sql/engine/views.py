@@ -12,13 +12,14 @@ from odradek.client.consumer.consumer import Consumer
 from odradek.protocol.types import TopicPartition
 from odradek.sql.planning.sources import (
     DataSource,
+    MakeCodec,
     flat_row,
     key_codec,
-    make_codec,
     timestamp_reader,
     value_codec,
 )
 from odradek.streams.plan.records import RecordContext
+from odradek.world.blocking_calls import without_blocking
 
 _POLL_MS: Final = 250
 
@@ -26,9 +27,9 @@ _POLL_MS: Final = 250
 class Rows:
     """Makes flat rows of records of one stream or table."""
 
-    def __init__(self, source: DataSource) -> None:
-        self._keys = key_codec(source, make_codec)
-        self._values = value_codec(source, make_codec)
+    def __init__(self, source: DataSource, make: MakeCodec) -> None:
+        self._keys = key_codec(source, make)
+        self._values = value_codec(source, make)
         self._flatten = flat_row(source)
         self._timestamp_of = timestamp_reader(source)
 
@@ -54,10 +55,10 @@ UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError)
 class View:
     """The rows of a topic, as flat rows: of a table the newest of each key, of a stream all."""
 
-    def __init__(self, source: DataSource, client: Mapping[str, Any]) -> None:
+    def __init__(self, source: DataSource, client: Mapping[str, Any], make: MakeCodec) -> None:
         self._source = source
         self._client = client
-        self._reader = Rows(source)
+        self._reader = Rows(source, make)
         self._consumer: Consumer | None = None
         self._lock = asyncio.Lock()
         self.rows: dict[Any, Any] = {}
@@ -72,7 +73,7 @@ class View:
             while await _is_behind(consumer, ends):
                 for records in (await consumer.poll(_POLL_MS)).values():
                     for record in records:
-                        self._take(record)
+                        await without_blocking(self._take, record)
 
     async def _opened(self) -> Consumer:
         consumer = await Consumer(
@@ -90,6 +91,9 @@ class View:
     def _take(self, record: Any) -> None:
         try:
             key, row = self._reader.of(record)
+        except OSError:
+            # A registry does not answer: nothing is wrong with the record.
+            raise
         except UNREADABLE:
             return
         if not self._source.is_table:
@@ -116,15 +120,16 @@ async def _is_behind(consumer: Consumer, ends: Mapping[TopicPartition, Any]) -> 
 class Views:
     """The views of this server. A view is dropped with its stream or table."""
 
-    def __init__(self, client: Mapping[str, Any]) -> None:
+    def __init__(self, client: Mapping[str, Any], make: MakeCodec) -> None:
         self._client = client
+        self._make = make
         self._views: dict[str, View] = {}
 
     async def of(self, source: DataSource) -> View:
         """Returns the view of a source, read up to now."""
         view = self._views.get(source.name)
         if view is None:
-            view = self._views[source.name] = View(source, self._client)
+            view = self._views[source.name] = View(source, self._client, self._make)
         await view.refresh()
         return view
 

@@ -200,6 +200,52 @@ def implicit(source: SqlType | None, target: SqlType) -> Cast | None:
     return None
 
 
+def inserted(source: SqlType | None, target: SqlType) -> Cast | None:
+    """Returns what makes a value that is inserted, or a part of one, be of the type of its column:
+    more than `implicit`, as times may be texts. None if the types do not fit."""
+    convert = implicit(source, target)
+    if convert is not None or source is None:
+        return convert
+    if source.name == "STRING":
+        return _READERS.get(target.name)
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return _inserted_struct(source, target)
+    return _inserted_collection(source, target)
+
+
+def _inserted_collection(source: SqlType, target: SqlType) -> Cast | None:
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        one = inserted(source.element, target.element)
+        return None if one is None else lambda values: [_given(one, value) for value in values]
+    if not isinstance(source, MapType) or not isinstance(target, MapType):
+        return None
+    of_key, of_value = inserted(source.key, target.key), inserted(source.value, target.value)
+    if of_key is None or of_value is None:
+        return None
+    return lambda values: {
+        _given(of_key, key): _given(of_value, value) for key, value in values.items()
+    }
+
+
+def _given(convert: Cast, value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def _inserted_struct(source: StructType, target: StructType) -> Cast | None:
+    converts: dict[str, Cast] = {}
+    for name, kind in source.fields:
+        wanted = target.field_type(name)
+        convert = None if wanted is None else inserted(kind, wanted)
+        if convert is None:
+            return None
+        converts[name] = convert
+    missing = {name: None for name, _ in target.fields}
+    return lambda value: {
+        **missing,
+        **{name: _given(convert, value[name]) for name, convert in converts.items()},
+    }
+
+
 def common(one: SqlType | None, other: SqlType | None) -> SqlType | None:
     """Returns the type that holds the values of both; None if there is none, or both are null."""
     if one is None or other is None or one == other:

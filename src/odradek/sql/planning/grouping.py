@@ -23,6 +23,7 @@ from odradek.sql.planning.calls import (
 )
 from odradek.sql.planning.expressions import ROW_ERRORS, Compiled, coerced, compile_expression
 from odradek.sql.planning.parts import Context, Flow
+from odradek.sql.planning.placing import PLACED, place_codec
 from odradek.sql.planning.scope import (
     ROWTIME,
     WINDOW_END,
@@ -263,7 +264,7 @@ def _placed(
     form = context.key_format or flow.key_format
     if form.name == "NONE":
         form = context.default_key_format
-    codec = context.make_codec(form, tuple(keys), True, "")
+    codec = place_codec(PLACED, tuple(keys), context.make_codec)
     names = context.names
     detail = ", ".join(node.sql() for node in grouped)
 

@@ -7,6 +7,7 @@
 The row of a join is the row of the left side, that of the right side, and the join key at the end.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -17,7 +18,9 @@ from odradek.sql.language.statements import Join
 from odradek.sql.planning.calls import refuse_calls
 from odradek.sql.planning.expressions import Compiled, compile_expression
 from odradek.sql.planning.parts import Context, Flow
+from odradek.sql.planning.placing import PLACED, place_codec, stays
 from odradek.sql.planning.scope import Scope, ScopeColumn
+from odradek.sql.planning.sources import Format
 from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan import nodes
 from odradek.streams.plan.nodes import JoinKind, Node
@@ -51,9 +54,9 @@ def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
     if left.is_table and not _is_key(left_node, left):
         return _foreign_key_join(left, right, clause, left_key, context)
     column, place = _key_column(left, right, clause, (left_node, right_node), kind)
-    if not right.is_table:
-        right = _placed(right, right_node, right_key, kind, context)
-    left = _placed(left, left_node, left_key, kind, context)
+    left, right = _side_by_side(
+        (left, left_node, left_key), (right, right_node, right_key), kind, context
+    )
     node = _join_node(left, right, clause, context)
     scope = _joined_scope(left, right)
     if place is None:
@@ -63,7 +66,7 @@ def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
         scope = Scope((synthetic, *scope.columns), scope.width)
     return Flow(
         node, scope, left.is_table, (column,), (place,), left.key_format, left.window,
-        key_codec=left.key_codec,
+        key_codec=left.key_codec, placed=left.placed,
     )  # fmt: skip
 
 
@@ -159,10 +162,43 @@ def _key_column(
     return Column(name, kind), None
 
 
-def _placed(flow: Flow, node: exp.Expr, key: Compiled, kind: SqlType, context: Context) -> Flow:
-    """Returns a flow whose records are in the partition of the join key."""
-    if flow.is_table or _is_key(node, flow):
-        return flow
+_Side = tuple[Flow, exp.Expr, Compiled]
+
+
+def _side_by_side(left: _Side, right: _Side, kind: SqlType, context: Context) -> tuple[Flow, Flow]:
+    """Returns both sides in partitions that correspond. A side that has the join key in its topic
+    stays there, if it can."""
+    forms = [
+        flow.placed
+        if _is_key(node, flow) and (flow.placed == PLACED or stays(flow.placed))
+        else None
+        for flow, node, _ in (left, right)
+    ]
+    if forms[0] is not None and forms[0] == forms[1]:
+        return left[0], right[0]
+    # Two that would stay in different places cannot both.
+    target = next((form for form in forms if form is not None), PLACED)
+    if forms[0] == target:
+        return left[0], _placed(right, kind, target, context, left[0].node)
+    if forms[1] == target:
+        return _placed(left, kind, target, context, right[0].node), right[0]
+    return _placed(left, kind, target, context), _placed(right, kind, target, context)
+
+
+def _placed(
+    side: _Side, kind: SqlType, target: Format, context: Context, like: Node | None = None
+) -> Flow:
+    """Returns a flow whose records are in the partition of the join key, among as many partitions
+    as the other side has, which is `like`."""
+    flow, node, key = side
+    column = Column("KEY", kind)
+    codec = place_codec(target, (column,), context.make_codec)
+    names = context.names
+    if _is_key(node, flow):
+        moved: Node = nodes.Repartition(
+            name=names("repartition"), parents=(flow.node,), key_codec=codec, like=like
+        )
+        return replace(flow, node=moved, placed=target)
     evaluate = context.evaluate(key, node.sql())
 
     def rekey(_: Any, row: Any, __: Any) -> Any:
@@ -171,16 +207,15 @@ def _placed(flow: Flow, node: exp.Expr, key: Compiled, kind: SqlType, context: C
         value = evaluate(row)
         return ((None if value is None else (hashable(value),), row),)
 
-    names = context.names
-    column = Column("KEY", kind)
-    codec = context.make_codec(_key_format(flow, context), (column,), True, "")
     mapped = nodes.FlatMap(
         name=names("join-key"), parents=(flow.node,), function=rekey, detail=node.sql()
     )
-    moved: Node = nodes.Repartition(name=names("repartition"), parents=(mapped,), key_codec=codec)
+    moved = nodes.Repartition(
+        name=names("repartition"), parents=(mapped,), key_codec=codec, like=like
+    )
     return Flow(
         moved, flow.scope, False, (column,), (None,), _key_format(flow, context), None,
-        key_codec=codec,
+        key_codec=codec, placed=target,
     )  # fmt: skip
 
 
@@ -247,14 +282,20 @@ def _foreign_key_join(
         return (*one, *(other or no_right), key[0])
 
     name = context.names("foreign-key-join")
+    right_node, right_codec = right.node, right.key_codec
+    if right.placed == PLACED or not stays(right.placed):
+        right_codec = place_codec(PLACED, right.key_columns, context.make_codec)
+        right_node = nodes.Repartition(
+            name=context.names("repartition"), parents=(right_node,), key_codec=right_codec
+        )
     assert left.key_codec is not None
-    assert right.key_codec is not None
+    assert right_codec is not None
     node = nodes.ForeignKeyJoin(
-        name=name, parents=(left.node, right.node), kind=clause.kind, foreign_key=foreign_key,
-        joiner=joined, left_codec=left.key_codec, right_codec=right.key_codec, store=name,
+        name=name, parents=(left.node, right_node), kind=clause.kind, foreign_key=foreign_key,
+        joiner=joined, left_codec=left.key_codec, right_codec=right_codec, store=name,
         detail=clause.kind.value,
     )  # fmt: skip
     return Flow(
         node, _joined_scope(left, right), True, left.key_columns, left.key_places, left.key_format,
-        key_codec=left.key_codec,
+        key_codec=left.key_codec, placed=left.placed,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from odradek.config.spelling import nearest
 from odradek.sql.planning.expressions import ROW_ERRORS, Compiled, Evaluate
+from odradek.sql.planning.placing import PLACED
 from odradek.sql.planning.scope import Scope
 from odradek.sql.planning.sources import DataSource, Format, MakeCodec, Names, WindowInfo
 from odradek.streams.plan.nodes import Codec, Node
@@ -73,6 +74,8 @@ class Flow:
     key_texts: tuple[str, ...] = ()
     """The canonical expressions of the keys, for a SELECT that repeats them."""
     key_codec: Codec | None = None
+    placed: Format = PLACED
+    """By which format's bytes records are in their partition."""
 
 
 def describe(node: exp.Expr) -> str:

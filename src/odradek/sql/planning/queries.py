@@ -22,6 +22,7 @@ from odradek.sql.planning.expressions import (
     condition,
 )
 from odradek.sql.planning.parts import Context, Flow, describe
+from odradek.sql.planning.placing import PLACED, place_codec
 from odradek.sql.planning.scope import Scope, ScopeColumn
 from odradek.sql.planning.selecting import Selected, canonical, expand
 from odradek.sql.planning.sources import DataSource, Format, WindowInfo, begin, key_codec, scope_of
@@ -102,7 +103,7 @@ def _begin(source: DataSource, relation: Relation, context: Context) -> Flow:
         begin(source, context.names, context.make_codec, context.reset), scope, source.is_table,
         source.schema.key, places, source.key_format, source.window,
         key_texts=tuple(f"#{place}" for place in places),
-        key_codec=key_codec(source, context.make_codec),
+        key_codec=key_codec(source, context.make_codec), placed=source.key_format,
     )  # fmt: skip
 
 
@@ -220,7 +221,7 @@ def _partitioned(flow: Flow, query: Query, selected: Sequence[Selected], context
     form = Format("NONE") if is_null else context.key_format or flow.key_format
     if form.name == "NONE" and not is_null:
         form = context.default_key_format
-    codec = context.make_codec(form, tuple(keys), True, "")
+    codec = place_codec(PLACED, tuple(keys), context.make_codec)
     names = context.names
     node: Node = nodes.FlatMap(
         name=names("partition"), parents=(flow.node,), function=rekey,

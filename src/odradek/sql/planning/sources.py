@@ -5,8 +5,8 @@ ROWPARTITION, ROWOFFSET and, if it is windowed, WINDOWSTART and WINDOWEND. A tab
 so that they keep their own ROWTIME.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from odradek.sql.functions.java_times import java_time_format, timestamp_of
@@ -20,11 +20,18 @@ from odradek.sql.planning.scope import (
     Scope,
 )
 from odradek.streams.formats import columns
+from odradek.streams.formats.columns import NAMES, UnfitColumns
 from odradek.streams.formats.windowed import SessionWindowedCodec, TimeWindowedCodec
 from odradek.streams.plan import nodes
 from odradek.streams.plan.nodes import Codec, Node
 from odradek.streams.plan.records import RecordContext, Windowed
 from odradek.streams.plan.types import Column, Schema
+
+REGISTERED: Final = ("AVRO", "JSON_SR", "PROTOBUF")
+"""The formats with a schema registry."""
+WITHOUT_REGISTRY: Final = (*NAMES, "PROTOBUF_NOSR")
+UNWRAPPING: Final = ("AVRO", "JSON", "JSON_SR")
+"""The formats in which a row of one column may be that column's value."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,26 @@ class Format:
     name: str
     is_wrapped: bool | None = None
     delimiter: str = ","
-    properties: Mapping[str, str] = field(default_factory=dict)
+    schema_id: int | None = None
+    """The schema in the registry that rows are written with."""
+    full_name: str | None = None
+    """The name of the record in the schema."""
+    nullable: str | None = None
+    """How Protobuf says that a field is null: OPTIONAL or WRAPPER; by default it does not."""
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether rows have a schema in the registry, so that equal keys may have other bytes."""
+        return self.name in REGISTERED
+
+
+AVRO_SPACE: Final = "io.confluent.ksql.avro_schemas"
+
+
+def avro_key_name(source: str) -> str:
+    """Returns how ksqlDB calls the records of the keys of a stream or table in Avro."""
+    parts = (part.capitalize() for part in source.split("_"))
+    return f"{AVRO_SPACE}.{''.join(parts)}Key"
 
 
 MakeCodec = Callable[[Format, tuple[Column, ...], bool, str], Codec]
@@ -76,7 +102,11 @@ class DataSource:
 
 
 def make_codec(form: Format, wanted: tuple[Column, ...], is_key: bool, topic: str) -> Codec:
-    """Returns the codec of a format that needs no schema registry."""
+    """Returns the codec of a format that needs no schema registry. Raises `UnfitColumns`."""
+    if form.name not in NAMES:
+        raise UnfitColumns(
+            f"the format {form.name} needs a schema registry: set ksql.schema.registry.url"
+        )
     return columns.make(
         form.name, wanted, is_key=is_key, is_wrapped=form.is_wrapped, delimiter=form.delimiter
     )

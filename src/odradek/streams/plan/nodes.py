@@ -11,7 +11,7 @@ What an operator means is written in `odradek.streams.running`, one module for e
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from odradek.streams.plan.records import RecordContext
 from odradek.streams.plan.types import Schema
@@ -26,6 +26,13 @@ class Codec(Protocol):
     def encode(self, value: Any) -> bytes | None: ...
 
     def decode(self, data: bytes | None) -> Any: ...
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """A codec that asks a registry before it can write. `prepare` blocks."""
+
+    def prepare(self) -> None: ...
 
 
 class JoinKind(Enum):
@@ -128,6 +135,8 @@ class Repartition(Node):
     key_codec: Codec
     partitions: int | None = None
     """How many there are; None for as many as the sources have at most."""
+    like: Node | None = None
+    """An operator that has as many partitions: the other side of a join."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

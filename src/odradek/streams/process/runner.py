@@ -35,17 +35,20 @@ from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.streams.formats.hashable import hashable
-from odradek.streams.plan.nodes import Plan
+from odradek.streams.plan.nodes import Plan, Preparable
 from odradek.streams.process import changelog
 from odradek.streams.process.reading import assign_all
 from odradek.streams.running.executor import (
     BadRecord,
+    BadResult,
     Executor,
     InputRecord,
     OutputRecord,
     raise_for,
+    raise_for_result,
 )
 from odradek.streams.running.stores import Store
+from odradek.world.blocking_calls import without_blocking
 from odradek.world.clock import SystemClock
 
 _log = logging.getLogger("odradek.streams")
@@ -109,6 +112,7 @@ class Runner:
         start: Mapping[str, Sequence[int]] | None = None,
         replication_factor: int = -1,
         on_bad_record: BadRecord = raise_for,
+        on_bad_result: BadResult = raise_for_result,
         on_committed: Callable[[list[OutputRecord]], None] | None = None,
     ) -> None:
         """`client` has the settings of all clients: `bootstrap.servers`, security. Where nothing is
@@ -123,6 +127,7 @@ class Runner:
         self._start = start or {}
         self._replication_factor = replication_factor
         self._on_bad_record = on_bad_record
+        self._on_bad_result = on_bad_result
         self._on_committed = on_committed
         self._resumed = asyncio.Event()
         self._resumed.set()
@@ -184,7 +189,7 @@ class Runner:
         transaction = _Transaction()
         executor = self._executor = Executor(
             self.plan, counts, transaction, on_bad_record=self._skip_or_raise,
-            now_ms=SystemClock().now_ms(),
+            on_bad_result=self._on_bad_result, now_ms=SystemClock().now_ms(),
         )  # fmt: skip
         settings = {**self._client, "transactional.id": self.application_id, "linger.ms": 0}
         async with Producer(settings) as producer:
@@ -229,7 +234,16 @@ class Runner:
                     self.changelog_topic, count, self._replication_factor, configs=config
                 )
                 await create_topic(admin, wanted)
+        await asyncio.to_thread(self._prepare_codecs)
         return counts
+
+    def _prepare_codecs(self) -> None:
+        """Has results' codecs ask what they need: a result cannot wait for that."""
+        for sink in self.plan.sinks:
+            for codec in (sink.key_codec, sink.value_codec):
+                inner = getattr(codec, "inner", codec)
+                if isinstance(inner, Preparable):
+                    inner.prepare()
 
     async def _restore(self, executor: Executor, counts: Mapping[str, int]) -> None:
         """Reads the stores from the changelog."""
@@ -262,7 +276,7 @@ class Runner:
         next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for record in by_time(polled.values()):
             executor.context.now_ms = now_ms
-            executor.deliver(record)
+            await without_blocking(executor.deliver, record)
             partition = TopicPartition(record.topic, record.partition)
             next_offsets[partition] = OffsetAndMetadata(record.offset + 1)
         executor.advance(now_ms)

@@ -33,6 +33,7 @@ from odradek.streams.running.stores import (
     StreamTime,
     WindowStore,
 )
+from odradek.world.blocking_calls import blocking
 
 
 class InputRecord(NamedTuple):
@@ -70,6 +71,14 @@ class CannotRun(ValueError):
 
 BadRecord = Callable[[InputRecord, Exception], None]
 """Called with a record that cannot be decoded. It raises, or returns to have it skipped."""
+
+
+BadResult = Callable[[nodes.Sink, Exception], None]
+"""Called with a result that cannot be encoded. It raises, or returns to have it left out."""
+
+
+def raise_for_result(node: nodes.Sink, error: Exception) -> None:
+    raise ValueError(f"a result for {node.topic} cannot be written: {error}") from error
 
 
 def raise_for(record: InputRecord, error: Exception) -> None:
@@ -183,6 +192,7 @@ class Executor:
         output: Output,
         *,
         on_bad_record: BadRecord = raise_for,
+        on_bad_result: BadResult = raise_for_result,
         now_ms: int = 0,
     ) -> None:
         """`partition_counts` has every source topic, and may have the topics of sinks."""
@@ -192,6 +202,7 @@ class Executor:
         self.context.now_ms = now_ms
         self.late_records = 0
         self._on_bad_record = on_bad_record
+        self._on_bad_result = on_bad_result
         self._counts = partition_counts
         self.partition_count = max(
             (partition_counts[source.topic] for source in plan.sources), default=1
@@ -216,25 +227,43 @@ class Executor:
 
     def deliver(self, record: InputRecord) -> None:
         """Handles one record of a source topic."""
-        for source in self._sources.get(record.topic, ()):
-            context = self.context
-            context.topic, context.partition = record.topic, record.partition
-            context.offset, context.headers = record.offset, record.headers
+        context = self.context
+        context.topic, context.partition = record.topic, record.partition
+        context.offset, context.headers = record.offset, record.headers
+        # A codec may have to ask a registry, and raises `MustBlock`. The record is then delivered
+        # again: nothing may have been processed until all have read it.
+        decoded = [
+            (source, self._decoded(source, record))
+            for source in self._sources.get(record.topic, ())
+        ]
+        for source, found in decoded:
+            if isinstance(found, Exception):
+                self._on_bad_record(record, found)
+                continue
+            key, value, timestamp_ms = found
             context.timestamp_ms = record.timestamp_ms
-            timestamp_ms: int | None = record.timestamp_ms
-            try:
-                key = source.key_codec.decode(record.key)
-                value = source.value_codec.decode(record.value)
-                if source.timestamp_of is not None and value is not None:
-                    timestamp_ms = source.timestamp_of(key, value, context)
-            except (ValueError, ArithmeticError, LookupError, TypeError) as error:
-                self._on_bad_record(record, error)
-                continue
-            if timestamp_ms is None or timestamp_ms < 0:
-                self._on_bad_record(record, ValueError("its timestamp is missing or negative"))
-                continue
             self.task(record.partition).operator(source).process(key, value, timestamp_ms)
         self._drain()
+
+    def _decoded(
+        self, source: nodes.Source, record: InputRecord
+    ) -> tuple[Any, Any, int] | Exception:
+        """Returns key, value and time of a record, or why it cannot be read."""
+        self.context.timestamp_ms = record.timestamp_ms
+        timestamp_ms: int | None = record.timestamp_ms
+        try:
+            key = source.key_codec.decode(record.key)
+            value = source.value_codec.decode(record.value)
+            if source.timestamp_of is not None and value is not None:
+                timestamp_ms = source.timestamp_of(key, value, self.context)
+        except OSError:
+            # A registry does not answer: nothing is wrong with the record.
+            raise
+        except (ValueError, ArithmeticError, LookupError, TypeError) as error:
+            return error
+        if timestamp_ms is None or timestamp_ms < 0:
+            return ValueError("its timestamp is missing or negative")
+        return key, value, timestamp_ms
 
     def enqueue(
         self, partition: int, node: nodes.Node, key: Any, value: Any, timestamp_ms: int
@@ -257,8 +286,16 @@ class Executor:
     def write(
         self, node: nodes.Sink, partition: int, key: Any, value: Any, timestamp_ms: int
     ) -> None:
-        key_bytes = node.key_codec.encode(key)
-        value_bytes = node.value_codec.encode(value)
+        try:
+            # Codecs are prepared before. Where one is not, this waits: what was processed cannot be
+            # processed again.
+            key_bytes = blocking(node.key_codec.encode, key)
+            value_bytes = blocking(node.value_codec.encode, value)
+        except OSError:
+            raise
+        except (ValueError, ArithmeticError, LookupError, TypeError) as error:
+            self._on_bad_result(node, error)
+            return
         count = self._counts.get(node.topic)
         target: int | None = None
         if node.partition_of is not None and count is not None:
@@ -286,6 +323,8 @@ class Executor:
         """Returns in how many partitions the results of an operator are."""
         if isinstance(node, nodes.Source):
             return self._counts[node.topic]
+        if isinstance(node, nodes.Repartition) and node.like is not None:
+            return self.partitions_below(node.like)
         if isinstance(node, nodes.Repartition):
             return self.partition_count if node.partitions is None else node.partitions
         if isinstance(node, nodes.ForeignKeyJoin):
