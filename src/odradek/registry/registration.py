@@ -121,12 +121,14 @@ class Registration:
         subject, state = candidate.subject, self._state
         stamp = state.stamp(subject)
         config = state.config_in_scope(subject)
+        is_import = state.mode_in_scope(subject) == "IMPORT"
+        # What is imported stays as it was in the other registry.
+        normalize = normalize and not is_import
         versions = list(reversed(state.versions(subject)))
         known = await self._known(candidate, config, versions, normalize=normalize)
         if known is not None:
             return known
         check_may_register(state, subject, candidate.id)
-        is_import = state.mode_in_scope(subject) == "IMPORT"
         completed = candidate
         if not is_import:
             is_checked = candidate.id < 0 and state.validates_new_schemas(subject)

@@ -35,10 +35,12 @@ _TEXT_OF_DOUBLES: Final = re.compile(
 
 
 class Parser:
-    """Builds nodes of JSON. `named` has the types defined until now."""
+    """Builds nodes of JSON. `named` has the types defined until now. `checks_names` is off for
+    schemas that a registry holds: it may be older than the rule for names."""
 
     def __init__(self) -> None:
         self.named: dict[str, Node] = {}
+        self.checks_names = True
         self._used: dict[str, str] = {}
         self._open: set[str] = set()
 
@@ -76,6 +78,9 @@ class Parser:
         if kind in NAMED:
             return self._named(source, kind, namespace, path)
         inner = {"array": "items", "map": "values"}.get(kind)
+        if inner is None and self._knows(kind, namespace):
+            # A name may stand in an object of its own, as any type may.
+            return self._use(kind, namespace, path)
         if inner is None:
             raise InvalidSchema(
                 f"{_at(path)} has the type {kind!r}: in an object it must be a primitive type,"
@@ -85,6 +90,13 @@ class Parser:
             raise InvalidSchema(f"{_at(path)} is of type {kind} and has no {inner!r}")
         member = self._type(source[inner], namespace, f"{path}/{inner}")
         return Node(kind, members=(member,), properties=_properties(source, _RESERVED))
+
+    def _knows(self, name: str, namespace: str) -> bool:
+        names = {name.removeprefix("."), f"{namespace}.{name}"}
+        return not names.isdisjoint(self.named) or not names.isdisjoint(self._open)
+
+    def _checked(self, name: str, path: str) -> str:
+        return _checked_name(name, path) if self.checks_names else name
 
     def _use(self, name: str, namespace: str, path: str) -> Node:
         """A use of a named type. A name without a dot is of the surrounding namespace, or of none
@@ -112,7 +124,7 @@ class Parser:
         return Node("union", members=members)
 
     def _named(self, source: dict[str, Any], kind: str, namespace: str, path: str) -> Node:
-        name = _full_name(source, namespace, path)
+        name = self._full_name(source, namespace, path)
         inside = name.rpartition(".")[0]
         doc = source.get("doc")
         symbols: tuple[str, ...] = ()
@@ -121,7 +133,7 @@ class Parser:
         default = None
         match kind:
             case "enum":
-                symbols = _symbols(source, path)
+                symbols = tuple(self._checked(one, path) for one in _symbols(source, path))
                 default = _enum_default(source, symbols, path)
             case "fixed":
                 size = _size(source, path)
@@ -147,6 +159,21 @@ class Parser:
             raise InvalidSchema(f"{_at(path)} defines {name}, which is defined already")
         return Node("ref", name)
 
+    def _full_name(self, source: dict[str, Any], namespace: str, path: str) -> str:
+        name = source.get("name")
+        if not isinstance(name, str):
+            raise InvalidSchema(f"{_at(path)} is of type {source['type']} and has no name")
+        space, dot, short = name.rpartition(".")
+        if not dot:
+            stated = source.get("namespace")
+            space = stated if isinstance(stated, str) else namespace
+        for part in (*space.split("."), short) if space else (short,):
+            self._checked(part, path)
+        full = f"{space}.{short}" if space else short
+        if full in PRIMITIVES:
+            raise InvalidSchema(f"{_at(path)} is named {full}, which is a primitive type")
+        return full
+
     def _fields(self, source: dict[str, Any], namespace: str, path: str) -> tuple[Field, ...]:
         sources = source.get("fields")
         if not isinstance(sources, list):
@@ -164,7 +191,7 @@ class Parser:
     def _field(self, source: Any, namespace: str, path: str) -> Field:
         if not isinstance(source, dict) or not isinstance(source.get("name"), str):
             raise InvalidSchema(f"{_at(path)} is a field without a name")
-        name = _checked_name(source["name"], path)
+        name = self._checked(source["name"], path)
         if "type" not in source:
             raise InvalidSchema(f"{_at(path)}, the field {name!r}, has no type")
         order = source.get("order", "ascending")
@@ -202,22 +229,6 @@ def _checked_name(name: str, path: str) -> str:
     return name
 
 
-def _full_name(source: dict[str, Any], namespace: str, path: str) -> str:
-    name = source.get("name")
-    if not isinstance(name, str):
-        raise InvalidSchema(f"{_at(path)} is of type {source['type']} and has no name")
-    space, dot, short = name.rpartition(".")
-    if not dot:
-        stated = source.get("namespace")
-        space = stated if isinstance(stated, str) else namespace
-    for part in (*space.split("."), short) if space else (short,):
-        _checked_name(part, path)
-    full = f"{space}.{short}" if space else short
-    if full in PRIMITIVES:
-        raise InvalidSchema(f"{_at(path)} is named {full}, which is a primitive type")
-    return full
-
-
 def _full_alias(alias: str, namespace: str) -> str:
     if "." in alias:
         return alias.removeprefix(".")
@@ -235,8 +246,6 @@ def _symbols(source: dict[str, Any], path: str) -> tuple[str, ...]:
     symbols = source.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
         raise InvalidSchema(f"{_at(path)} is an enum and has no list of 'symbols'")
-    for symbol in symbols:
-        _checked_name(symbol, path)
     if len(set(symbols)) != len(symbols):
         twice = next(symbol for symbol in symbols if symbols.count(symbol) > 1)
         raise InvalidSchema(f"{_at(path)} is an enum that has the symbol {twice} twice")

@@ -75,12 +75,14 @@ def parse(
     """Parses an Avro schema. Defaults are checked if it is new: registries hold schemas with wrong
     ones from the time when nobody checked them."""
     parser = Parser()
+    parser.checks_names = False
     for name, imported in resolved.items():
         try:
             parser.parse(read_json(imported))
         except InvalidSchema as error:
             raise InvalidSchema(f"in the reference {name}: {error}") from None
     known = frozenset(parser.named)
+    parser.checks_names = is_new
     root = parser.parse(read_json(text))
     parser.check_uses()
     schema = AvroSchema(root, parser.named, known, references)

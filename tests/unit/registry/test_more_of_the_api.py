@@ -67,6 +67,20 @@ async def test_a_schema_that_says_its_version_is_found_by_it() -> None:
         assert (await one.register("s", record(A), metadata=old)).json["id"] == second["id"]
 
 
+async def test_what_is_imported_keeps_its_form_and_its_id() -> None:
+    unsorted = '{"type":"record","name":"R","fields":[{"name":"a","type":"int","z":1,"b":2}]}'
+    async with instance() as one:
+        await one.ask("PUT", "/mode/s", {"mode": "IMPORT"})
+        await one.ask("PUT", "/config/s", {"normalize": True})
+        await one.register("s", unsorted, id=7, version=3)
+        assert (await one.ask("GET", "/schemas/ids/7")).json["schema"] == unsorted
+        assert (await one.ask("GET", "/subjects/s/versions")).json == [3]
+        await one.ask("PUT", "/mode/s", {"mode": "READWRITE"})
+        assert (await one.register("s", unsorted)).json["id"] == 7
+        later = (await one.register("s", record(A, B_DEFAULT))).json
+        assert (later["id"], later["version"]) == (8, 4)
+
+
 async def test_an_incompatible_schema_can_be_forced() -> None:
     async with instance() as one:
         await one.register("s", record(A))
@@ -85,6 +99,10 @@ async def test_wrong_defaults_count_unless_validation_is_switched_off() -> None:
         await one.ask("DELETE", "/config/s")
         later = record({**A, "default": 1}, B_DEFAULT)
         assert (await one.register("s", later)).json["version"] == 2
+        named = '{"type":"record","name":"R","namespace":"a-b","fields":[]}'
+        assert (await one.register("t", named)).json["error_code"] == 42201
+        await one.ask("PUT", "/config/t", {"validateNewSchemas": False})
+        assert (await one.register("t", named)).status == 200
 
 
 async def test_fields_that_metadata_reserve_are_refused_where_that_is_asked_for() -> None:
@@ -141,5 +159,17 @@ async def test_references_of_another_context_are_shown_in_full() -> None:
         made = (await one.register(":.c:s", parent, references=used)).json
         path = f"/schemas/ids/{made['id']}?subject=:.c:s"
         assert (await one.ask("GET", path)).json["references"] == used
+        assert (await one.ask("GET", "/schemas")).json == []
+        assert len((await one.ask("GET", "/schemas?subjectPrefix=:*:")).json) == 2
         full = (await one.ask("GET", f"{path}&referenceFormat=qualified")).json
         assert full["references"] == [{**used[0], "subject": ":.c:base"}]
+
+
+async def test_a_name_of_a_type_may_stand_in_an_object() -> None:
+    async with instance() as one:
+        used = record({"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["X"]}},
+                      {"name": "again", "type": {"type": "E"}})  # fmt: skip
+        stored = (await one.register("s", used)).json["schema"]
+        assert json.loads(stored)["fields"][1]["type"] == "E"
+        misspelt = record({"name": "e", "type": {"type": "strin"}})
+        assert (await one.register("s", misspelt)).json["error_code"] == 42201

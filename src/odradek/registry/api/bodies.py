@@ -94,6 +94,7 @@ class SchemaString(msgspec.Struct, omit_defaults=True, rename="camel"):
     subject: str | None = None
     version: int | None = None
     max_id: int | None = None
+    ts: int | None = None
     schema_tags: list[SchemaTags] | None = None
 
 
@@ -137,6 +138,10 @@ class Config(msgspec.Struct, omit_defaults=True, rename="camel"):
 class ServerClusterId(msgspec.Struct):
     id: str
     scope: Json
+
+
+class ServerDeployment(msgspec.Struct):
+    attributes: list[str]
 
 
 class ServerVersion(msgspec.Struct, rename="camel"):

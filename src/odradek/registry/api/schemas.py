@@ -14,6 +14,7 @@ from odradek.registry.api.bodies import (
     RegisterSchemaRequest,
     SchemaString,
     ServerClusterId,
+    ServerDeployment,
     ServerVersion,
     SubjectVersion,
     registered,
@@ -37,7 +38,6 @@ from odradek.registry.api.surface import (
 )
 from odradek.registry.decisions import DeleteContext
 from odradek.registry.names import (
-    ALL_CONTEXTS,
     DEFAULT_CONTEXT,
     Qualified,
     context_name,
@@ -76,7 +76,8 @@ class SchemaEndpoints:
 
         self._list_of = get(
             "/schemas", self._list, "Lists versions with their schemas.",
-            (Parameter("subjectPrefix", str, ALL_CONTEXTS, "Only of subjects that begin so."),
+            (Parameter("subjectPrefix", str, "", "Only of subjects that begin so; `:*:` for those"
+                       " of all contexts, which else are those of the default one."),
              DELETED, Parameter("latestOnly", bool, False, "Only the newest of each subject."),
              Parameter("ruleType", str, "", "Only with a rule of this type."),
              Parameter("aliases", bool, False,
@@ -123,6 +124,8 @@ class SchemaEndpoints:
                      media_types=ACCEPTS, produces=PRODUCES),
             get("/v1/metadata/id", self._cluster_id, "Returns the id of the Kafka cluster.", (),
                 ServerClusterId),
+            get("/v1/metadata/deployment", self._deployment, "Returns what is said of the"
+                " deployment: nothing.", (), ServerDeployment),
             get("/v1/metadata/version", self._server_version, "Returns the version of the service.",
                 (), ServerVersion),
             Endpoint("DELETE", "/contexts/{context}", self._delete_context,
@@ -190,6 +193,7 @@ class SchemaEndpoints:
             version.metadata,
             version.rule_set,
             guid(version),
+            ts=version.ts,
         )
 
     async def _schema(self, request: Request) -> Response:
@@ -343,6 +347,9 @@ class SchemaEndpoints:
             },
         }
         return negotiated_response(request, ServerClusterId("", scope))
+
+    async def _deployment(self, request: Request) -> Response:
+        return negotiated_response(request, ServerDeployment([]))
 
     async def _server_version(self, request: Request) -> Response:
         return negotiated_response(request, ServerVersion(f"odradek-{__version__}", ""))
