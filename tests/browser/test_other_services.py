@@ -1,7 +1,7 @@
 """Connectors of a real worker by the pages of the console, and services that are away. After the
 other tests of the folder, for the worker makes topics."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,16 +46,25 @@ def test_a_connector_is_made_paused_and_deleted(visitor: Visitor, tmp_path: Path
     page.get_by_role("link", name="New connector").click()
     page.get_by_label("Name").fill("lines")
     page.get_by_label("Plug-in").select_option(SOURCE)
-    page.get_by_role("button", name="Create").click()
-    expect(page.locator("ul.message")).to_contain_text("topic")
+    page.get_by_role("button", name="Continue").click()
+    # The form is made of the plug-in's own settings, with their documentation.
+    expect(page.get_by_label("topic needed")).to_be_visible()
     assert visitor.axe() == []
-    settings = f"file={tmp_path}/lines.txt\ntopic=from-a-file"
-    page.get_by_label("Settings").fill(settings)
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("the fields say why")
+    expect(page.locator(".wrong").first).to_contain_text("topic")
+    assert visitor.axe() == []
+    page.get_by_label("file", exact=True).fill(f"{tmp_path}/lines.txt")
+    page.get_by_label("topic needed").fill("from-a-file")
     page.get_by_role("button", name="Check the settings").click()
     expect(page.locator(".message.good")).to_contain_text("The plug-in accepts it")
+    page.get_by_role("button", name="Preview the next records").click()
+    expect(page.get_by_label("Record 1")).to_contain_text('"value": "one"')
+    assert visitor.axe() == []
     page.get_by_role("button", name="Create").click()
     expect(page.locator(".message.good")).to_contain_text("lines was made")
     assert visitor.axe() == []
+    _change_and_reset(visitor)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".message.good")).to_contain_text("pause was asked for")
     visitor.go("/connectors")
@@ -66,6 +75,53 @@ def test_a_connector_is_made_paused_and_deleted(visitor: Visitor, tmp_path: Path
     page.get_by_role("button", name="Delete connector").click()
     expect(page.locator(".message.good")).to_contain_text("lines was deleted")
     visitor.go("/connectors/lines", 404)
+
+
+def _change_and_reset(visitor: Visitor) -> None:
+    """Changes a setting, restarts a task, and lets the connector begin again."""
+    page = visitor.page
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("batch.size").fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".message.good")).to_contain_text("lines was changed")
+    restart = page.get_by_role("button", name="Restart task 0")
+    soon(visitor, lambda: expect(restart).to_be_visible(timeout=500))
+    restart.click()
+    expect(page.locator(".message.good")).to_contain_text("Task 0 of lines restarts")
+    page.get_by_role("link", name="Log").click()
+    expect(page.get_by_role("heading", name="Log")).to_be_visible()
+    assert visitor.axe() == []
+    page.get_by_role("link", name="Offsets").click()
+    assert visitor.axe() == []
+    confirm = page.get_by_label("Type lines to remove its offsets")
+    confirm.fill("lines")
+    page.get_by_role("button", name="Remove offsets").click()
+    expect(page.get_by_role("alert")).to_contain_text("STOPPED")
+    page.get_by_role("link", name="Tasks").click()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("link", name="Offsets").click()
+    soon(
+        visitor,
+        lambda: expect(page.locator("main > header")).to_contain_text("stopped", timeout=500),
+    )
+    confirm.fill("lines")
+    page.get_by_role("button", name="Remove offsets").click()
+    expect(page.locator(".message.good")).to_contain_text("begins again")
+    page.get_by_role("link", name="Tasks").click()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".message.good")).to_contain_text("resume was asked for")
+
+
+def soon(visitor: Visitor, look: Callable[[], None]) -> None:
+    """Loads the page again until it shows what a worker does a moment later."""
+    for _ in range(40):
+        try:
+            look()
+        except AssertionError:
+            visitor.page.reload()
+        else:
+            return
+    look()
 
 
 def test_a_worker_that_is_away_is_named(browser: Browser, cluster: Cluster, tmp_path: Path) -> None:

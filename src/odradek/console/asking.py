@@ -21,6 +21,8 @@ from odradek.client.admin.admin import Admin
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import BrokerUnreachable, ClientError, TimedOut
 from odradek.console.clusters import Cluster
+from odradek.console.openid.provider import LogInFailed
+from odradek.console.openid.renewing import renewed_log_in
 from odradek.console.rendering import HEADERS, path_segment
 from odradek.console.sessions import COOKIE, NOT_NEEDED, LogIn, Session
 from odradek.console.watching import Watcher
@@ -204,6 +206,12 @@ async def answer(
         return console.with_cookie(_to_log_in(request, cluster), request, session)
     form = await read_form(request)
     _check_form(console, request, cluster, session, form)
+    try:
+        log_in = await renewed_log_in(cluster, session, log_in)
+    except LogInFailed as error:
+        session.log_ins.pop(cluster.name, None)
+        session.say("bad", f"{error} Log in again.")
+        return _to_log_in(request, cluster)
     query = Form(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     try:
         if needs_brokers and cluster.watchers.is_unsure(log_in.caller):

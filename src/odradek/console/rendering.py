@@ -6,6 +6,7 @@ so even a value that slipped through would not run.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -64,6 +65,7 @@ class Renderer:
             "iso": iso,
             "moment": moment,
             "path": path_segment,
+            "pretty": pretty,
         }
         self._environment.globals |= {"asset": self.static.url, "query": query}
 
@@ -149,6 +151,10 @@ def duration(seconds: float | None) -> str:
         if seconds < limit:
             return f"{seconds / divisor:.0f} {unit}"
     return f"{seconds / 86_400:.0f} d"
+
+
+def pretty(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def iso(at_ms: float) -> str:

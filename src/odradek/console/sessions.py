@@ -16,20 +16,25 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
+from odradek.console.openid.provider import Begun, Granted
 from odradek.services.identity import NOBODY, Caller
 from odradek.world.randomness import Randomness
 
 COOKIE: Final = "odradek-console"
 _MAX_SESSIONS: Final = 5000
 _NAME_BYTES: Final = 32
+_MAX_BEGUN: Final = 5
+_BEGUN_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class LogIn:
-    """Who a user is for one cluster, and the name that pages show."""
+    """Who a user is for one cluster, and the name that pages show. `granted` is what an OpenID
+    provider gave for it."""
 
     caller: Caller
     name: str
+    granted: Granted | None = None
 
 
 NOT_NEEDED: Final = LogIn(NOBODY, "")
@@ -53,6 +58,23 @@ class Session:
     log_ins: dict[str, LogIn] = field(default_factory=dict)
     """By cluster."""
     messages: list[Message] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
+    """Log-ins that the browser is away for, at an OpenID provider; the newest last."""
+    renewing: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    """Held while a token is replaced: of many requests at once, one asks for the next."""
+
+    def begin(self, begun: Begun) -> None:
+        self.begun = [*self.begun[1 - _MAX_BEGUN :], begun]
+
+    def take_begun(self, state: str) -> Begun | None:
+        """Returns the log-in that an answer of the provider belongs to; it is answered once, and
+        within ten minutes."""
+        now_s = asyncio.get_running_loop().time()
+        for begun in self.begun:
+            if hmac.compare_digest(begun.state.encode(), state.encode()):
+                self.begun.remove(begun)
+                return begun if now_s - begun.at_s <= _BEGUN_S else None
+        return None
 
     def say(self, kind: str, text: str) -> None:
         self.messages.append(Message(kind, text))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
@@ -10,9 +11,17 @@ from odradek.config.kinds import boolean, custom, integer, string
 from odradek.config.program_settings import option
 from odradek.config.setting import Kind
 from odradek.config.values import parse_list
+from odradek.console.openid.settings import (
+    ACCESS_TOKEN,
+    ID_TOKEN,
+    BadProvider,
+    OpenIdSettings,
+    check_address,
+)
 from odradek.console.records.masks import BadMask, Mask
 from odradek.services.settings import NO_EFFECT, listeners
 from odradek.services.with_registry import WithRegistry
+from odradek.world.installing import install_line
 
 PORT: Final = 8080
 _CLUSTER: Final = "cluster."
@@ -28,6 +37,7 @@ _OF_CLUSTERS: Final = (
     "admin.",
     "consumer.",
     "producer.",
+    "odradek.openid.",
     "odradek.read.only",
 )
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -38,6 +48,13 @@ def _check_name(value: object) -> str:
     if not name or not set(name) <= _NAME_CHARACTERS:
         raise SettingsError("must be small letters, digits, - and _: it is a part of URLs")
     return name
+
+
+def _check_broker_token(value: object) -> str:
+    text = str(value).strip().lower()
+    if text not in {ACCESS_TOKEN, ID_TOKEN}:
+        raise SettingsError(f"must be {ACCESS_TOKEN} or {ID_TOKEN}")
+    return text
 
 
 def _check_masks(value: object) -> tuple[str, ...]:
@@ -89,6 +106,17 @@ class ConsoleSettings(WithRegistry):
     )
     connect_url: str = option(
         string("connect.url", "", "A worker of Kafka Connect, as http://127.0.0.1:8083.")
+    )
+    connect_basic_auth_user_info: str = option(
+        custom(
+            "connect.basic.auth.user.info",
+            "",
+            "The log-in of the console at the worker, as user:password. Unset, the log-in of the"
+            " user is passed on, if it is a password or a token.",
+            accept=str,
+            expected="user:password",
+            kind=Kind.PASSWORD,
+        )
     )
     connect_config_storage_topic: str = option(
         string(
@@ -157,6 +185,45 @@ class ConsoleSettings(WithRegistry):
         )
     )
 
+    odradek_openid_issuer: str = option(
+        string(
+            "odradek.openid.issuer",
+            "",
+            "The issuer of an OpenID provider, as https://login.example.org/realms/main: users log"
+            " in there, and the brokers check the token (OAUTHBEARER).",
+        )
+    )
+    odradek_openid_client_id: str = option(
+        string("odradek.openid.client.id", "", "The name of the console at the OpenID provider.")
+    )
+    odradek_openid_client_secret: str = option(
+        custom(
+            "odradek.openid.client.secret",
+            "",
+            "The secret of the console at the OpenID provider; a public client has none.",
+            accept=str,
+            expected="text",
+            kind=Kind.PASSWORD,
+        )
+    )
+    odradek_openid_scope: str = option(
+        string(
+            "odradek.openid.scope",
+            "openid profile email",
+            "The scopes that the console asks for; openid is one of them.",
+        )
+    )
+    odradek_openid_broker_token: str = option(
+        custom(
+            "odradek.openid.broker.token",
+            ACCESS_TOKEN,
+            "Which token the brokers are shown: access_token, or id_token if the provider's access"
+            " tokens are not JWTs.",
+            accept=_check_broker_token,
+            expected="access_token or id_token",
+        )
+    )
+
     @classmethod
     def from_file(cls, properties: Mapping[str, str]) -> Self:
         """Returns the settings of a properties file, with those of the further clusters."""
@@ -209,6 +276,45 @@ class ConsoleSettings(WithRegistry):
         ):
             if url and not _is_url(url):
                 raise SettingsError(f"{name}={url!r} is not a URL such as http://127.0.0.1:{port}")
+        if self.connect_basic_auth_user_info and ":" not in self.connect_basic_auth_user_info:
+            raise SettingsError("connect.basic.auth.user.info must be user:password")
+        self._check_openid()
+
+    def _check_openid(self) -> None:
+        if not self.odradek_openid_issuer:
+            if self.odradek_openid_client_id or self.odradek_openid_client_secret:
+                raise SettingsError("odradek.openid.issuer is missing: who lets users in?")
+            return
+        if not self.odradek_openid_client_id:
+            raise SettingsError(
+                "odradek.openid.client.id is missing: register the console at the provider, with"
+                f" the redirect URL .../log-in/{self.odradek_cluster_name}/openid"
+            )
+        if not self.uses_sasl:
+            raise SettingsError(
+                "odradek.openid.issuer lets users log in to the brokers, and these have no log-in:"
+                " set client.security.protocol=SASL_SSL and client.sasl.mechanism=OAUTHBEARER"
+            )
+        if "openid" not in self.odradek_openid_scope.split():
+            raise SettingsError("odradek.openid.scope: openid must be one of the scopes")
+        if find_spec("jwt") is None:
+            raise SettingsError(f"PyJWT checks tokens: {install_line('console,security')}")
+        try:
+            check_address(self.odradek_openid_issuer, "odradek.openid.issuer")
+        except BadProvider as error:
+            raise SettingsError(f"{error}; http is for this machine alone") from None
+
+    def openid(self) -> OpenIdSettings | None:
+        """Returns what is known of the OpenID provider, if there is one."""
+        if not self.odradek_openid_issuer:
+            return None
+        return OpenIdSettings(
+            self.odradek_openid_issuer,
+            self.odradek_openid_client_id,
+            self.odradek_openid_client_secret,
+            self.odradek_openid_scope,
+            self.odradek_openid_broker_token == ID_TOKEN,
+        )
 
     def clusters(self) -> dict[str, "ConsoleSettings"]:
         """Returns the settings of all clusters by name; the first is that of bootstrap.servers."""

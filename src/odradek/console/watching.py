@@ -218,6 +218,15 @@ class Watchers:
         watcher = self._watchers.get(caller)
         return watcher is None or watcher.figures is None or bool(watcher.problem)
 
+    def move(self, before: Caller, after: Caller) -> None:
+        """Goes on as the same user with a newer token, with the history that there is."""
+        old = self._watchers.get(before)
+        if old is None:
+            return
+        self.forget(before)
+        new = self.of(after)
+        new.points, new.lags, new.figures = old.points, old.lags, old.figures
+
     def forget(self, caller: Caller) -> None:
         """Ends the watcher of a user who has logged out."""
         watcher = self._watchers.pop(caller, None)

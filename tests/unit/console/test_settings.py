@@ -13,6 +13,9 @@ from odradek.services.with_registry import WithRegistry
 
 ROOT = Path(__file__).parents[3]
 
+SASL = {"client.security.protocol": "SASL_SSL", "client.sasl.mechanism": "OAUTHBEARER"}
+OPENID = {**SASL, "odradek.openid.issuer": "https://x", "odradek.openid.client.id": "console"}
+
 
 def test_several_clusters() -> None:
     settings = ConsoleSettings.from_file(
@@ -74,6 +77,12 @@ def test_a_read_only_console_has_read_only_clusters() -> None:
         ({"odradek.tokens.sasl.username": "x"}, "no log-in of its own"),
         ({"client.sasl.username": "x"}, "a log-in of the service itself"),
         ({"odradek.read.olny": "true"}, "odradek.read.only"),
+        ({"odradek.openid.issuer": "https://x", "odradek.openid.client.id": "c"}, "no log-in"),
+        ({**SASL, "odradek.openid.issuer": "https://x"}, "client.id is missing"),
+        ({**SASL, "odradek.openid.client.id": "c"}, "issuer is missing"),
+        ({**OPENID, "odradek.openid.issuer": "http://x"}, "https://"),
+        ({**OPENID, "odradek.openid.scope": "profile"}, "openid must be one"),
+        ({**OPENID, "odradek.openid.broker.token": "any"}, "access_token or id_token"),
         ({"cluster.b.bootstrap.servers": "b:1", "cluster.b.client.nothing": "1"}, "cluster.b"),
     ],
 )

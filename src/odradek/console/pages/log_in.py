@@ -17,6 +17,7 @@ from odradek.client.admin.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.console.asking import FORM, PAGE, Form, Pages, check_token, read_form, trouble
 from odradek.console.clusters import Cluster
+from odradek.console.pages.openid_log_in import OpenIdPages, begin_url
 from odradek.console.rendering import HEADERS
 from odradek.console.sessions import LogIn, Session
 from odradek.protocol.errors import KafkaError
@@ -45,11 +46,17 @@ class LogInPages(Pages):
                 "POST", "/log-out/{cluster}", self._log_out, "Logs out.", changes=True,
                 media_types=(FORM,), produces=(PAGE,),
             ),
+            *OpenIdPages(self.console, self).endpoints(),
         ]  # fmt: skip
 
     async def _ask(self, request: Request) -> Response:
         session, is_new = self.console.session(request)
-        response = self._page(request, self._cluster(request), session)
+        cluster = self._cluster(request)
+        end_url = ""
+        if cluster.provider is not None and "out" in request.query_params:
+            # The console's session has ended; that at the provider goes on until the user ends it.
+            end_url = await cluster.provider.end_url(str(request.url.replace(query="")))
+        response = self.page(request, cluster, session, end_url=end_url)
         return self.console.with_cookie(response, request, session) if is_new else response
 
     async def _log_in(self, request: Request) -> Response:
@@ -59,25 +66,29 @@ class LogInPages(Pages):
         check_token(session, form)
         caller = _caller(cluster, form)
         if caller is None:
-            return self._page(request, cluster, session, "Give a name and a password.", 400)
+            return self.page(request, cluster, session, "Give a name and a password.", 400)
         try:
             if not await cluster.pool.is_let_in(caller):
-                return self._page(request, cluster, session, _REFUSED, 401)
+                return self.page(request, cluster, session, _REFUSED, 401)
         except (ClientError, KafkaError, OSError, TimeoutError) as error:
             status, title, message, advice = trouble(error, cluster)
-            return self._page(request, cluster, session, f"{title}. {message} {advice}", status)
+            return self.page(request, cluster, session, f"{title}. {message} {advice}", status)
         name = caller.name if caller.kind is Kind.PASSWORD else "token"
-        caller = await self._exchanged(cluster, caller)
-        renewed = self.console.sessions.log_in(session, cluster.name, LogIn(caller, name))
-        then = _own_path(request.query_params.get("then", ""), cluster)
-        response = RedirectResponse(then, 303, dict(HEADERS))
+        log_in = LogIn(await self.exchanged(cluster, caller), name)
+        then = request.query_params.get("then", "")
+        return self.let_in(request, cluster, session, log_in, then)
+
+    def let_in(
+        self, request: Request, cluster: Cluster, session: Session, log_in: LogIn, then: str
+    ) -> Response:
+        """Notes a log-in in the session, under a new name, and leads to where the user was."""
+        renewed = self.console.sessions.log_in(session, cluster.name, log_in)
+        response = RedirectResponse(_own_path(then, cluster), 303, dict(HEADERS))
         return self.console.with_cookie(response, request, renewed)
 
-    async def _exchanged(self, cluster: Cluster, caller: Caller) -> Caller:
-        """Returns a token of the user in place of the password, if the brokers give one that their
-        listener takes."""
-        if caller.kind is not Kind.PASSWORD:
-            return caller
+    async def exchanged(self, cluster: Cluster, caller: Caller) -> Caller:
+        """Returns a token of the user in place of the password, or of the token of somebody else,
+        if the brokers give one that their listener takes."""
         lifetime_ms = cluster.settings.odradek_session_ms
         try:
             async with cluster.pool.clients(caller) as clients:
@@ -97,7 +108,11 @@ class LogInPages(Pages):
         if log_in is not None and not self.console.sessions.is_used(cluster.name, log_in.caller):
             cluster.watchers.forget(log_in.caller)
             await _end_token(cluster, log_in.caller)
-        return RedirectResponse(f"/log-in/{cluster.name}", 303, dict(HEADERS))
+        url = f"/log-in/{cluster.name}"
+        if cluster.provider is not None and log_in is not None and log_in.granted is not None:
+            await cluster.provider.revoke(log_in.granted)
+            url += "?out=1"
+        return RedirectResponse(url, 303, dict(HEADERS))
 
     def _cluster(self, request: Request) -> Cluster:
         cluster = self.console.clusters.get(str(request.path_params["cluster"]))
@@ -105,20 +120,26 @@ class LogInPages(Pages):
             raise Problem(404, "this cluster has no log-in")
         return cluster
 
-    def _page(
+    def page(
         self,
         request: Request,
         cluster: Cluster,
         session: Session,
         problem: str = "",
         status: int = 200,
+        *,
+        end_url: str = "",
     ) -> Response:
+        then = request.query_params.get("then", "")
         context = {
+            "provider": cluster.provider,
+            "begin_url": begin_url(cluster, then),
+            "end_url": end_url,
             "csrf": session.csrf,
             "messages": session.take_messages(),
             "problem": problem,
             "takes_passwords": cluster.settings.takes_passwords,
-            "then": request.query_params.get("then", ""),
+            "then": then,
         }
         return self.console.page(request, "log_in.html", context, status)
 

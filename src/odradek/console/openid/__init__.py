@@ -1,0 +1,1 @@
+"""Log-ins by OpenID Connect: the settings (`settings`) and the provider (`provider`)."""
