@@ -25,8 +25,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
-    # Broker 2 ends and comes back in a test.
-    with Cluster(brokers=2, settings={"offsets.topic.num.partitions": "2"}) as started:
+    # Broker 2 ends and comes back in a test, and one leaves a transaction that hangs.
+    settings = {
+        "offsets.topic.num.partitions": "2",
+        "transaction.partition.verification.enable": "false",
+    }
+    with Cluster(brokers=2, settings=settings) as started:
         yield started
 
 

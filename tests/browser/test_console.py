@@ -23,6 +23,10 @@ EMPTY = {
     "/topics": "There are no topics yet",
     "/new-topic": "Partitions",
     "/groups": "There are no consumer groups yet",
+    "/transactions": "No transaction is open",
+    "/transactions?all=1": "There are no transactional ids yet",
+    "/hanging-transactions": "Looking for one asks every leader",
+    "/hanging-transactions?topic=": "No transaction hangs",
     "/schemas": "No schema registry is configured",
     "/connectors": "No Kafka Connect is configured",
     "/sql": "No SQL server is configured",
@@ -33,7 +37,8 @@ EMPTY = {
     "/audit": "The audit log is not switched on",
     "/access": "There are no ACLs",
     "/access/why": "Explain",
-    "/access/users": "Nobody has a role",
+    "/access/users": "The brokers know no users",
+    "/access/roles": "There are no roles",
     "/quotas": "There are no quotas",
 }
 FULL = {

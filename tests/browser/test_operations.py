@@ -1,18 +1,22 @@
 """Running a cluster by the console: balance, moves, leaders. After the tests of the pages without
 data, for it makes topics."""
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from odradek.client.admin.config_types import ConfigChange, ConfigResource, ConfigType
+from odradek.client.errors import ProducerFenced
 from odradek.client.sync import Admin, NewTopic, Producer
 from odradek.protocol.types import TopicPartition
 from odradek.testing.cluster import Cluster
 from tests.browser.chromium import Visitor
 from tests.browser.console_process import console_started
+from tests.scenarios.hanging_transaction import PRODUCER_ID, leave_hanging
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -115,3 +119,41 @@ def test_the_first_replicas_are_elected(visitor: Visitor, admin: Admin) -> None:
     page.get_by_role("button", name="Elect the first replicas").click()
     expect(page.locator(".message.good")).to_contain_text("1 partition is led by the first replica")
     assert int(admin.list_topics()["led"].partitions[0].leader) == 2
+
+
+def test_transactions_are_aborted(visitor: Visitor, admin: Admin, cluster: Cluster) -> None:
+    admin.create_topics([NewTopic("paid", 1, 1)]).raise_for_errors()
+    with Producer(bootstrap_servers=cluster.bootstrap, transactional_id="payments-1") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("paid", b"half")
+        producer.flush()
+        page = visitor.go("/transactions")
+        page.get_by_role("link", name="payments-1").click()
+        expect(page.locator("main")).to_contain_text("paid-0")
+        assert visitor.axe() == []
+        page.get_by_label("Type payments-1 to abort the transaction").fill("payments-1")
+        page.get_by_role("button", name="Abort transaction").click()
+        expect(page.locator(".message.good")).to_contain_text("its producer is fenced")
+        with pytest.raises(ProducerFenced):
+            producer.commit_transaction()
+
+
+def test_a_transaction_that_hangs_is_found_and_aborted(
+    visitor: Visitor, admin: Admin, cluster: Cluster
+) -> None:
+    admin.create_topics([NewTopic("left", assignments={0: [1]})]).raise_for_errors()
+    # Playwright's own event loop is in this thread.
+    leaving = leave_hanging(cluster.bootstrap.split(",")[0], "left", 1_790_000_000_000)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, leaving).result(20)
+    page = visitor.go("/hanging-transactions?topic=left")
+    page.get_by_role("link", name="Look and abort").click()
+    expect(page.locator("main")).to_contain_text("No coordinator knows this transaction")
+    assert visitor.axe() == []
+    page.get_by_label(f"Type {PRODUCER_ID} to abort the transaction").fill(str(PRODUCER_ID))
+    page.get_by_role("button", name="Abort transaction").click()
+    expect(page.locator(".message.good")).to_contain_text("was aborted")
+    visitor.go("/hanging-transactions?topic=left")
+    expect(page.locator("main")).to_contain_text("No transaction hangs")
+    visitor.go(f"/topics/left/transactions/0/{PRODUCER_ID}", 404)

@@ -85,6 +85,11 @@ def log_in(visitor: Visitor, user: str, password: str = "") -> None:
     page.get_by_role("button", name="Log in").click()
 
 
+def log_in_as_admin(visitor: Visitor, secured: Cluster) -> None:
+    given = secured.client_properties["sasl.jaas.config"]
+    log_in(visitor, "admin", given.partition('password="')[2].partition('"')[0])
+
+
 def test_a_log_in_leads_to_what_the_user_may_see(visitor: Visitor, console: Console) -> None:
     log_in(visitor, "ada", "wrong-password")
     page = visitor.page
@@ -167,9 +172,7 @@ def test_the_audit_log_is_for_those_who_may_read_it(visitor: Visitor, secured: C
     form = {"confirm": "ledger", "csrf": csrf}
     assert page.request.post(f"{visitor.base}/topics/ledger/delete", form=form).status == 403
     page.get_by_role("button", name="Log out").click()
-    given = secured.client_properties["sasl.jaas.config"]
-    password = given.partition('password="')[2].partition('"')[0]
-    log_in(visitor, "admin", password)
+    log_in_as_admin(visitor, secured)
     denied = page.get_by_role("row").filter(has_text="Delete by DeleteTopics")
     for _ in range(50):  # Brokers write events a moment later.
         visitor.go("/audit?result=denied&principal=max&resource=led*&operation=delete")
@@ -186,3 +189,37 @@ def test_the_audit_log_is_for_those_who_may_read_it(visitor: Visitor, secured: C
         admin.create_topic("made-now")
     expect(page.locator("#tail tr").first).to_contain_text("CreateTopics")
     assert visitor.axe() == []
+
+
+def test_a_role_is_previewed_granted_and_revoked(visitor: Visitor, secured: Cluster) -> None:
+    log_in(visitor, "max")
+    visitor.go("/access/roles", 403)
+    visitor.page.get_by_role("button", name="Log out").click()
+    log_in_as_admin(visitor, secured)
+    page = visitor.go("/access/roles")
+    expect(page.locator("main")).to_contain_text("Nobody has a role yet")
+    assert visitor.axe() == []
+    page.get_by_label("Principal").fill("Group:shop")
+    page.get_by_label("Role", exact=True).select_option("security-admin")
+    page.get_by_label("Name", exact=True).fill("ledg")
+    page.get_by_role("button", name="Show what it allows").click()
+    expect(page.get_by_role("alert")).to_contain_text("is bound to the cluster")
+    page.get_by_label("Role", exact=True).select_option("reader")
+    page.get_by_role("button", name="Show what it allows").click()
+    preview = page.get_by_role("region", name="What the role allows")
+    expect(preview).to_contain_text(
+        "Group:shop may Read, Describe, DescribeConfigs every topic whose name begins with ledg."
+    )
+    expect(preview).to_contain_text("1 name is meant: ledger")
+    assert visitor.axe() == []
+    with Admin(secured.client_properties) as admin:
+        assert admin.describe_roles() == []
+        page.get_by_role("button", name="Grant the role").click()
+        expect(page.locator(".message.good")).to_contain_text("was granted")
+        assert [one.principal for one in admin.describe_roles()] == ["Group:shop"]
+        page.locator("tbody summary").press("Enter")
+        expect(page.get_by_role("region", name="List of roles")).to_contain_text("permissions go")
+        assert visitor.axe() == []
+        page.get_by_role("button", name="Revoke reader").click()
+        expect(page.locator(".message.good")).to_contain_text("was revoked")
+        assert admin.describe_roles() == []

@@ -24,10 +24,12 @@ from odradek.console.pages.overview import OverviewPages
 from odradek.console.pages.pipelines import PipelinePages
 from odradek.console.pages.placement import PlacementPages
 from odradek.console.pages.quotas import QuotaPages
+from odradek.console.pages.roles import RolePages
 from odradek.console.pages.schemas import SchemaPages
 from odradek.console.pages.sql import SqlPages
 from odradek.console.pages.topic import TopicPages
 from odradek.console.pages.topics import TopicListPages
+from odradek.console.pages.transactions import TransactionPages
 from odradek.console.rendering import HEADERS, Renderer
 from odradek.console.sessions import COOKIE, Session, Sessions
 from odradek.console.settings import ConsoleSettings
@@ -48,6 +50,7 @@ _NAVIGATION: Final = (
     ("brokers", "Brokers", "/brokers", "b"),
     ("topics", "Topics", "/topics", "t"),
     ("groups", "Groups", "/groups", "g"),
+    ("transactions", "Transactions", "/transactions", "x"),
     ("schemas", "Schemas", "/schemas", "s"),
     ("connectors", "Connectors", "/connectors", "c"),
     ("sql", "SQL", "/sql", "l"),
@@ -66,6 +69,7 @@ _PAGES: Final[tuple[type[Pages], ...]] = (
     TopicPages,
     MessagePages,
     GroupPages,
+    TransactionPages,
     SchemaPages,
     ConnectorPages,
     SqlPages,
@@ -73,6 +77,7 @@ _PAGES: Final[tuple[type[Pages], ...]] = (
     BalancePages,
     PlacementPages,
     AccessPages,
+    RolePages,
     AuditPages,
     QuotaPages,
 )

@@ -1,4 +1,4 @@
-"""Who may do what: ACLs, roles, users, and what decides about a request ("why may she?")."""
+"""Who may do what: ACLs, users, and what decides about a request ("why may she?")."""
 
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class AccessPages(Pages):
             self.changes("/access/add", self._add, "Adds an ACL."),
             self.changes("/access/remove", self._remove, "Removes an ACL."),
             self.shows("/access/why", self._why, "What decides whether something is allowed."),
-            self.shows("/access/users", self._users, "Users with passwords, and roles."),
+            self.shows("/access/users", self._users, "Users with passwords."),
             self.changes("/access/users", self._change_user, "Makes, changes or deletes a user."),
         ]
 
@@ -120,7 +120,6 @@ class AccessPages(Pages):
     async def _users(self, asked: Asked, problem: str = "") -> Response:
         notes: list[str] = []
         users: dict[str, Any] = {}
-        roles: list[Any] = []
         try:
             found = await asked.admin.describe_user_scram_credentials()
             users = {
@@ -130,15 +129,9 @@ class AccessPages(Pages):
             }
         except (KafkaError, ClientError) as error:
             notes.append(f"Users: {error}")
-        try:
-            roles = await asked.admin.describe_roles()
-        except UnsupportedVersion:
-            notes.append("Roles are Odradek's own; these brokers have ACLs only.")
-        except (KafkaError, ClientError) as error:
-            notes.append(f"Roles: {error}")
         return asked.page(
             "access.html", "access", 400 if problem else 200, tab="users", users=users,
-            roles=roles, notes=notes, problem=problem, fields={"name": asked.form.text("name")},
+            notes=notes, problem=problem, fields={"name": asked.form.text("name")},
         )  # fmt: skip
 
     async def _change_user(self, asked: Asked) -> Response:
