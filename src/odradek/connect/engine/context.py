@@ -7,6 +7,7 @@ from typing import Any
 from odradek.connect import plugins
 from odradek.connect.engine.clients import ConnectorClients
 from odradek.connect.engine.offset_store import OffsetStore
+from odradek.connect.engine.plan_check import NoPlanCheck, PlanCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class EngineContext:
     """How long a task may take to end before it is left alone."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark, for the engine that uses it."""
+    plans: PlanCheck = field(default_factory=NoPlanCheck)
+    """Says whether a task is still wanted when it is about to write."""
 
 
 def connector_of(properties: Mapping[str, str]) -> Any:

@@ -7,7 +7,7 @@ connector, and the one in the worker's process, which needs no Java.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class TaskSpec:
 
     id: TaskId
     properties: Mapping[str, str]
+    planned: Mapping[str, str] = field(default_factory=dict)
+    """The properties as the leader has planned them, with references instead of secrets."""
 
 
 class TaskListener(ABC):

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from odradek.client import Producer
@@ -179,6 +180,7 @@ class ProcessEngine(Engine):
             figures=running.figures,
             prepare_topic=topics.prepare,
             turns=self._turns,
+            check_plan=partial(context.plans.check, running.spec),
         )
 
     async def _sink(

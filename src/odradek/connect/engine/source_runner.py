@@ -2,8 +2,9 @@
 
 1. It makes a producer with the transactional id that Kafka Connect would use. From then on every
    older producer of this task is fenced, so its open transaction cannot commit any more.
-2. It reads the topic of offsets to its end, and begins at the offset that it finds.
-3. For each range it writes the records and the new offset, and commits.
+2. It makes sure that the leader has not planned other tasks meanwhile: see `plan_check`.
+3. It reads the topic of offsets to its end, and begins at the offset that it finds.
+4. For each range it writes the records and the new offset, and commits.
 
 So a reader of committed records sees each record once, wherever the task was killed. What would
 break it: a source that does not give the same records for the same range.
@@ -39,6 +40,10 @@ async def _no_preparation(topic: str) -> None:
     return
 
 
+async def _no_check() -> None:
+    return
+
+
 def transactional_id_of(group_id: str, connector: str, number: int) -> str:
     """Returns the id that Kafka Connect would use for a task, `group_id` being its workers'."""
     return f"{group_id}-{connector}-{number}"
@@ -62,9 +67,10 @@ class SourceRunner:
         figures: TaskFigures | None = None,
         prepare_topic: PrepareTopic = _no_preparation,
         turns: Turns | None = None,
+        check_plan: Callable[[], Awaitable[None]] = _no_check,
     ) -> None:
         """`wrote_to` is told each topic at its first record. `prepare_topic` is called before that,
-        and may make the topic."""
+        and may make the topic. `check_plan` raises if the task is not wanted any more."""
         self._connector = connector
         self._task = task
         self._path = path.without_blocking()
@@ -78,6 +84,7 @@ class SourceRunner:
         self._retries = retries
         self._prepare_topic = prepare_topic
         self._turns = turns or Turns()
+        self._check_plan = check_plan
         self._topics: set[str] = set()
         self._thread = thread or TaskThread(f"{connector}-{number}")
         self._figures = figures or TaskFigures()
@@ -103,6 +110,7 @@ class SourceRunner:
     async def begin(self, producer: Producer) -> Positions:
         """Fences all other producers of this task. Returns where it goes on."""
         await producer.init_transactions()
+        await self._check_plan()
         await self._offsets.read_to_end()
         return self._offsets.all_of(self._connector)
 

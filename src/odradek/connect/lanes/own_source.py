@@ -10,9 +10,10 @@ Why that is exactly once, whoever is killed:
 
 1. When the query starts, it initialises the transactional ids that Kafka Connect would use. What
    was open is aborted. Then it reads the topic of offsets to its end, and begins there.
-2. A writer initialises the id of its task, reads the topic of offsets to its end, and compares: if
-   the committed offset is the end of its range, an earlier attempt has written it, and nothing is
-   left to do. If it is not the start either, the batch is of another time, and is refused.
+2. A writer initialises the id of its task, makes sure that the leader has not planned other tasks
+   meanwhile, reads the topic of offsets to its end, and compares: if the committed offset is the
+   end of its range, an earlier attempt has written it, and nothing is left to do. If it is not the
+   start either, the batch is of another time, and is refused.
 3. It writes the records and the new offset in one transaction.
 
 Only one writer can be between 2 and 3 for a task: initialising fences all others. So an attempt
@@ -177,7 +178,10 @@ class _Tasks:
     async def _made(self) -> list[_Task]:
         """Fences whatever was there before, and begins at what is committed."""
         context = self._given.context
-        self._reading = asyncio.create_task(context.offsets.run())
+        self._reading = [
+            asyncio.create_task(context.offsets.run()),
+            asyncio.create_task(context.plans.run()),
+        ]
         engine = ProcessEngine(context, SilentListener())
         tasks = []
         for task in self._given.tasks:
@@ -290,14 +294,19 @@ class _Writer:
 
     def __init__(self, given: HandedOver) -> None:
         self._given = given
+        self._specs = {task.id.number: task for task in given.tasks}
         self._thread = LoopThread("odradek-connect-offsets")
         self._offsets: OffsetStore = given.context.offsets
+        self._plans = given.context.plans
         self._reading = self._thread.call(self._begun())
         clients = given.context.clients.producer(dict(given.tasks[0].properties))
         self._options = SinkOptions.read(kafka_options(clients), is_streaming=True)
 
-    async def _begun(self) -> "asyncio.Task[None]":
-        return asyncio.create_task(self._offsets.run())
+    async def _begun(self) -> "list[asyncio.Task[None]]":
+        return [
+            asyncio.create_task(self._offsets.run()),
+            asyncio.create_task(self._plans.run()),
+        ]
 
     def close(self) -> None:
         self._thread.stop()
@@ -314,6 +323,7 @@ class _Writer:
         name = transactional_id_of(self._given.context.group_id, connector, number)
         with BatchProducer(self._options.producer_settings(name)) as producer:
             producer.init_transactions()
+            self._thread.call(self._plans.check(self._specs[number]))
             if self._is_written(connector, work):
                 for _ in slices:
                     pass

@@ -53,7 +53,7 @@ class _Host(TaskListener):
         self._engine = ProcessEngine(given.context, self, self._turns)
         self._is_running = False
         self._has_ended = asyncio.Event()
-        self._offsets: asyncio.Task[None] | None = None
+        self._reading: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
         with listening_socket(self._path) as listener:
@@ -71,7 +71,8 @@ class _Host(TaskListener):
     async def _start(self) -> None:
         try:
             if is_source(self._task.properties):
-                self._offsets = asyncio.create_task(self._context.offsets.run())
+                readers = (self._context.offsets.run(), self._context.plans.run())
+                self._reading = [asyncio.create_task(reader) for reader in readers]
             await self._engine.start(self._task)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's status
             self.failed(self._task.id, str(error), traceback.format_exc())
@@ -81,9 +82,9 @@ class _Host(TaskListener):
     def running(self, task: TaskId) -> None:
         self._is_running = True
         self._say({"running": True})
-        if self._offsets is not None:
-            # The task has them now, and alone changes them from here on.
-            self._offsets.cancel()
+        for reading in self._reading:
+            # The task has its offsets now, and alone changes them from here on.
+            reading.cancel()
 
     def failed(self, task: TaskId, reason: str, trace: str) -> None:
         self._say({"failed": [" ".join(reason.split()), trace]})

@@ -4,7 +4,9 @@
     task-NAME-N          {"properties": {...}} of a task; it counts from the next commit on
     commit-NAME          {"tasks": N}: the tasks that were written since the last commit count now
     target-state-NAME    {"state": "PAUSED", "state.v2": "STOPPED"}: older workers read the first
-    restart-connector-NAME, logger-cluster-NAME, session-key, tasks-fencing-NAME
+    tasks-fencing-NAME   {"task-count": N}: the tasks of all earlier plans of a source are fenced,
+                         and those of the newest plan, N of them, may start
+    restart-connector-NAME, logger-cluster-NAME, session-key
 
 A topic that Apache Kafka Connect has written can be read, and it can read what is written here.
 Records are applied in the order of the topic, so all workers have the same state at an offset.
@@ -25,7 +27,8 @@ _COMMIT: Final = "commit-"
 _TARGET: Final = "target-state-"
 _RESTART: Final = "restart-connector-"
 _LOGGER: Final = "logger-cluster-"
-_OTHERS: Final = ("session-key", "tasks-fencing-")
+_FENCING: Final = "tasks-fencing-"
+_SESSION_KEY: Final = "session-key"
 
 Properties = Mapping[str, str]
 
@@ -77,6 +80,12 @@ class ConfigState:
         self._written: dict[str, dict[int, dict[str, str]]] = {}
         self.incomplete: set[str] = set()
         """Connectors whose commit counts tasks that are not there: they are planned again."""
+        self.unfenced: set[str] = set()
+        """Connectors with a plan behind which no record says that earlier tasks are fenced. This
+        matters for sources only."""
+        self.fenced_counts: dict[str, int] = {}
+        """How many tasks the newest plan has that was allowed to start. It outlives the connector:
+        one of the same name has to fence these tasks too."""
 
     def target(self, connector: str) -> TargetState:
         return self.targets.get(connector, TargetState.STARTED)
@@ -103,14 +112,11 @@ class ConfigState:
             self._apply_commit(key.removeprefix(_COMMIT), content)
         elif key.startswith(_TARGET):
             self._apply_target(key.removeprefix(_TARGET), content)
-        elif key.startswith(_RESTART):
-            if content is not None:
-                name = key.removeprefix(_RESTART)
-                return RestartRequest(name, content["include-tasks"], content["only-failed"])
-        elif key.startswith(_LOGGER):
-            if content is not None:
-                return LevelRequest(key.removeprefix(_LOGGER), str(content["level"]))
-        elif not key.startswith(_OTHERS):
+        elif key.startswith(_FENCING):
+            self._apply_fencing(key.removeprefix(_FENCING), content)
+        elif key.startswith((_RESTART, _LOGGER)):
+            return None if content is None else _request(key, content)
+        elif key != _SESSION_KEY:
             _log.warning("the record %r of the config topic is of no known kind", key)
         return None
 
@@ -121,11 +127,13 @@ class ConfigState:
         for known in (self.connectors, self.targets, self.tasks, self._written):
             known.pop(name, None)
         self.incomplete.discard(name)
+        self.unfenced.discard(name)
 
     def _apply_commit(self, name: str, content: Any) -> None:
         if content is None:
             return
         count = int(content["tasks"])
+        self.unfenced.add(name)
         known = dict(enumerate(self.tasks.get(name, ())))
         known.update(self._written.pop(name, {}))
         if all(number in known for number in range(count)):
@@ -136,11 +144,23 @@ class ConfigState:
             self.tasks[name] = []
             self.incomplete.add(name)
 
+    def _apply_fencing(self, name: str, content: Any) -> None:
+        if content is not None:
+            self.fenced_counts[name] = int(content["task-count"])
+            self.unfenced.discard(name)
+
     def _apply_target(self, name: str, content: Any) -> None:
         if content is None:
             self.targets.pop(name, None)
             return
         self.targets[name] = TargetState(content.get("state.v2") or content["state"])
+
+
+def _request(key: str, content: Any) -> Request:
+    if key.startswith(_LOGGER):
+        return LevelRequest(key.removeprefix(_LOGGER), str(content["level"]))
+    name = key.removeprefix(_RESTART)
+    return RestartRequest(name, content["include-tasks"], content["only-failed"])
 
 
 def _properties(content: Any) -> dict[str, str]:
@@ -166,6 +186,11 @@ def task_records(name: str, tasks: Iterable[Properties]) -> list[ConfigRecord]:
         for number, properties in enumerate(tasks)
     ]
     return [*records, ConfigRecord(f"{_COMMIT}{name}", {"tasks": len(records)})]
+
+
+def fencing_record(name: str, count: int) -> ConfigRecord:
+    """Returns the record by which the tasks of a source may start."""
+    return ConfigRecord(f"{_FENCING}{name}", {"task-count": count})
 
 
 def target_record(name: str, target: TargetState) -> ConfigRecord:

@@ -54,6 +54,8 @@ class _Decided(msgspec.Struct):
     generation: int
     position: int
     tasks: dict[str, list[tuple[str, int]]]
+    fences: bool = False
+    """Workers of older versions do not say this, and do not do it."""
 
 
 class WorkerGroup(GroupMember):
@@ -98,6 +100,7 @@ class WorkerGroup(GroupMember):
             self.generation,
             self._worker.store.position,
             {url: [(task.connector, task.number) for task in mine] for url, mine in shared.items()},
+            fences=True,
         )
         if len(set(urls.values())) < len(urls):
             _log.error(
@@ -111,7 +114,9 @@ class WorkerGroup(GroupMember):
         self.urls = decided.members
         tasks = {url: tuple(TaskId(*task) for task in mine) for url, mine in decided.tasks.items()}
         self._worker.note_shares(
-            Shares(decided.generation, decided.leader, leads, decided.position, tasks)
+            Shares(
+                decided.generation, decided.leader, leads, decided.position, tasks, decided.fences
+            )
         )
 
     def note_out(self) -> None:

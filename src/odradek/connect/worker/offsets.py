@@ -19,6 +19,7 @@ from odradek.connect.engine.context import connector_of, is_source
 from odradek.connect.engine.offset_store import OffsetStore, offset_key, offset_value
 from odradek.connect.engine.task_thread import TaskThread
 from odradek.connect.errors import ConnectError, DataError
+from odradek.connect.worker.fencing import Fencing
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
@@ -40,13 +41,13 @@ class Offsets:
         store: OffsetStore,
         worker: Mapping[str, object],
         clients: ConnectorClients,
-        group_id: str,
+        fencing: Fencing,
     ) -> None:
         """`worker` are the properties of the worker's own clients."""
         self._store = store
         self._worker = dict(worker)
         self._clients = clients
-        self._group_id = group_id
+        self._fencing = fencing
 
     async def of(self, name: str, properties: Mapping[str, str]) -> list[Entry]:
         """Returns what is committed."""
@@ -67,21 +68,27 @@ class Offsets:
         ]
 
     async def change(
-        self, name: str, properties: Mapping[str, str], entries: Sequence[Entry]
+        self,
+        name: str,
+        properties: Mapping[str, str],
+        entries: Sequence[Entry],
+        former_tasks: int,
     ) -> None:
-        """Sets offsets. Raises `DataError` for those that the connector could not read from."""
+        """Sets offsets. `former_tasks` is how many tasks a source had when it ran last. Raises
+        `DataError` for offsets that the connector could not read from."""
         if is_source(properties):
             await self._check(properties, entries)
             await self._store.read_to_end()
-            await self._write(name, properties, entries)
+            await self._write(name, properties, entries, former_tasks)
         else:
             await self._commit(name, properties, entries)
 
-    async def reset(self, name: str, properties: Mapping[str, str]) -> None:
+    async def reset(self, name: str, properties: Mapping[str, str], former_tasks: int) -> None:
         """Removes all offsets of a connector."""
         known = await self.of(name, properties)
         if is_source(properties):
-            await self._write(name, properties, [(partition, None) for partition, _ in known])
+            nothing = [(partition, None) for partition, _ in known]
+            await self._write(name, properties, nothing, former_tasks)
             return
         async with Admin(self._clients.admin(properties)) as admin:
             group = _group(name, properties)
@@ -105,14 +112,16 @@ class Offsets:
             thread.close()
 
     async def _write(
-        self, name: str, properties: Mapping[str, str], entries: Iterable[Entry]
+        self,
+        name: str,
+        properties: Mapping[str, str],
+        entries: Iterable[Entry],
+        former_tasks: int,
     ) -> None:
-        count = int(properties.get("tasks.max") or 1)
-        ids = [f"{self._group_id}-{name}-{number}" for number in range(count)]
-        async with Admin(self._clients.admin(properties)) as admin:
-            for transactional_id, found in (await admin.fence_producers(ids)).items():
-                if isinstance(found, KafkaError):
-                    raise ConnectError(f"{transactional_id} cannot be fenced: {found}")
+        # Where no record says how many tasks there were, it was at most what is allowed now.
+        await self._fencing.fence(
+            name, properties, former_tasks or int(properties.get("tasks.max") or 1)
+        )
         known = self._store.all_of(name)
         async with Producer({**self._worker, "acks": "all", "linger.ms": 0}) as producer:
             sent = [

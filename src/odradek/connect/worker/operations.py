@@ -134,10 +134,11 @@ class Operations:
             raw = self.config(name)
             await self._require_stopped(name)
             properties = self.worker.secrets.resolved(raw)
+            former = self.worker.configs.fenced_counts.get(name, 0)
             if entries is None:
-                await self.offsets.reset(name, properties)
+                await self.offsets.reset(name, properties, former)
             else:
-                await self.offsets.change(name, properties, entries)
+                await self.offsets.change(name, properties, entries, former)
 
     async def _require_stopped(self, name: str) -> None:
         configs = self.worker.configs

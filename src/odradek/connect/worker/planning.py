@@ -1,10 +1,14 @@
 """The leader's part: it asks each connector for its tasks, and writes them to the config topic.
 
-    config or target changed, restart asked for, time to look again --> plan --> write if it changed
+    config or target changed, restart asked for, time to look again
+        --> plan --> write if it changed --> fence the tasks of the plans before --> let tasks start
 
 A connector is asked in a thread of its own, so one that hangs holds up no other. If it fails, it is
 shown as failed, and asked again after a pause. Tasks that do not change are not written, so that
 planning again, as each new leader does, disturbs nothing.
+
+Tasks of a source start when a record says that those of earlier plans are fenced: else one that
+stood still could go on, and write what a new task, which has another transactional id, writes too.
 """
 
 import asyncio
@@ -16,11 +20,12 @@ from typing import Final
 from odradek.config.redaction import redact
 from odradek.connect import plugins
 from odradek.connect.engine.connector_log import LOGGING_FOR
-from odradek.connect.engine.context import connector_of
+from odradek.connect.engine.context import connector_of, is_source
 from odradek.connect.engine.task_thread import TaskThread
 from odradek.connect.errors import InvalidConfig
-from odradek.connect.worker.config_state import TargetState, task_records
+from odradek.connect.worker.config_state import TargetState, fencing_record, task_records
 from odradek.connect.worker.config_store import ConfigStore, NotLeader
+from odradek.connect.worker.fencing import Fencing
 from odradek.connect.worker.secrets import Secrets
 from odradek.connect.worker.status_state import State
 from odradek.spark.turns.backoff import Backoff
@@ -32,10 +37,13 @@ Report = Callable[[str, State, str | None], None]
 
 
 class Planner:
-    def __init__(self, store: ConfigStore, secrets: Secrets, report: Report) -> None:
+    def __init__(
+        self, store: ConfigStore, secrets: Secrets, report: Report, fencing: Fencing
+    ) -> None:
         self._store = store
         self._secrets = secrets
         self._report = report
+        self._fencing = fencing
         self._plans: dict[str, _Plan] = {}
         self._is_leading = False
 
@@ -61,7 +69,9 @@ class Planner:
                 self._plans.pop(name).end()
         for name in state.connectors:
             if name not in self._plans:
-                self._plans[name] = _Plan(name, self._store, self._secrets, self._report)
+                self._plans[name] = _Plan(
+                    name, self._store, self._secrets, self._report, self._fencing
+                )
             self._plans[name].look()
 
     def restart(self, connector: str) -> None:
@@ -77,8 +87,11 @@ class Planner:
 class _Plan:
     """The planning of one connector."""
 
-    def __init__(self, name: str, store: ConfigStore, secrets: Secrets, report: Report) -> None:
+    def __init__(
+        self, name: str, store: ConfigStore, secrets: Secrets, report: Report, fencing: Fencing
+    ) -> None:
         self._name = name
+        self._fencing = fencing
         self._store = store
         self._secrets = secrets
         self._report = report
@@ -121,7 +134,8 @@ class _Plan:
             self._planned, self._again_s, self.has_failed = None, None, False
             self._tell(State(target.value))
             return
-        if properties == self._planned and self._name not in state.incomplete:
+        is_done = self._name not in state.incomplete and not self._must_fence(properties)
+        if properties == self._planned and is_done:
             return
         try:
             replan_s = await self._plan(properties)
@@ -155,10 +169,22 @@ class _Plan:
             raise InvalidConfig(f"the connector has made {len(made)} tasks, and tasks.max={most}")
         tasks = [self._secrets.with_references(properties, task) for task in made]
         state = self._store.state
+        former = max(state.fenced_counts.get(self._name, 0), len(state.tasks.get(self._name, ())))
         is_current = state.connectors.get(self._name) == properties
         if is_current and (state.tasks.get(self._name) != tasks or self._name in state.incomplete):
-            await self._store.write(task_records(self._name, tasks))
+            records = task_records(self._name, tasks)
+            # A single task is fenced by its successor, which has the same id.
+            if is_source(properties) and (former == 0 or former == len(tasks) == 1):
+                records.append(fencing_record(self._name, len(tasks)))
+            await self._store.write(records)
+        if self._must_fence(properties):
+            await self._fencing.fence(self._name, resolved, former)
+            count = len(state.tasks.get(self._name, ()))
+            await self._store.write([fencing_record(self._name, count)])
         return replan_s
+
+    def _must_fence(self, properties: Mapping[str, str]) -> bool:
+        return self._name in self._store.state.unfenced and is_source(properties)
 
     def _tell(self, state: State, trace: str | None = None) -> None:
         if self._shown != (state, trace):

@@ -35,10 +35,12 @@ from odradek.connect.worker import engines
 from odradek.connect.worker.authorization import Authorization
 from odradek.connect.worker.checking import Checker
 from odradek.connect.worker.config_store import ConfigStore, MemoryConfigs, TopicConfigs
+from odradek.connect.worker.fencing import Fencing
 from odradek.connect.worker.membership import Membership
 from odradek.connect.worker.metrics import ConnectMetrics
 from odradek.connect.worker.offsets import Offsets
 from odradek.connect.worker.operations import Operations
+from odradek.connect.worker.plan_check import plan_check_of
 from odradek.connect.worker.preview import Preview
 from odradek.connect.worker.secrets import Secrets
 from odradek.connect.worker.settings import DistributedSettings, StandaloneSettings
@@ -77,17 +79,19 @@ class ConnectService(Service):
         clients = settings.worker_clients()
         self.offset_store = OffsetStore(clients, settings.offset_storage_topic)
         self.store, self.statuses = _stores(settings, clients)
+        group_id = str(settings.group_id)
+        fencing = Fencing(settings.connector_clients(), group_id)
         self.worker = Worker(
             self.store,
             self.statuses,
             self.secrets,
             world,
+            fencing,
             restarts_tasks=settings.odradek_restart_failed_tasks,
             tracks_topics=settings.topic_tracking_enable,
             resets_topics=settings.topic_tracking_allow_reset,
             logs_directory=settings.odradek_connector_logs_dir.rstrip("/"),
         )
-        group_id = str(settings.group_id)
         context = EngineContext(
             settings.converter_properties(),
             settings.connector_clients(),
@@ -97,13 +101,14 @@ class ConnectService(Service):
             settings.topic_creation_enable,
             settings.task_shutdown_graceful_timeout_ms / 1000,
             settings.spark,
+            plan_check_of(self.store, clients),
         )
         self.engine = engines.LazyEngine(
             engines.engine_name(settings.odradek_engine), context, self.worker
         )
         self.worker.use(self.engine)
         checker = Checker(self.secrets, context.clients, self.offset_store.topic)
-        offsets = Offsets(self.offset_store, clients, context.clients, group_id)
+        offsets = Offsets(self.offset_store, clients, context.clients, fencing)
         self.operations = Operations(self.worker, checker, offsets)
         self.forwarder = Forwarder(_trust(settings, world))
         allow = Authorization(self, settings).check if settings.uses_sasl else _everybody

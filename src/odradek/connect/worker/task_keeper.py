@@ -128,7 +128,7 @@ class TaskKeeper:
             self._tell(State.UNASSIGNED)
         self._started = wanted
         try:
-            await self._engine.start(TaskSpec(self.task, self._resolve(wanted)))
+            await self._engine.start(TaskSpec(self.task, self._resolve(wanted), wanted))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's status
             reason = redact(f"{error}")
             _log.error("%s does not start: %s", self.task, reason)

@@ -17,7 +17,9 @@ from typing import Final, NamedTuple
 
 from odradek import __version__
 from odradek.connect.engine.connector_log import LOGGING_FOR, ConnectorLog
+from odradek.connect.engine.context import is_source
 from odradek.connect.engine.engine import Engine, TaskId, TaskListener
+from odradek.connect.errors import InvalidConfig
 from odradek.connect.worker.config_state import (
     ConfigState,
     LevelRequest,
@@ -26,6 +28,7 @@ from odradek.connect.worker.config_state import (
     TargetState,
 )
 from odradek.connect.worker.config_store import ConfigStore, NotLeader
+from odradek.connect.worker.fencing import Fencing
 from odradek.connect.worker.planning import Planner
 from odradek.connect.worker.secrets import Secrets
 from odradek.connect.worker.status_state import (
@@ -57,6 +60,8 @@ class Shares(NamedTuple):
     position: int
     tasks: Mapping[str, tuple[TaskId, ...]]
     """The tasks of each worker, by its URL."""
+    fences: bool = True
+    """Whether the leader says when the tasks of a source may start. An older version does not."""
 
     def owner(self, task: TaskId) -> str | None:
         return next((url for url, tasks in self.tasks.items() if task in tasks), None)
@@ -74,6 +79,7 @@ class Worker(TaskListener):
         statuses: StatusStore,
         secrets: Secrets,
         world: World,
+        fencing: Fencing,
         *,
         restarts_tasks: bool = True,
         tracks_topics: bool = True,
@@ -100,7 +106,7 @@ class Worker(TaskListener):
         # After a refused write the group has to say again who leads: this worker may have been
         # stopped for long, and must not fence the leader that was chosen meanwhile.
         self._must_hear = False
-        self.planner = Planner(store, secrets, self._report_connector)
+        self.planner = Planner(store, secrets, self._report_connector, fencing)
         self.ask_to_share: Callable[[], None] = lambda: None
         """Makes the group share out anew; set by who joins it."""
         store.on_change = self._note_change
@@ -204,10 +210,21 @@ class Worker(TaskListener):
                 self._keepers[task].end()
         for task in mine:
             keeper = self._keeper(task)
-            if self.configs.target(task.connector) is TargetState.STARTED:
-                keeper.run_with(self.configs.tasks[task.connector][task.number])
-            else:
+            if self.configs.target(task.connector) is not TargetState.STARTED:
                 keeper.rest(State.PAUSED)
+            elif shares is not None and shares.fences and self._waits_for_fencing(task.connector):
+                keeper.rest(State.UNASSIGNED)
+            else:
+                keeper.run_with(self.configs.tasks[task.connector][task.number])
+
+    def _waits_for_fencing(self, connector: str) -> bool:
+        """Whether tasks of an earlier plan may still write what this connector's new tasks read."""
+        if connector not in self.configs.unfenced:
+            return False
+        try:
+            return is_source(self.configs.connectors[connector])
+        except InvalidConfig:
+            return False  # The engine says what is wrong with it.
 
     def _keeper(self, task: TaskId) -> TaskKeeper:
         if task not in self._keepers:

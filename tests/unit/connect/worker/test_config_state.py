@@ -29,7 +29,7 @@ OF_APACHE = [
         '{"properties":{"file":"/a","task.class":"o.a.k.connect.file.FileStreamSourceTask"}}',
     ),
     ("commit-lines", '{"tasks":1}'),
-    ("tasks-fencing-lines", '{"tasks":1}'),
+    ("tasks-fencing-lines", '{"task-count":1}'),
 ]
 
 
