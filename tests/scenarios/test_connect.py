@@ -305,7 +305,10 @@ def test_the_command_line_says_what_to_do(worker: Worker, directory: Path) -> No
     assert told.stderr.endswith("matches FileStreamSurce; did you mean FileStreamSource?\n")
     file.write_text(json.dumps({"name": "wrong", "config": {**config, "tasks.max": "x"}}))
     told = command(worker, "create", str(file))
-    assert told.stderr.endswith("must be a whole number of at least 1\n")
+    assert told.stderr.endswith("must be a whole number from 1 to 1000\n")
+    file.write_text(json.dumps({"name": "wrong", "config": {**config, "tasks.max": "1001"}}))
+    told = command(worker, "create", str(file))
+    assert told.stderr.endswith("tasks.max: must be a whole number from 1 to 1000\n")
     file.write_text(json.dumps({"name": "wrong", "config": {**config, "fil": "a"}}))
     made = command(worker, "create", str(file))
     assert made.stdout == "wrong is made\n"

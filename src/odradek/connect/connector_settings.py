@@ -15,6 +15,8 @@ PREDICATES: Final = "Predicates"
 ERRORS: Final = "Error Handling"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _HIGH = Importance.HIGH
+MOST_TASKS: Final = 1000
+"""A sink has as many tasks as it may, and in the shared lane each of them is a process."""
 
 
 class ConnectorSettings(PluginSettings):
@@ -23,7 +25,12 @@ class ConnectorSettings(PluginSettings):
         "connector.class", REQUIRED, "The class, or the last part of its name.", importance=_HIGH
     )
     tasks_max = integer(
-        "tasks.max", 1, "How many tasks there are, at most.", at_least=1, importance=_HIGH
+        "tasks.max",
+        1,
+        "How many tasks there are, at most.",
+        at_least=1,
+        at_most=MOST_TASKS,
+        importance=_HIGH,
     )
     key_converter = string("key.converter", None, "The converter of keys; unset, the worker's.")
     value_converter = string(

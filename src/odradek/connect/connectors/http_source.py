@@ -9,10 +9,13 @@
 Each request is made of where the source was read to: of the values that the last record had at the
 offset pointers, and of the page. So a request can be made again, and the records behind the stored
 offset are taken. Records that the server repeats because its `since` includes the last one are
-passed over: those up to the last one whose offset is the stored one. So an offset must not be that
-of several records: a time alone loses records of the same time, a time and an id do not.
+passed over: those up to the last one whose offset is the stored one. An offset of several values, a
+time and an id, is taken for that of one record only. An offset of a single value may be that of
+several, such as a time: which of them were read is stored too, as digests of their keys, or of the
+whole records if they have none. So one that appears later with the same time is not missed.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -46,6 +49,8 @@ from odradek.world.clock import SystemClock
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 _NEXT: Final = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next"?')
 _BUSY: Final = frozenset({408, 425, 429})
+_DIGEST_LENGTH: Final = 12
+_MOST_DIGESTS: Final = 10_000
 URL: Final = "url"
 
 
@@ -165,22 +170,27 @@ class HttpSource(SourceConnector):
 class State(NamedTuple):
     """How far the source was read. `since` are the values of which requests are made; `last` are
     those of the last record, which take their place when all pages are read. `taken` is how many
-    records of the page were read. `polls` makes a difference where records have no offset."""
+    records of the page were read. `polls` makes a difference where records have no offset.
+    `since_read` and `last_read` are digests of the records with these values that were read; None
+    if nobody has written them down, or if there is one such record only."""
 
     since: Mapping[str, Any]
     last: Mapping[str, Any]
     page: Any
     taken: int = 0
     polls: int = 0
+    since_read: list[str] | None = None
+    last_read: list[str] | None = None
 
     @classmethod
     def of(cls, offset: SourceOffset | None, initial: Mapping[str, Any], page: Any) -> "State":
         if offset is None:
-            return cls(initial, initial, page)
+            return cls(initial, initial, page, since_read=[], last_read=[])
         try:
             return cls(
                 dict(offset["since"]), dict(offset["last"]), offset["page"],
                 int(offset["taken"]), int(offset["polls"]),
+                _digests(offset, "since_read"), _digests(offset, "last_read"),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             raise DataError(
@@ -189,7 +199,13 @@ class State(NamedTuple):
 
     @property
     def offset(self) -> dict[str, Any]:
-        return {**self._asdict(), "since": dict(self.since), "last": dict(self.last)}
+        found = {name: value for name, value in self._asdict().items() if value is not None}
+        return {**found, "page": self.page, "since": dict(self.since), "last": dict(self.last)}
+
+
+def _digests(offset: SourceOffset, name: str) -> list[str] | None:
+    found = offset.get(name)
+    return None if found is None else [str(digest) for digest in found]
 
 
 class _Page(NamedTuple):
@@ -273,15 +289,47 @@ class HttpSourceTask(SourceTask):
     def _after(self, state: State, page: _Page, count: int) -> State:
         """Returns the state when so many more records of the page were read."""
         taken = state.taken + count
-        last = state.last
+        last, read = state.last, state.last_read
         if count and self._offsets:
             last = self._offset_of(page.records[taken - 1])
+            read = self._read_with(last, state, page.records[state.taken : taken])
         if taken < len(page.records):
-            return state._replace(last=last, taken=taken)
+            return state._replace(last=last, last_read=read, taken=taken)
         if page.next is not None:
-            return state._replace(last=last, page=page.next, taken=0)
+            return state._replace(last=last, last_read=read, page=page.next, taken=0)
         polls = state.polls + (1 if count and not self._offsets else 0)
-        return State(last, last, self._first_page, 0, polls)
+        return State(last, last, self._first_page, 0, polls, read, read)
+
+    def _read_with(
+        self, last: Mapping[str, Any], state: State, records: list[Any]
+    ) -> list[str] | None:
+        """Returns the digests of all records with the offset `last` that were read. `records` are
+        those behind `state`, and the last one of them has it."""
+        if len(self._offsets) != 1:
+            return None
+        found = []
+        for record in reversed(records):
+            if self._offset_of(record) != last:
+                break
+            found.append(self._digest(record))
+        if len(found) == len(records) and last == state.last:
+            if state.last_read is None:
+                return None
+            found += reversed(state.last_read)
+        if len(found) > _MOST_DIGESTS:
+            (name,) = self._offsets
+            raise DataError(
+                f"more than {_MOST_DIGESTS:,} records have the offset {last[name]!r}: name what"
+                " tells them apart beside it, as in http.response.record.offset.pointer="
+                f"{name}={self._offsets[name]},id=/id"
+            )
+        return found[::-1]
+
+    def _digest(self, record: Any) -> str:
+        pointer = self._settings.key_pointer
+        key = None if pointer is None else at(record, pointer)
+        text = json.dumps(record if key is None else key, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
 
     def _offset_of(self, record: Any) -> dict[str, Any]:
         found = {name: at(record, pointer) for name, pointer in self._offsets.items()}
@@ -314,12 +362,22 @@ class HttpSourceTask(SourceTask):
 
     def _unseen(self, state: State, records: list[Any]) -> list[Any]:
         """Leaves out the records up to the one that was read last, if the server repeats it."""
-        if not self._offsets or state.since == self._initial:
+        read = state.since_read
+        if not self._offsets or (state.since == self._initial and not read):
             return records
-        for number in range(len(records) - 1, -1, -1):
-            if self._offset_of(records[number]) == state.since:
-                return records[number + 1 :]
-        return records
+        repeated = [
+            number
+            for number, record in enumerate(records)
+            if self._offset_of(record) == state.since
+        ]
+        if not repeated:
+            return records
+        behind = records[repeated[-1] + 1 :]
+        if read is None:
+            return behind
+        known = set(read)
+        late = [records[at] for at in repeated if self._digest(records[at]) not in known]
+        return [*late, *behind]
 
     def _next(self, state: State, found: Any, answer: Answer, records: list[Any]) -> Any:
         match self._settings.pagination:
@@ -433,7 +491,9 @@ class HttpSourceTask(SourceTask):
 
 
 def _is_same_request(one: State, other: State) -> bool:
-    return one.since == other.since and one.page == other.page and one.polls == other.polls
+    return (one.since, one.since_read, one.page, one.polls) == (
+        other.since, other.since_read, other.page, other.polls
+    )  # fmt: skip
 
 
 def at(found: Any, pointer: str) -> Any:

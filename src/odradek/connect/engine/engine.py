@@ -42,8 +42,8 @@ class TaskListener(ABC):
 
     @abstractmethod
     def failed(self, task: TaskId, reason: str, trace: str) -> None:
-        """The task has ended, or hangs. `reason` is one line for the user. The worker starts it
-        again after a pause."""
+        """The task has ended, or hangs. `reason` is one line for the user, which the worker logs.
+        The worker starts the task again after a pause."""
 
     @abstractmethod
     def stalled(self, task: TaskId, reason: str, trace: str) -> None:

@@ -131,7 +131,6 @@ class ProcessEngine(Engine):
             return
         trace = redact("".join(traceback.format_exception(error)))
         reason = redact(str(error) or type(error).__name__)
-        _log.error("%s has failed: %s", running.spec.id, reason)
         self._listener.failed(running.spec.id, reason, trace)
 
     async def _wait_for_former(self, task: TaskId) -> None:
@@ -274,7 +273,6 @@ class ProcessEngine(Engine):
         task = running.spec.id
         seconds = self._context.hang_timeout_s
         reason = f"a call has not returned for {seconds:g} s; see where in the trace"
-        _log.error("%s hangs: %s", task, reason)
         if running.is_source and running.task is not None:
             running.task.cancel()
         self._listener.failed(task, reason, redact(running.thread.where()))

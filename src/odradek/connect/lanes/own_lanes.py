@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.config.redaction import redact
-from odradek.connect.engine.connector_log import LOGGING_FOR
 from odradek.connect.engine.context import EngineContext, is_source
 from odradek.connect.engine.engine import TaskId, TaskListener, TaskSpec
 from odradek.connect.engine.figures import TaskFigures
@@ -112,6 +111,8 @@ class _Lane:
                 "given": HandedOver(tasks, self._context).to_text(),
             }
             self._driver = DriverProcess(order, self._failed, self._heard, restarts=False)
+            name = tasks[0].id.connector
+            _log.info("Java and Spark start for %s; it works in ten seconds or so", name)
             self._driver.start()
 
     async def _end(self) -> None:
@@ -141,7 +142,4 @@ class _Lane:
     def _failed(self, reason: str) -> None:
         self._is_running = False
         for task in self.tasks:
-            token = LOGGING_FOR.set(task.connector)
-            _log.error("%s has failed: %s", task, redact(reason))
-            LOGGING_FOR.reset(token)
             self._listener.failed(task, redact(reason), "")

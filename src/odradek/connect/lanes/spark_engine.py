@@ -176,6 +176,7 @@ class SparkEngine(Engine, HostListener):
                     "spark": dict(self._context.spark),
                 }
                 self._driver = DriverProcess(order, self._spark_ended)
+                _log.info("Java and Spark start; the first tasks work in ten seconds or so")
                 self._driver.start()
                 self._watching = asyncio.create_task(self._watch(), name="connect-watch")
             return self._processes
@@ -282,7 +283,6 @@ class SparkEngine(Engine, HostListener):
         if hosted.phase in {_Phase.ENDED, _Phase.STOPPING}:
             return
         hosted.phase = _Phase.ENDED
-        _log_of(hosted.spec.id, logging.ERROR, f"{hosted.spec.id} has failed: {reason}")
         self._listener.failed(hosted.spec.id, redact(reason), redact(trace))
 
     def _spark_ended(self, reason: str) -> None:

@@ -341,6 +341,7 @@ class Worker(TaskListener):
 
     def failed(self, task: TaskId, reason: str, trace: str) -> None:
         if task in self._keepers:
+            self.note_of(task.connector, logging.ERROR, "%s has failed: %s", task, reason)
             self._keepers[task].note_failed(trace or reason)
 
     def stalled(self, task: TaskId, reason: str, trace: str) -> None:

@@ -135,6 +135,48 @@ def test_records_of_the_same_time_are_told_apart_by_their_ids() -> None:
         assert values(found) == rows[1:]
 
 
+@pytest.mark.parametrize("key", [{}, {"http.response.record.key.pointer": "/id"}])
+def test_a_record_that_appears_late_with_the_same_time_is_not_missed(key: dict[str, str]) -> None:
+    rows = [{"id": 1, "at": "t5"}, {"id": 2, "at": "t5"}]
+    options = {
+        "http.request.params": "since=${offset.at}",
+        "http.response.record.offset.pointer": "at=/at",
+        **key,
+    }
+
+    def answer(request: Request) -> Response:
+        return Response(body=[row for row in rows if row["at"] >= request.query.get("since", "")])  # type: ignore[operator]
+
+    with JsonServer(answer) as server:
+        with closing(source(server.url, **options)) as made:
+            start, found = drain(made, Positions(), lambda found: len(found) >= 2)
+            assert values(found) == rows
+            rows.insert(0, {"id": 3, "at": "t5"})
+            start, found = drain(made, start, lambda found: len(found) >= 1)
+            assert values(found) == rows[:1]
+        rows += [{"id": 4, "at": "t5"}, {"id": 5, "at": "t6"}]
+        with closing(source(server.url, **options)) as made:
+            # Another task knows what was read, and reads every other record once.
+            start, found = drain(made, start, lambda found: len(found) >= 2)
+            assert values(found) == rows[-2:]
+            polls = len(server.requests)
+            end, found = drain(made, start, lambda _: len(server.requests) > polls)
+    assert (end, found) == (start, [])
+
+
+def test_an_offset_without_digests_passes_all_records_of_its_time() -> None:
+    """As older versions have written it, and as users set it."""
+    rows = [{"id": 1, "at": "t5"}, {"id": 2, "at": "t5"}, {"id": 3, "at": "t6"}]
+    options = {"http.response.record.offset.pointer": "at=/at"}
+    with JsonServer(lambda _: Response(body=list(rows))) as server:
+        at = {"at": "t5"}
+        offset = {"since": at, "last": at, "page": None, "taken": 0, "polls": 0}
+        start = Positions().with_offset({"url": server.url}, offset)
+        with closing(source(server.url, **options)) as made:
+            _, found = drain(made, start, lambda found: len(found) >= 1)
+    assert values(found) == rows[2:]
+
+
 def test_links_and_numbers_lead_to_the_next_page() -> None:
     def answer(request: Request) -> Response:
         page = int(request.query.get("page", "1"))

@@ -221,13 +221,17 @@ async def test_a_slow_call_is_shown_and_left_alone(odradek_cluster: Cluster) -> 
         assert OddSink.written == ["one"]
 
 
-async def test_what_a_task_raises_is_its_status(odradek_cluster: Cluster) -> None:
+async def test_what_a_task_raises_is_its_status(
+    odradek_cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The listener logs it, so that it stands in the log once, whatever engine tells it."""
     async with engine(odradek_cluster) as (made, told):
         await made.start(spec("odd", "OddSource", way="raise"))
         await told.until("odd-0 failed: it is broken")
         assert "RuntimeError" in told.traces[0]
         await made.start(spec("none", "NoSuch"))
         await told.until_it_begins("none-0 failed: Failed to find any class")
+        assert "broken" not in caplog.text
 
 
 async def test_a_moment_without_the_other_side_passes_unnoticed(

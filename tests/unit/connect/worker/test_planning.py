@@ -165,7 +165,7 @@ async def test_a_task_of_a_former_plan_is_refused(
     async with topic_of_configs(odradek_cluster) as store:
         check = plan_check_of(store, clients)
         if elsewhere:
-            check = pickle.loads(pickle.dumps(check))  # noqa: S301 - of the line itself
+            check = pickle.loads(pickle.dumps(check))
         reading = asyncio.create_task(check.run()) if elsewhere else None
         plan = [{"part": "a"}, {"part": "b"}]
         await store.write([connector_record("many", properties(2)), *task_records("many", plan)])

@@ -64,7 +64,7 @@ class BulkReader(TableReader):
         if self.table is None:
             return []
         keys = self.dialect.key_columns(connection, self.table)
-        _, shape = self.rows(connection, f"SELECT * FROM {self.source} WHERE 1=0", ())
+        _, shape = self.rows(connection, f" FROM {self.source} AS found WHERE 1=0", ())
         kinds = {
             field.name: field.schema for field in shape.schema.fields if field.schema.name is None
         }
@@ -91,8 +91,8 @@ class BulkReader(TableReader):
                 values += bound
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         order = f" ORDER BY {listed}" if keys else ""
-        sql = f"SELECT found.* FROM {self.source} AS found{where}{order}"
-        return self.rows(connection, sql if limit is None else f"{sql} LIMIT {limit}", values)
+        rest = f" FROM {self.source} AS found{where}{order}"
+        return self.rows(connection, rest if limit is None else f"{rest} LIMIT {limit}", values)
 
     def _key_of(self, row: Sequence[Any], shape: Shape) -> list[Any]:
         value = shape.value(row)

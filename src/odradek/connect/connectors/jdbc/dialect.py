@@ -55,6 +55,8 @@ class SourceColumn(NamedTuple):
     convert: Callable[[Any], Any] | None
     type_name: str
     is_incrementing: bool = False
+    is_cut: bool = False
+    """Whether the server shortens the values of the column on their way; see `Dialect.exact`."""
 
 
 class Moments(NamedTuple):
@@ -109,6 +111,11 @@ class Dialect(ABC):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+
+    def exact(self, name: str) -> str:
+        """Returns an expression with the whole value of a column that `describe` says is cut. Its
+        values are converted as those of the column are."""
+        raise NotImplementedError(f"{self.name} cuts no column, so not {name} either")
 
     # Connections
 

@@ -27,6 +27,7 @@ from odradek.connect.connectors.jdbc.names import PLACE, TableId
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.errors import DataError, InvalidConfig
+from odradek.javatext import numbers
 
 try:
     import pymysql
@@ -42,6 +43,8 @@ _TURN: Final = threading.Lock()
 _LIST_AGE_S: Final = 0.11
 _BINARY_CHARSET: Final = 63
 _DAY_US: Final = 86_400_000_000
+_NOT_FIXED: Final = 31
+"""The number of decimals that the servers say a FLOAT has that was declared without any."""
 
 
 def _tls(value: str) -> dict[str, Any]:
@@ -207,7 +210,13 @@ class MySql(Dialect):
         if schema is not None and not flags & FLAG.NOT_NULL:
             schema = schema.optional()
         is_counter = bool(flags & FLAG.AUTO_INCREMENT)
-        return SourceColumn(described.name, schema, convert, _NAMES.get(code, "?"), is_counter)
+        # A FLOAT comes as text with six digits, and may have nine. FLOAT(M,D) comes as it is.
+        is_cut = code == FIELD_TYPE.FLOAT and described.scale == _NOT_FIXED
+        name = _NAMES.get(code, "?")
+        return SourceColumn(described.name, schema, convert, name, is_counter, is_cut)
+
+    def exact(self, name: str) -> str:
+        return f"found.{self.identifier(name)} + 0e0"
 
     def _schema_of(self, described: Any) -> Schema | None:
         code, flags = described.type_code, described.flags
@@ -369,6 +378,7 @@ def _long(value: int) -> int:
 
 
 _CONVERTERS: Final[dict[int, Callable[[Any], Any]]] = {
+    FIELD_TYPE.FLOAT: lambda value: float(numbers.float_text(value)),
     FIELD_TYPE.TIMESTAMP: _utc,
     FIELD_TYPE.YEAR: lambda value: date(int(value), 1, 1),
     FIELD_TYPE.TIME: _time_of_day,

@@ -251,8 +251,8 @@ class RangeReader(TableReader):
     ) -> tuple[list[Any], Shape]:
         more = "" if self._moments is None else f", {self._moments.expression}"
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        sql = f"SELECT found.*{more} FROM {self.source} AS found{where} ORDER BY {', '.join(order)}"
-        return self.rows(connection, sql if limit is None else f"{sql} LIMIT {limit}", values)
+        rest = f"{more} FROM {self.source} AS found{where} ORDER BY {', '.join(order)}"
+        return self.rows(connection, rest if limit is None else f"{rest} LIMIT {limit}", values)
 
     def _conditions(
         self, start: Place, end: Place, *, is_bound_in: bool

@@ -82,6 +82,8 @@ class TableReader(ABC):
         self._shape: Shape | None = None
         self._shape_of: Any = None
         self._batch: Batch | None = None
+        # The columns whose whole values are selected beside them.
+        self._cut: list[str] = []
 
     @abstractmethod
     def find(self, connection: Connection, start: SourceOffset | None, limit: int) -> Batch | None:
@@ -144,27 +146,49 @@ class TableReader(ABC):
         return self.find_again(connection, start, end)
 
     def rows(
-        self, connection: Connection, sql: str, values: Sequence[Any]
+        self, connection: Connection, rest: str, values: Sequence[Any]
     ) -> tuple[list[Any], Shape]:
-        """Returns rows and how they become records. `sql` selects the columns of the table or the
-        query first, and may select more behind them."""
+        """Returns rows and how they become records. `rest` is the statement behind the columns of
+        the table or the query, which is called `found`; it may begin with more columns."""
         cursor = connection.cursor()
         try:
-            self.dialect.execute(cursor, sql, values)
-            rows = list(cursor.fetchall())
+            rows = self._fetched(cursor, rest, values)
             seen = tuple(column[:2] for column in cursor.description)
             if self._shape is None or self._shape_of != seen:
                 self._shape = self._described(connection, cursor, rows)
                 self._shape_of = seen if rows else None
-            return rows, self._shape
+                cut = [column.name for column in self._shape.columns if column and column.is_cut]
+                if cut != self._cut:
+                    self._cut, self._shape_of = cut, None
+                    return self.rows(connection, rest, values)
+            return [self._whole(row, self._shape) for row in rows], self._shape
+        except self.dialect.error:
+            # One of these columns may be gone.
+            self._cut = []
+            raise
         finally:
             cursor.close()
+
+    def _fetched(self, cursor: Any, rest: str, values: Sequence[Any]) -> list[Any]:
+        exact = "".join(f", {self.dialect.exact(name)}" for name in self._cut)
+        self.dialect.execute(cursor, f"SELECT found.*{exact}{rest}", values)
+        return list(cursor.fetchall())
+
+    def _whole(self, row: Sequence[Any], shape: Shape) -> Sequence[Any]:
+        """Returns a row with the whole values of columns that the server cuts."""
+        if not self._cut:
+            return row
+        whole, first = list(row), len(shape.columns)
+        cut = (at for at, column in enumerate(shape.columns) if column and column.is_cut)
+        for number, at in enumerate(cut):
+            whole[at] = row[first + number]
+        return [*whole[:first], *whole[first + len(self._cut) :]]
 
     def _described(self, connection: Connection, cursor: Any, rows: Sequence[Any]) -> Shape:
         columns: list[SourceColumn | None] = []
         query = self.settings.query.strip().rstrip(";")
         described = self.dialect.describe(connection, cursor, rows, self.table, query)
-        for column in described[: len(described) - self.extra_columns]:
+        for column in described[: len(described) - self.extra_columns - len(self._cut)]:
             if column.schema is None:
                 _log.warning(
                     "%s: column %s is left out, because there is no type for %s; select it in"

@@ -107,6 +107,39 @@ def test_types_of_mariadb(db: Db) -> None:
     check_columns(db, columns)
 
 
+@pytest.mark.parametrize("db", KINDS[2:], indirect=True)
+@pytest.mark.parametrize("mode", ["bulk", "timestamp+incrementing"])
+@pytest.mark.parametrize("is_query", [False, True])
+def test_a_float_of_mariadb_has_all_of_its_digits(db: Db, mode: str, is_query: bool) -> None:
+    """The server sends six digits; a FLOAT that is shown in eight is another number with six."""
+    db.run(
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, f FLOAT, fixed FLOAT(7,2), `a b` FLOAT,"
+        " at DATETIME(3) NOT NULL)",
+        f"INSERT INTO t VALUES (1, 16777217, 12345.67, 0.1, {db.ago(9)}),"
+        f" (2, 1.2345678, NULL, NULL, {db.ago(8)})",
+    )
+    settings = {"query": "SELECT * FROM t"} if is_query else {"table_whitelist": "t"}
+    if mode != "bulk":
+        settings |= {"timestamp_column_name": "at", "incrementing_column_name": "id"}
+    with closing(db.source(mode=mode, **settings).task()) as task:
+        reader = Reader(task)
+        found = reader.values()
+        db.run(
+            "ALTER TABLE t DROP COLUMN `a b`", "ALTER TABLE t ADD COLUMN g FLOAT DEFAULT 3.1415927"
+        )
+        if mode != "bulk" and not is_query:
+            db.run(f"INSERT INTO t VALUES (3, 0.3, NULL, {db.ago(7)}, 8388609)")
+            with pytest.raises(DataError, match="a b"):
+                reader.read()
+            found += reader.values()
+    assert [(row["f"], row["fixed"]) for row in found[:2]] == [
+        (16777216, 12345.67),
+        (1.2345678, None),
+    ]
+    assert found[0]["a b"] == 0.1
+    assert [row["g"] for row in found[2:]] in ([], [8388609.0])
+
+
 def test_types_of_sqlite(db: Db) -> None:
     columns: dict[str, tuple[str, str, Schema | None, Any]] = {
         "b": ("BOOLEAN", "1", schemas.BOOLEAN, True),
