@@ -299,11 +299,15 @@ class Membership:
         )
         self._logs.note_run(epoch if since is None else since, epoch)
         self._logs.begin_registration()
-        registration = self._describe(epoch).encode()
+        registration = self._registration(epoch).encode()
         await attempt(
             self._cache, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
         )
         return epoch
+
+    def _registration(self, epoch: int) -> BrokerRegistration:
+        timeout_ms = int(1000 * self._store.session_timeout_s)
+        return self._describe(epoch)._replace(session_timeout_ms=timeout_ms)
 
 
 def _version(node: Node | None) -> int:

@@ -24,13 +24,15 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class BrokerImage(NamedTuple):
-    """A live broker. `epoch` rises with every registration of the same id."""
+    """A live broker. `epoch` rises with every registration of the same id. `session_timeout_ms` is
+    0 if it is not known."""
 
     id: BrokerId
     epoch: int
     listeners: tuple[Listener, ...]
     security_protocols: Mapping[str, str]
     rack: str | None
+    session_timeout_ms: int = 0
 
     def listener(self, name: str) -> Listener | None:
         return next((listener for listener in self.listeners if listener.name == name), None)

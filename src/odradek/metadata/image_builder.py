@@ -245,6 +245,7 @@ class ImageBuilder:
                 registered.listeners,
                 registered.security_protocols,
                 registered.rack,
+                registered.session_timeout_ms,
             )
         current = self._before.brokers if self._brokers is None else self._brokers
         if current.get(broker_id) == image:

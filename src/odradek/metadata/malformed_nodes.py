@@ -49,7 +49,11 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
         case ["brokers", "ids", name] if int(name) in image.brokers:
             broker = image.brokers[BrokerId(int(name))]
             value = BrokerRegistration(
-                broker.listeners, broker.security_protocols, broker.rack, epoch=broker.epoch
+                broker.listeners,
+                broker.security_protocols,
+                broker.rack,
+                epoch=broker.epoch,
+                session_timeout_ms=broker.session_timeout_ms,
             ).encode()
         case ["brokers", "topics", name] if name in image.topics:
             value = _assignment(image.topics[name]).encode()

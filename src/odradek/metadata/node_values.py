@@ -37,13 +37,18 @@ class ClusterId(NamedTuple):
 
 class BrokerRegistration(NamedTuple):
     """A live broker: its addresses, by listener name. `epoch` is the version that the node at
-    `broker_epoch_path` got with this registration; -1 if a broker of Kafka registered."""
+    `broker_epoch_path` got with this registration; -1 if a broker of Kafka registered.
+
+    `session_timeout_ms` is the timeout of the session under which it registered, 0 if it is not
+    known, as of brokers of earlier versions. A new leader needs it: a deposed one may answer from
+    memory for as long (`replication.isr_changes`)."""
 
     listeners: tuple[Listener, ...]
     security_protocols: Mapping[str, str]
     rack: str | None = None
     timestamp_ms: int = 0
     epoch: int = -1
+    session_timeout_ms: int = 0
 
     def encode(self) -> bytes:
         plain = [
@@ -67,6 +72,8 @@ class BrokerRegistration(NamedTuple):
             fields["rack"] = self.rack
         if self.epoch >= 0:
             fields["epoch"] = self.epoch
+        if self.session_timeout_ms:
+            fields["session_timeout_ms"] = self.session_timeout_ms
         return encode_fields(fields)
 
     @classmethod
@@ -82,6 +89,7 @@ class BrokerRegistration(NamedTuple):
             fields.optional_text("rack"),
             fields.integer_or_text("timestamp"),
             fields.integer("epoch", -1),
+            fields.integer("session_timeout_ms", 0),
         )
 
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageChange, MetadataCache
+from odradek.metadata import ClusterImage, ImageChange, MetadataCache
 from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.node_values import PartitionState
 from odradek.metadata.paths import broker_epoch_path, partition_state_path
@@ -179,7 +179,7 @@ class IsrChanges:
             return None
         now_s = asyncio.get_running_loop().time()
         max_lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
-        limits = LagLimits(max_lag_s, self._replicas.max_lease_s)
+        limits = LagLimits(max_lag_s, self._max_lease_s(image))
         live = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
         try:
             in_sync = partition.next_in_sync(live, now_s=now_s, limits=limits)
@@ -214,6 +214,12 @@ class IsrChanges:
             leadership.version,
             tuple(operations),
         )
+
+    def _max_lease_s(self, image: ClusterImage) -> float:
+        """Returns how long a deposed leader may still assume that it leads: brokers may have
+        different session timeouts, and one of an earlier version does not say which it has."""
+        known_ms = (broker.session_timeout_ms for broker in image.brokers.values())
+        return max(self._replicas.max_lease_s, max(known_ms, default=0) / 1000)
 
     async def _write(self, proposals: Sequence[_Proposal]) -> bool:
         """Writes the proposals in one multi, and returns whether the outcome of each is known, and

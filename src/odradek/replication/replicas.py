@@ -166,7 +166,7 @@ class Replicas:
 
     @property
     def max_lease_s(self) -> float:
-        """How long another broker may assume that it leads after it was deposed."""
+        """How long this broker may assume that it leads after it was deposed."""
         return 0.0 if self.lease is None else self.lease.max_s
 
     def _is_valid(self, lease: Lease) -> bool:

@@ -58,6 +58,16 @@ def test_a_brokers_registration_as_kafka_writes_it() -> None:
     assert json.loads(registration.encode()) == json.loads(written)
 
 
+def test_a_registration_has_the_session_timeout_and_an_older_one_has_none() -> None:
+    registration = BrokerRegistration(
+        (Listener("PLAINTEXT", "host", 9092),), {"PLAINTEXT": "PLAINTEXT"}, session_timeout_ms=6000
+    )
+    assert BrokerRegistration.decode("/brokers/ids/1", registration.encode()) == registration
+    unknown = registration._replace(session_timeout_ms=0)
+    assert b"session_timeout_ms" not in unknown.encode()
+    assert BrokerRegistration.decode("/brokers/ids/1", unknown.encode()) == unknown
+
+
 def test_a_topics_assignment_as_kafka_writes_it() -> None:
     written = (
         b'{"removing_replicas":{"1":[3]},"partitions":{"1":[2,3],"0":[1,2]},'

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId
 from tests.unit.replication.cluster import Cluster, on_cluster
@@ -178,6 +179,33 @@ async def test_nothing_is_acknowledged_without_a_deposed_leader_that_has_a_lease
     refused = await cluster.fetch(1)
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     cluster.brokers[1].reconnect_store()
+    await cluster.until_read(1, [b"a", b"b"])
+
+
+@on_cluster(replica_lag_time_max_ms="1000", auto_leader_rebalance_enable="false")
+async def test_a_deposed_leader_with_a_longer_session_than_the_new_one_is_waited_for(
+    cluster: Cluster,
+) -> None:
+    """Brokers may have different session timeouts. The new leader waits for that of the deposed
+    one, which is in its registration, and not for its own."""
+    deposed = cluster.brokers[1]
+    deposed.kill()
+    connection = deposed._store_connection
+    assert isinstance(connection, MemoryMetadata)
+    connection.session_timeout_s *= 3
+    deposed.start()
+    await asyncio.sleep(0.5)
+    await cluster.create_topic([1, 2, 3])
+    await cluster.produce(1, b"a")
+    deposed.cut_store()
+    await cluster.elect(2, [BrokerId(1), BrokerId(2), BrokerId(3)])
+    written = asyncio.ensure_future(cluster.produce(2, b"b", timeout_ms=60_000))
+    while not written.done():
+        answered = await cluster.fetch(1)
+        await asyncio.sleep(0.1)
+    assert (await written).error_code == 0
+    assert answered.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    deposed.reconnect_store()
     await cluster.until_read(1, [b"a", b"b"])
 
 
