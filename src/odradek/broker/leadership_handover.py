@@ -45,6 +45,7 @@ async def _leave(
     from odradek.cluster.controlled_shutdown import (  # noqa: PLC0415 - only in clusters
         hand_over,
         leave_isrs,
+        warn_of_leaderless,
     )
 
     await hand_over(cache, broker_id)
@@ -52,3 +53,6 @@ async def _leave(
         task.cancel()
     await asyncio.wait(fetching)
     await leave_isrs(cache, broker_id)
+    # What another broker that stops at the same time has handed over to this one meanwhile.
+    await hand_over(cache, broker_id)
+    warn_of_leaderless(cache, broker_id)

@@ -3,6 +3,10 @@
 Leadership moves to replicas in sync by the same compare-and-set as any election. From then on
 clients are sent to the new leaders, and requests that still wait here are told so. A follower
 leaves the ISRs when it no longer fetches, so that no producer waits for it.
+
+Two brokers may stop at the same time, and one may hand partitions over to the other. So the caller
+calls `hand_over` again after `leave_isrs`: from then on this broker is in no ISR that another one
+leads, and nobody can hand anything over to it.
 """
 
 import logging
@@ -25,15 +29,19 @@ async def hand_over(cache: MetadataCache, broker_id: BrokerId) -> int:
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return departing(partition, broker_id, image.brokers, image.controller_epoch)
 
-    led = _partitions(cache.image, lambda partition: partition.leader == broker_id)
-    moved = await change_states(cache, led, decide, f"broker {broker_id} stops")
-    if moved < len(led) and len(cache.image.brokers) > 1:
+    led = _led(cache.image, broker_id)
+    return await change_states(cache, led, decide, f"broker {broker_id} stops")
+
+
+def warn_of_leaderless(cache: MetadataCache, broker_id: BrokerId) -> None:
+    """Logs how many partitions nobody could take over."""
+    left = len(_led(cache.image, broker_id))
+    if left and len(cache.image.brokers) > 1:
         logger.warning(
             "%s no other replica in sync: no leader until broker %d is back",
-            counted(len(led) - moved, "partition has", "partitions have"),
+            counted(left, "partition has", "partitions have"),
             broker_id,
         )
-    return moved
 
 
 async def leave_isrs(cache: MetadataCache, broker_id: BrokerId) -> int:
@@ -44,6 +52,10 @@ async def leave_isrs(cache: MetadataCache, broker_id: BrokerId) -> int:
 
     followed = _partitions(cache.image, lambda partition: broker_id in partition.isr)
     return await change_states(cache, followed, decide, f"broker {broker_id} stops")
+
+
+def _led(image: ClusterImage, broker_id: BrokerId) -> list[TopicPartition]:
+    return _partitions(image, lambda partition: partition.leader == broker_id)
 
 
 def _partitions(
