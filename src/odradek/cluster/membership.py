@@ -241,7 +241,7 @@ class Membership:
         others = image.brokers.keys() - {self._id}
         max_operations = MAX_OPERATIONS if others else _MAX_OPERATIONS_ALONE
         if lost:
-            announce(image, self._id, lost, disks.missing)
+            announce(image, self._id, lost, disks)
             reason = f"broker {self._id} starts without its log"
             await self._give_up(lost, LogCondition.LOST, reason, max_operations)
             held = [

@@ -5,9 +5,10 @@ epoch node which ids it had when it registered. If one of them is missing at the
 was replaced, or is not mounted and its mount point is empty. The logs of this broker that are
 missing were in that directory, and are lost.
 
-A log that is missing while all directories are the same was never on the disk: the broker stopped
-before it had created the log, or the operating system went down before the directory entry was
-synced. No acknowledged record is lost with it, within the promises of docs/replication.md.
+A log may be missing while all directories are the same. If a checkpoint says that it had records,
+somebody has removed it by hand, and it is lost too. If not, it was never on the disk: the broker
+stopped before it had created the log, or the operating system went down before the directory entry
+was synced. No acknowledged record is lost with it, within the promises of docs/replication.md.
 """
 
 import logging
@@ -45,8 +46,15 @@ class ReplacedDisks:
         self.registered: tuple[str, ...] = (*readable, *(missing if unreadable else ()))
 
     def is_lost(self, topic_partition: TopicPartition) -> bool:
-        """Returns whether the log of a replica of this broker was in a replaced directory."""
-        return bool(self.missing) and self._logs.get(topic_partition) is None
+        """Returns whether the log of a replica of this broker was in a replaced directory, or was
+        removed by hand."""
+        if self._logs.get(topic_partition) is not None:
+            return False
+        return bool(self.missing) or self.was_removed(topic_partition)
+
+    def was_removed(self, topic_partition: TopicPartition) -> bool:
+        """Returns whether the directory of this log was removed, and no disk replaced."""
+        return not self.missing and self._logs.was_removed(topic_partition)
 
     def is_back(self, topic_partition: TopicPartition) -> bool:
         """Returns whether the lost log of a partition is here again. A log that was created since
@@ -56,15 +64,24 @@ class ReplacedDisks:
 
 
 def announce(
-    image: ClusterImage, broker: BrokerId, lost: Sequence[TopicPartition], missing: Sequence[str]
+    image: ClusterImage, broker: BrokerId, lost: Sequence[TopicPartition], disks: ReplacedDisks
 ) -> None:
     """Logs which logs are lost, and what an operator can do about it."""
-    logger.error(
-        "log directories of this broker were replaced since it registered last (ids %s): the logs "
-        "of %s are not here",
-        ", ".join(missing),
-        counted(len(lost), "partition"),
-    )
+    if disks.missing:
+        logger.error(
+            "log directories of this broker were replaced since it registered last (ids %s): the "
+            "logs of %s are not here",
+            ", ".join(disks.missing),
+            counted(len(lost), "partition"),
+        )
+        old = "the old disk"
+    else:
+        logger.error(
+            "the directories of %s were removed by hand since this broker ran last: what was in "
+            "them is lost here",
+            counted(len(lost), "partition"),
+        )
+        old = "the directory"
     for topic, index in lost[:_MAX_LOGGED]:
         partition = image.partition(topic, index)
         if partition is None:
@@ -75,18 +92,20 @@ def announce(
         elif len(partition.replicas) == 1:
             logger.error(
                 "%s-%d: this broker is its only replica: it is empty now, and what it held is lost "
-                "unless the old disk is brought back",
+                "unless %s is brought back",
                 topic,
                 index,
+                old,
             )
         else:
             logger.error(
-                "%s-%d: this broker was the last one in sync: the partition is offline. Bring the "
-                "old disk back, or let the replica with the longest log lead, at the cost of what "
-                "only this one had: odradek leader-election --election-type unclean --topic %s "
-                "--partition %d",
+                "%s-%d: this broker was the last one in sync: the partition is offline. Bring %s "
+                "back, or let the replica with the longest log lead, at the cost of what only this "
+                "one had: odradek leader-election --election-type unclean --topic %s --partition "
+                "%d",
                 topic,
                 index,
+                old,
                 topic,
                 index,
             )

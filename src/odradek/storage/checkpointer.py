@@ -68,6 +68,18 @@ class CheckpointedOffsets(NamedTuple):
             self.compacted.get(topic_partition, FIRST_OFFSET),
         )
 
+    def with_records(self, *, is_whole: bool) -> dict[TopicPartition, None]:
+        """Returns the partitions whose records, and so whose directories, were on the disk when
+        the files were written. `is_whole` says that nothing was lost with a page cache since: then
+        those with committed records count too, whether or not they were flushed."""
+        known = [self.recovery_points, self.high_watermarks] if is_whole else [self.recovery_points]
+        return {
+            topic_partition: None
+            for offsets in known
+            for topic_partition, offset in offsets.items()
+            if offset > 0
+        }
+
 
 class Checkpointer:
     """Writes the checkpoints of all directories. `logs` is `LogManager.logs`, which changes."""
@@ -78,6 +90,9 @@ class Checkpointer:
         self._checkpoints: dict[LogDirectory, Checkpoints] = {}
         # Logs that are not loaded, because their keys cannot be had, keep their entries.
         self.locked: Mapping[TopicPartition, LockedLog] = {}
+        # Logs that had records, and whose directory was not there any more when the broker started.
+        # They keep their entries, which alone tell of them, until the broker has registered.
+        self.removed: dict[TopicPartition, LogDirectory] = {}
         # Directories in which logs were deleted since their files were written.
         self._with_deleted_logs: set[LogDirectory] = set()
 
@@ -102,6 +117,9 @@ class Checkpointer:
             for locked in self.locked.values():
                 if locked.directory is directory:
                     yield locked.topic_partition, file.entries.get(locked.topic_partition)
+            for removed, home in self.removed.items():
+                if home is directory:
+                    yield removed, file.entries.get(removed)
             for log in self._logs_in(directory):
                 name = log.topic_partition
                 # It may have been deleted, or replaced by another, since the list was made.
@@ -133,6 +151,7 @@ class Checkpointer:
 
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """Removes the entries of an earlier topic of the same name, before a log is made."""
+        self.removed.pop(topic_partition, None)
         for file in self.of_directory(directory):
             file.forget(topic_partition)
 

@@ -7,7 +7,7 @@ a clean stop, and by recovery otherwise. A log whose keys cannot be had is not l
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,10 @@ from odradek.storage.compaction.cleanable import first_dirty_offset
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.file_names import (
     CLEAN_SHUTDOWN,
+    DELETE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
     is_deleted_directory,
+    is_former_directory,
     parse_partition_directory,
     partition_directory,
 )
@@ -90,6 +93,10 @@ class DirectoryLoader:
         if self._encryption is not None:
             await self._encryption.prepare(_key_names(path, names, self._settings_of))
         loaded = await self._load_logs(names, offsets)
+        # What is committed may be in the page cache alone, and with it the name of the directory.
+        is_whole = self._clean_stop is not None or pages_survived
+        for topic_partition in _removed_logs(names, offsets.with_records(is_whole=is_whole)):
+            self._checkpoints.removed[topic_partition] = directory
         if self._clean_stop is None:
             # A log may have been made just before the crash: its directory is durable from now on.
             disk.sync_directory(path)
@@ -190,6 +197,23 @@ class DirectoryLoader:
         compacted = offsets.compacted.get(topic_partition, FIRST_OFFSET)
         log.first_dirty_offset = first_dirty_offset(log, compacted)
         return log
+
+
+def _removed_logs(
+    names: Sequence[str], had_records: Iterable[TopicPartition]
+) -> list[TopicPartition]:
+    """Returns the partitions that had records and whose directory is gone, though this broker has
+    not deleted it: somebody removed it by hand."""
+    present = set(names)
+    former = [
+        name for name in names if name.endswith((DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX))
+    ]
+    return [
+        topic_partition
+        for topic_partition in had_records
+        if partition_directory(topic_partition) not in present
+        and not any(is_former_directory(name, topic_partition) for name in former)
+    ]
 
 
 def _key_names(

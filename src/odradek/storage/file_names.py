@@ -42,6 +42,8 @@ _MAX_NAME_BYTES = 255
 _PARTITION_DIRECTORY = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _DELETED_DIRECTORY = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
 _OFFSET_DIGITS = 20
+# Of the identifier in the name of a deleted directory.
+_HEX_DIGITS = 32
 
 
 def offset_file(directory: str, offset: Offset, suffix: str) -> str:
@@ -79,6 +81,17 @@ def stray_directory(topic_partition: TopicPartition, unique: UUID) -> str:
 def _renamed(topic_partition: TopicPartition, unique: UUID, ending: str) -> str:
     suffix = f"-{topic_partition.partition}.{unique.hex}{ending}"
     return topic_partition.topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def is_former_directory(name: str, topic_partition: TopicPartition) -> bool:
+    """Returns whether a directory is what the broker made of that of this partition, when it
+    deleted the log or set it aside."""
+    for ending in (DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX):
+        # The name without the identifier, which is the same for every partition directory.
+        before = _renamed(topic_partition, UUID(int=0), ending)[: -_HEX_DIGITS - len(ending)]
+        if name.startswith(before) and name.endswith(ending):
+            return _DELETED_DIRECTORY.fullmatch(name) is not None
+    return False
 
 
 def is_deleted_directory(name: str) -> bool:

@@ -78,6 +78,8 @@ class LogManager:
         # The previous run, if it was killed and the operating system was not booted since, and if
         # the run files of all directories agree.
         self.killed_run: BrokerRun | None = None
+        # What `note_run` has noted last.
+        self.noted_run: BrokerRun | None = None
         self._world = world
         self._ownership = DirectoryOwnership(
             world, cluster_id=cluster_id, node_id=node_id, store_id=store_id
@@ -183,8 +185,14 @@ class LogManager:
     def had_clean_shutdown(self) -> bool:
         return self.last_clean_stop is not None
 
+    def was_removed(self, topic_partition: TopicPartition) -> bool:
+        """Returns whether a log had records when the broker stopped, and its directory was removed
+        by hand since. It is known until the broker has registered."""
+        return topic_partition in self.checkpoints.removed and topic_partition not in self.logs
+
     def begin_run(self, broker_epoch: int) -> None:
         """The broker is registered under this epoch from now on."""
+        self.checkpoints.removed.clear()
         self.clean_stop = CleanStop(broker_epoch)
         self.note_run(broker_epoch, broker_epoch)
 
@@ -196,10 +204,11 @@ class LogManager:
 
     def note_run(self, first_epoch: int, last_epoch: int) -> None:
         """Notes in every directory that this run has one of these broker epochs."""
+        self.noted_run = BrokerRun(first_epoch, last_epoch)
         for directory in self.directories:
             if directory.is_online:
                 try:
-                    note_run(self._world, directory.path, BrokerRun(first_epoch, last_epoch))
+                    note_run(self._world, directory.path, self.noted_run)
                 except OSError as error:
                     directory.fail(error)
 

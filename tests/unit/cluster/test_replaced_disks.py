@@ -1,8 +1,15 @@
 """A disk that is replaced takes nothing from the replicas on other disks."""
 
+import asyncio
+
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -162,3 +169,86 @@ async def test_a_directory_that_is_added_takes_nothing_offline(crew: Crew) -> No
     await crew.until(lambda: crew.partition().leader == 1)
     assert await log_end(crew, 1, 0) == 11
     assert "were replaced" not in crew.simulation.trace.text()
+
+
+# A single directory is removed by hand
+
+
+def remove_directory(crew: Crew, number: int = 1, name: str = "t-0") -> None:
+    disk = crew.brokers[number].host.disk
+    disk.remove_tree(f"/data/{name}")
+    disk.sync_directory("/data")
+
+
+@on_crew()
+async def test_the_log_of_the_last_one_in_sync_was_removed_and_the_others_keep_theirs(
+    crew: Crew,
+) -> None:
+    await leave_alone(crew)
+    remove_directory(crew)
+    await crew.start(1)
+    await crew.start(2, 3)
+    assert (crew.partition().leader, crew.partition().isr) == (-1, ())
+    told = crew.simulation.trace.text()
+    assert "the directories of 1 partition were removed by hand" in told
+    assert "--election-type unclean --topic t --partition 0" in told
+    # It is as well known at the next start.
+    await crew.brokers[1].stop()
+    await crew.start(1)
+    assert (crew.partition().leader, crew.partition().isr) == (-1, ())
+    assert await elect(crew, _UNCLEAN) == 0
+    await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
+    assert await log_end(crew, crew.partition().leader, 0) == 10
+
+
+@on_crew()
+async def test_a_removed_directory_is_brought_back(crew: Crew) -> None:
+    await leave_alone(crew)
+    disk = crew.brokers[1].host.disk
+    disk.rename("/data/t-0", "/t-0")
+    await crew.start(1)
+    await crew.start(2, 3)
+    assert crew.partition().leader == -1
+    await crew.brokers[1].stop()
+    disk.remove_tree("/data/t-0")
+    disk.rename("/t-0", "/data/t-0")
+    await crew.start(1)
+    await crew.until(lambda: set(crew.partition().isr) == {1, 2, 3})
+    assert await log_end(crew, crew.partition().leader, 0) == 11
+
+
+@on_crew(size=2)
+async def test_a_replica_in_sync_whose_log_was_removed_does_not_lead(crew: Crew) -> None:
+    """Both were in sync when both stopped, and it is the preferred leader: it would lead with an
+    empty log, and the other one would empty its own."""
+    await crew.create(assignment={0: [1, 2]})
+    for _ in range(10):
+        await produce(crew, 1, 0, b"x")
+    await asyncio.sleep(60)  # A checkpoint has the high watermark.
+    for broker in crew.brokers.values():
+        broker.kill()
+    remove_directory(crew)
+    await crew.start(1)
+    assert crew.partition().leader != 1
+    await crew.start(2)
+    await crew.until(lambda: set(crew.partition().isr) == {1, 2})
+    assert await log_end(crew, crew.partition().leader, 0) == 10
+
+
+@on_crew(size=2)
+async def test_a_topic_that_was_made_again_is_not_taken_for_one_whose_log_was_removed(
+    crew: Crew,
+) -> None:
+    await crew.create(assignment={0: [1]})
+    await produce(crew, 1, 0, b"x")
+    await crew.brokers[1].stop()
+    await crew.start(1)
+    deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
+    await crew.ask(1, deletion, DeleteTopicsResponse)
+    # The checkpoint still has the deleted log, whose directory has another name now.
+    crew.brokers[1].kill()
+    await crew.start(1)
+    await crew.create(assignment={0: [1]})
+    await produce(crew, 1, 0, b"x")
+    assert await log_end(crew, 1, 0) == 1
+    assert "removed by hand" not in crew.simulation.trace.text()
