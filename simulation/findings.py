@@ -53,6 +53,7 @@ FINDINGS: Final = {
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     # An invariant of the leader itself catches it, before a record can be lost.
     "ignore-the-proposal": Finding("roles", 1001, SimulationError, ("does not wait for replica",)),
+    "settle-unread": Finding("roles", 1026, InvariantBroken, ("incomplete in", "unreplicated in")),
     "forget-producers": Finding("retries", 1030, Anomaly, ("duplicate in ",)),
     # Metadata.
     "ordinary-internal-topics": Finding("topics", 1004, Anomaly, ("ordinary internal topic",)),

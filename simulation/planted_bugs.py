@@ -201,6 +201,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "outrun-a-lease": past_bugs.outrun_a_lease,
     "renew-unread": past_bugs.renew_unread,
     "reuse-a-producer-id": _reuse_a_producer_id,
+    "settle-unread": past_bugs.settle_unread,
     "show-by-id": past_bugs.show_by_id,
     "skip-a-marker": _skip_a_marker,
     "skip-truncation": cluster_bugs.skip_truncation,

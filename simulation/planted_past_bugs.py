@@ -15,6 +15,7 @@ Storage and replication:
     ignore-broker-epochs      a follower counts though its broker has started anew since (KIP-903)
     keep-the-broker-epoch     a broker that comes back registers under its last epoch
     ignore-the-proposal       the high watermark does not wait for a follower that is being let in
+    settle-unread             a leader settles a stored ISR before its image shows the new members
     forget-producers          compaction drops the last batch of a producer
     forget-the-absent         compaction drops tombstones while a replica is away that lacks them
 
@@ -37,9 +38,9 @@ Coordinators:
 
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
-from odradek.broker import broker as broker_module
-from odradek.broker import components, log_adoption
+from odradek.broker import components, joining_cluster, log_adoption
 from odradek.broker.client_metadata import ClientMetadata
 from odradek.broker.handlers import metadata as metadata_handler
 from odradek.cluster import internal_topics, topics
@@ -48,6 +49,7 @@ from odradek.cluster.elections import LogCondition
 from odradek.cluster.membership import Membership
 from odradek.cluster.replaced_disks import ReplacedDisks
 from odradek.groups.offsets import Offsets
+from odradek.metadata import MetadataCache
 from odradek.metadata.compare_and_set import attempt, change_node
 from odradek.metadata.memory import MemorySession
 from odradek.metadata.node_values import ConfigOverrides
@@ -60,6 +62,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, Offset, ProducerEpoch
 from odradek.replication import isr_changes
 from odradek.replication.coordinator_partitions import CoordinatorPartitions
+from odradek.replication.isr_changes import IsrChanges
 from odradek.replication.leadership import UNKNOWN_BROKER_EPOCH, Leadership
 from odradek.replication.log_creation_retries import LogCreationRetries
 from odradek.replication.partition_log import PartitionLog
@@ -155,7 +158,7 @@ def no_leader_lease() -> list[Patch]:
 
 
 def outrun_a_lease() -> list[Patch]:
-    return [(Replicas, "max_lease_s", 0.0)]
+    return [(IsrChanges, "_max_lease_s", lambda *_: 0.0)]
 
 
 def renew_unread() -> list[Patch]:
@@ -235,6 +238,27 @@ def ignore_the_proposal() -> list[Patch]:
     return [(Leadership, "_update_waiting_for", choose)]
 
 
+def settle_unread() -> list[Patch]:
+    attempt_change, read_back = isr_changes.attempt, IsrChanges._read_back
+    # The caches whose last change was stored. What comes next is the read after a success.
+    stored: WeakSet[MetadataCache] = WeakSet()
+
+    async def attempt_and_note(cache: MetadataCache, *operations: Any) -> Any:
+        stored.discard(cache)
+        results = await attempt_change(cache, *operations)
+        stored.add(cache)
+        return results
+
+    async def read_after_failures(self: IsrChanges, *arguments: Any) -> None:
+        if self._cache not in stored:
+            await read_back(self, *arguments)
+
+    return [
+        (isr_changes, "attempt", attempt_and_note),
+        (IsrChanges, "_read_back", read_after_failures),
+    ]
+
+
 def forget_producers() -> list[Patch]:
     def stays(self: Compaction, header: Any) -> bool:
         return bool(header.next_offset == self._job.end_offset)
@@ -251,7 +275,7 @@ def ordinary_internal_topics() -> list[Patch]:
     return [
         (topics, "INTERNAL_TOPICS", frozenset()),
         (internal_topics, "repair", repair_nothing),
-        (broker_module, "repair", repair_nothing),
+        (joining_cluster, "repair", repair_nothing),
     ]
 
 

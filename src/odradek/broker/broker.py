@@ -31,9 +31,9 @@ from odradek.broker.components import Components, assemble
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.dispatch import Dispatcher, declare_apis
 from odradek.broker.identity import generated_broker_id, proposed_cluster_id
+from odradek.broker.joining_cluster import join_cluster
 from odradek.broker.leadership_handover import hand_over_leadership
 from odradek.broker.lease import watch_lease
-from odradek.broker.log_adoption import adopt_unknown_logs
 from odradek.broker.metadata_session import (
     is_shared,
     metadata_session,
@@ -44,8 +44,7 @@ from odradek.broker.network.listeners import CannotListen
 from odradek.broker.network.request_log import RequestLog
 from odradek.broker.network.request_serving import Serve
 from odradek.broker.network.server import ConnectionFollower, Server
-from odradek.cluster.internal_topics import repair
-from odradek.cluster.membership import BrokerIdTaken, PreviousRun
+from odradek.cluster.membership import BrokerIdTaken
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.audit_settings import NO_SINK
@@ -66,7 +65,7 @@ from odradek.protocol.types import BrokerId
 from odradek.replication.peers import Peers, peer_security
 from odradek.storage import StorageError
 from odradek.storage.manager import LogManager
-from odradek.storage.text_files import NO_CLEAN_STOP, encode_uuid
+from odradek.storage.text_files import encode_uuid
 from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
@@ -324,22 +323,14 @@ class Broker:
             self._port.health.joining()
         services = components.services
         logs, cache = services.logs, services.images.cache
-        previous_run = PreviousRun(logs.last_clean_stop, logs.killed_run or ())
-        # If the start fails before the registration, the marker of the last clean stop stays true.
-        logs.clean_stop = logs.last_clean_stop or NO_CLEAN_STOP
-        timeout_s = registration_timeout_s(self._settings.broker)
-        await components.membership.reach_store(timeout_s)
-        logs.begin_run(await components.membership.join(previous_run, timeout_s))
-        await components.controller.elect()
-        await adopt_unknown_logs(
-            cache,
-            logs,
+        await join_cluster(
+            components,
             self._id,
-            self._world,
             self._settings.broker,
+            self._world,
+            patience_s=registration_timeout_s(self._settings.broker),
             is_alone=not self._is_shared,
         )
-        await repair(cache, services.configs)
         first = self._server.advertised()[0]
         self.bootstrap = f"{first.host}:{first.port}"
         cache.subscribe(components.follow, prepare=services.replicas.prepare)
