@@ -78,8 +78,10 @@ class ClusterInvariants:
         allows_unclean: bool = False,
     ) -> None:
         """With `allows_unclean` a replica out of sync may be elected, and what was committed
-        before counts no longer; `on_unclean` is called with the partition."""
+        before counts no longer; `on_unclean` is called with the partition. `on_entry` is called
+        with a broker that has entered the ISR of a partition, while the store makes that change."""
         self.checks = 0
+        self.on_entry: Callable[[TopicPartition, SimulatedBroker], None] = lambda *_: None
         self.on_unclean: Callable[[TopicPartition], None] = lambda topic_partition: None
         self._allows_unclean = allows_unclean
         self._simulation = simulation
@@ -176,6 +178,8 @@ class ClusterInvariants:
             broker = self._brokers[member]
             if self._is_registered(broker):
                 self._require_complete(broker, topic_partition)
+            if before is not None and member in after.isr and member not in before.isr:
+                self.on_entry(topic_partition, broker)
 
     def _is_registered(self, broker: SimulatedBroker) -> bool:
         """Whether the process that runs now is registered, not an earlier one."""
@@ -302,6 +306,10 @@ class ClusterInvariants:
             )
         committed.batches += [batch for batch in held[known:] if batch.next_offset <= mark]
         committed.high_watermark = mark
+        state = self.state_of(topic_partition)
+        for member in () if state is None else state.isr:
+            if member != broker.node_id and self._is_registered(self._brokers[member]):
+                self._require_complete(self._brokers[member], topic_partition)
 
     def store_was_lost(self) -> None:
         """States and leader epochs begin anew. What was committed must still be there."""

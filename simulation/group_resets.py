@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.groups import records as classic_records
 from odradek.groups.consumer import records as consumer_records
-from odradek.protocol.records import decode_records
+from odradek.protocol.records import crc_is_valid, decode_records
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.group_checkers import Span
@@ -42,15 +42,18 @@ class ResetWatch:
 
     def look(self, now_s: float) -> None:
         """Notes every generation that was written since the last look."""
-        for partition, next_offset in self._next_offsets.items():
+        for partition, known_offset in self._next_offsets.items():
+            end = 0
             for data, header in batches_in(self._broker, partition):
-                if header.base_offset < next_offset:
+                if not crc_is_valid(data, 0, header):
+                    break  # A power cut has damaged it: recovery will end the log here.
+                end = header.next_offset
+                if end <= known_offset or header.is_control:
                     continue
-                self._next_offsets[partition] = header.next_offset
-                if not header.is_control:
-                    for record in decode_records(data):
-                        if record.key is not None and record.value is not None:
-                            self._note(record.key, record.value, now_s)
+                for record in decode_records(data):
+                    if record.key is not None and record.value is not None:
+                        self._note(record.key, record.value, now_s)
+            self._next_offsets[partition] = end
         self._looked_s = now_s
 
     def _note(self, key: bytes, value: bytes, now_s: float) -> None:

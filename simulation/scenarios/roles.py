@@ -27,6 +27,10 @@ from simulation.world import Simulation
 
 TOPIC: Final = "orders"
 
+# In how many of the runs leaders lose their store when they have let a follower in, and how often.
+_UNREAD_RUNS: Final = 0.08
+_UNREAD_ENTRIES: Final = 0.5
+
 _WEIGHTS: Final = {
     "write": 3.0,
     "write-to-one": 1.0,
@@ -79,6 +83,10 @@ class RoleWalk:
             self._brokers, self._history, self._partitions, self._min_in_sync
         )
         self._brokers.invariants.on_unclean = self._note_unclean
+        # From generators of their own, so that the other runs are as if there were no such faults.
+        self._unread = simulation.random("unread entries")
+        if self._unread.random() < _UNREAD_RUNS:
+            self._brokers.invariants.on_entry = self._lose_store_of_leader
         self._unclean: list[TopicPartition] = []
         self._elected_unclean: list[TopicPartition] = []
         options = self._producer_options()
@@ -291,6 +299,23 @@ class RoleWalk:
         leader.slow_store(0.0)
         network.heal(leader.name, follower.name)
 
+    def _lose_store_of_leader(
+        self, topic_partition: TopicPartition, follower: SimulatedBroker
+    ) -> None:
+        """A leader loses its store when a larger ISR is stored, before it reads it again, and the
+        follower that entered cannot fetch."""
+        leader = self._brokers.leader_of(topic_partition)
+        if leader is None or leader is follower or self._unread.random() > _UNREAD_ENTRIES:
+            return
+        self._simulation.trace.add("-", f"{leader.name} loses its store and {follower.name}")
+        network, outside = self._simulation.network, self._simulation.no_process
+        outside.run(leader.cut_store)
+        outside.run(network.cut, leader.name, follower.name)
+        self._later(self._unread.choice((0.01, 0.1)), self._producer.write, 2, topic_partition)
+        away_s = self._unread.choice((0.5, 2.0, 5.0))
+        self._later(away_s, leader.reconnect_store)
+        self._later(away_s, network.heal, leader.name, follower.name)
+
     async def _lone_disk(self) -> None:
         """The last broker in sync gets an empty disk before the others are back."""
         last = self._leader()
@@ -423,6 +448,7 @@ class RoleWalk:
         if has_reader:
             simulation.host("reader").start(self._reader.run, "reader")
         await self._walk.take(self._random.randint(10, 40))
+        brokers.invariants.on_entry = lambda *_: None
         simulation.trace.add("-", "everything heals")
         await brokers.heal()
         await self._lead_again()
