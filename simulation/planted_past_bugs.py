@@ -239,13 +239,13 @@ def ignore_the_proposal() -> list[Patch]:
 
 
 def settle_unread() -> list[Patch]:
-    attempt_change, read_back = isr_changes.attempt, IsrChanges._read_back
+    read_back = IsrChanges._read_back
     # The caches whose last change was stored. What comes next is the read after a success.
     stored: WeakSet[MetadataCache] = WeakSet()
 
     async def attempt_and_note(cache: MetadataCache, *operations: Any) -> Any:
         stored.discard(cache)
-        results = await attempt_change(cache, *operations)
+        results = await attempt(cache, *operations)
         stored.add(cache)
         return results
 
