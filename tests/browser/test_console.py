@@ -20,6 +20,9 @@ EMPTY = {
     "/brokers": "running",
     "/brokers/1": "Leads",
     "/brokers/1/settings": "log.retention",
+    "/brokers/settings?q=log.retention": "log.retention.ms",
+    "/brokers/settings?which=differs&q=log.retention": "No setting is like that",
+    "/brokers/1/loggers?q=request": "Kafka's name of",
     "/topics": "There are no topics yet",
     "/new-topic": "Partitions",
     "/groups": "There are no consumer groups yet",
@@ -509,6 +512,13 @@ def test_every_page_with_a_broker_down(visitor: Visitor, cluster: Cluster) -> No
         "/topics/orders/messages": "order-",
         "/groups": "billing",
         "/quotas": "Quotas",
+        "/brokers/settings?q=log.retention": "log.retention.ms",
+        "/balance": "Make a plan",
+        "/balance/moves": "Nothing moves",
+        "/balance/leaders": "not in sync",
+        "/transactions": "No transaction is open",
+        "/hanging-transactions?topic=orders": "No transaction hangs",
+        "/audit": "The audit log is not switched on",
     }.items():
         visitor.go(path)
         expect(page.locator("main")).to_contain_text(words)

@@ -157,3 +157,43 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
     visitor.go("/hanging-transactions?topic=left")
     expect(page.locator("main")).to_contain_text("No transaction hangs")
     visitor.go(f"/topics/left/transactions/0/{PRODUCER_ID}", 404)
+
+
+def test_a_setting_of_all_brokers_and_of_one(visitor: Visitor, admin: Admin) -> None:
+    name = "log.cleaner.backoff.ms"
+    page = visitor.go(f"/brokers/settings?q={name}")
+    value = page.get_by_label(f"Value of {name} for all brokers")
+    value.fill("soon")
+    page.get_by_role("button", name="Save for all").click()
+    expect(page.get_by_role("alert")).to_contain_text(name)
+    visitor.go(f"/brokers/settings?q={name}")
+    value.fill("14000")
+    page.get_by_role("button", name="Save for all").click()
+    expect(page.locator(".message.good")).to_contain_text(f"All brokers: {name} is 14000 now")
+    resource = ConfigResource(ConfigType.BROKER, "2")
+    admin.incremental_alter_configs({resource: [ConfigChange(name, "13000")]}).raise_for_errors()
+    visitor.go(f"/brokers/settings?q={name}&which=differs")
+    row = page.locator("details.setting")
+    expect(row).to_contain_text("Broker 2 keeps a value of its own")
+    expect(row).to_contain_text("13000")
+    assert visitor.axe() == []
+    page.get_by_role("button", name="Take it away").click()
+    expect(page.locator(".message.good")).to_contain_text("has its default again")
+    visitor.go(f"/brokers/2/settings?q={name}")
+    page.locator("summary").press("Enter")
+    page.get_by_role("button", name="Back to the default").click()
+    expect(page.locator(".message.good")).to_contain_text("has its default again")
+
+
+def test_the_level_of_a_logger(visitor: Visitor, admin: Admin) -> None:
+    page = visitor.go("/brokers/1/loggers?q=odradek.request")
+    assert visitor.axe() == []
+    level = page.get_by_label("Level of odradek.request", exact=True)
+    before = level.input_value()
+    level.select_option("DEBUG")
+    page.get_by_role("button", name="Set odradek.request", exact=True).click()
+    expect(page.locator(".message.good")).to_contain_text("writes from DEBUG on now")
+    expect(level).to_have_value("DEBUG")
+    page.get_by_role("button", name="Reset odradek.request", exact=True).click()
+    expect(level).to_have_value(before)
+    visitor.go("/brokers/77/loggers", 404)

@@ -15,6 +15,7 @@ from odradek.console.clusters import Cluster, client_kinds
 from odradek.console.pages.access import AccessPages
 from odradek.console.pages.audit import AuditPages
 from odradek.console.pages.balance import BalancePages
+from odradek.console.pages.broker_settings import BrokerSettingPages
 from odradek.console.pages.brokers import BrokerPages
 from odradek.console.pages.connectors import ConnectorPages
 from odradek.console.pages.groups import GroupPages
@@ -65,6 +66,7 @@ _PAGES: Final[tuple[type[Pages], ...]] = (
     LogInPages,
     OverviewPages,
     BrokerPages,
+    BrokerSettingPages,
     TopicListPages,
     TopicPages,
     MessagePages,

@@ -57,9 +57,11 @@ class BrokerPages(Pages):
         else:
             resource = ConfigResource(ConfigType.BROKER, str(broker))
             entries = await setting_entries(asked, resource)
+        text = asked.query.text("q")
+        shown = [entry for entry in entries if text.lower() in entry.name]
         return asked.page(
             "broker.html", "brokers", 400 if problem and entries else 200, broker=broker, row=row,
-            tab="settings", entries=entries, problem=problem,
+            tab="settings", entries=shown, text=text, problem=problem,
             action=asked.url("brokers", broker, "settings"),
         )  # fmt: skip
 
