@@ -35,6 +35,7 @@ def fill(cluster: Cluster, registry: Registry) -> None:
                 NewTopic("payments", 1, 2),
                 NewTopic("formats", 1, 2),
                 NewTopic("hostile", 1, 2),
+                NewTopic("letters", 1, 2),
                 NewTopic("lonely", assignments={0: [2], 1: [1]}),
             ]
         ).raise_for_errors()
@@ -68,6 +69,14 @@ def fill(cluster: Cluster, registry: Registry) -> None:
             content = text.encode("utf-8", "surrogatepass")
             producer.send("hostile", content, content, headers=[(text[:40], content)])
             producer.send("hostile", json.dumps({text: text}).encode(), b"json")
+        for key, topic in (("good", "formats"), ("lost", "gone"), ("secret", "payments")):
+            headers = [
+                ("trace", key.encode()),
+                ("__connect.errors.topic", topic.encode()),
+                ("__connect.errors.partition", b"0"),
+                ("__connect.errors.exception.message", f"{key} failed".encode()),
+            ]
+            producer.send("letters", b"a letter", key.encode(), headers=headers)
         producer.flush()
     _read(cluster, "billing", "orders")
     _read(cluster, HOSTILE[0], "hostile")

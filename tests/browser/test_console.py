@@ -3,11 +3,13 @@ forms that are right and wrong; keys; what is hostile; what the pages are like f
 see them."""
 
 import re
+from typing import Literal
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from odradek.client.sync import Consumer
 from odradek.testing.cluster import Cluster
 from tests.browser.chromium import Visitor
 from tests.browser.console_process import Console
@@ -63,6 +65,7 @@ FULL = {
     "/topics/orders/producers": "Producer id",
     "/topics/orders/settings": "retention.ms",
     "/topics/orders/manage": "Records with the same key may go to another partition",
+    "/topics/letters/redrive?start=oldest": "What would go back",
     "/topics/lonely/messages": "There are no records yet",
     "/groups": "billing",
     "/groups/billing": "Lag in records",
@@ -325,6 +328,28 @@ def test_masked_fields_are_seen_nowhere(visitor: Visitor) -> None:
     assert "example.org" not in answer.text()
 
 
+def test_dead_letters_go_back_to_where_they_are_from(visitor: Visitor) -> None:
+    page = visitor.go("/topics/letters")
+    page.get_by_role("link", name="Redrive").click()
+    page.get_by_label("Filter").fill("nonsense")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert")).to_contain_text("nonsense")
+    page.get_by_label("Filter").fill('key != "secret"')
+    page.get_by_role("button", name="Preview").click()
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("good failed")
+    expect(rows.last).to_contain_text("there is no topic gone")
+    page.get_by_role("button", name="Write 1 record back").click()
+    expect(page.locator(".message.good")).to_contain_text("1 record was written back")
+    page = visitor.go("/topics/formats/messages?q=a+letter")
+    page.get_by_role("button", name=re.compile("Show the record")).click()
+    detail = page.locator("tr.detail")
+    expect(detail).to_contain_text("trace")
+    expect(detail).to_contain_text("odradek.redriven")
+    expect(detail).not_to_contain_text("__connect.errors")
+
+
 def test_a_record_is_edited_and_sent_again_downloaded_and_imported(visitor: Visitor) -> None:
     page = visitor.go("/topics/orders/messages?start=key&key=order-3")
     page.locator("td.place a").click()
@@ -380,6 +405,39 @@ def test_a_group_is_moved_after_a_preview(visitor: Visitor) -> None:
     expect(page.locator(".message.good")).to_contain_text("was moved in 3 partitions")
     page = visitor.go("/groups/billing/reset?to=shift&topic=orders", 400)
     expect(page.get_by_role("alert")).to_contain_text("by how many records")
+    page.get_by_label("To", exact=True).select_option("each")
+    page.get_by_label("Offsets", exact=True).fill("orders 0 five")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not TOPIC PARTITION OFFSET")
+    page.get_by_label("Offsets", exact=True).fill("orders 0 5\npayments 0 1")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="Move the group").click()
+    expect(page.locator(".message.good")).to_contain_text("was moved in 2 partitions")
+    page = visitor.go("/groups/billing/reset?to=earliest&other_topic=lonely")
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_are_shown_with_what_they_read(
+    visitor: Visitor, cluster: Cluster, protocol: Literal["classic", "consumer"]
+) -> None:
+    with Consumer(
+        "orders", bootstrap_servers=cluster.bootstrap, group_id=f"live-{protocol}",
+        group_protocol=protocol, auto_offset_reset="earliest", client_id="the-client",
+    ) as consumer:  # fmt: skip
+        while not any(consumer.poll(1000).values()):
+            pass
+        consumer.commit()
+        page = visitor.go(f"/groups/live-{protocol}")
+        row = page.get_by_role("region", name="Members").locator("tbody tr")
+        expect(row).to_contain_text("the-client")
+        expect(row).to_contain_text("orders 0, 1, 2")
+        expect(page.locator("dl.tiles")).to_contain_text(protocol.capitalize())
+        assert visitor.axe() == []
+        page = visitor.go(f"/groups/live-{protocol}/reset?to=earliest&topic=orders")
+        expect(page.locator(".message.warn")).to_contain_text("stop its consumers first")
+        expect(page.get_by_role("button", name="Move the group")).to_be_disabled()
 
 
 # What is hostile

@@ -25,6 +25,7 @@ from odradek.console.pages.overview import OverviewPages
 from odradek.console.pages.pipelines import PipelinePages
 from odradek.console.pages.placement import PlacementPages
 from odradek.console.pages.quotas import QuotaPages
+from odradek.console.pages.redriving import RedrivePages
 from odradek.console.pages.roles import RolePages
 from odradek.console.pages.schemas import SchemaPages
 from odradek.console.pages.sql import SqlPages
@@ -70,6 +71,7 @@ _PAGES: Final[tuple[type[Pages], ...]] = (
     TopicListPages,
     TopicPages,
     MessagePages,
+    RedrivePages,
     GroupPages,
     TransactionPages,
     SchemaPages,

@@ -75,3 +75,22 @@ async def test_json_nested_deeply_is_shown_or_hidden_and_no_error(depth: int) ->
     assert key.preview
     assert key.contains("x")
     assert Filter("key == key and value != 1").matches({"key": key.data, "value": value.data})
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_covered"),
+    [
+        ("a/value.x", False),
+        ("*/value.x", True),
+        ("a/value.x, b/value.x", True),
+        ("a/value.x, b/value", True),
+        ("a/value.x, b/value.y", False),
+        ("b/value.y", True),
+        ("a/key, b/value", False),
+    ],
+)
+def test_what_is_masked_is_copied_only_to_where_it_is_masked_too(
+    rules: str, is_covered: bool
+) -> None:
+    masks = [Mask.parse(rule) for rule in rules.split(",")]
+    assert Masks(masks, "b").cover(Masks(masks, "a")) is is_covered

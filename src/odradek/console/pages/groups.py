@@ -1,11 +1,17 @@
 """Consumer groups: members, lag, and moving them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from odradek.client.admin.group_types import GroupDescription, GroupOffset
+from odradek.client.admin.group_types import (
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    GroupOffset,
+)
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import LATEST
 from odradek.console.asking import Asked, BadForm, Pages
@@ -21,6 +27,7 @@ from odradek.wording import counted
 
 PER_PAGE: Final = 50
 _MAX_MOVES: Final = 20_000
+_MAX_LINES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,9 @@ class GroupPages(Pages):
 
     async def _group(self, asked: Asked, problem: str = "") -> Response:
         name = str(asked.path["group"])
+        other = await _of_another_kind(asked, name)
+        if other is not None:
+            return asked.page("group_other.html", "groups", group=other)
         group = await _described(asked, name)
         offsets = await _offsets(asked, name)
         assigned = {
@@ -107,7 +117,7 @@ class GroupPages(Pages):
         known = next((one for one in figures.groups if one.name == name), None) if figures else None
         return asked.page(
             "group.html", "groups", 400 if problem else 200, group=group, topics=topics,
-            figures=known, problem=problem,
+            figures=known, problem=problem, members=[_member_row(one) for one in group.members],
             lag=sum(row["lag"] or 0 for rows in topics.values() for row in rows),
         )  # fmt: skip
 
@@ -143,6 +153,7 @@ class GroupPages(Pages):
             "group_reset.html", "groups", 400 if problem else 200, group=group,
             topics=sorted({partition.topic for partition in offsets}), targets=TARGETS,
             fields=dict(query.fields), chosen=query.many("topic"), moves=moves, problem=problem,
+            own_offsets=query.raw("offsets") or _as_lines(offsets),
             plan="\n".join(f"{one.topic}:{one.partition}:{one.after}" for one in moves),
         )  # fmt: skip
 
@@ -202,6 +213,38 @@ class GroupPages(Pages):
         return asked.go(asked.url("groups"), "good", f"Group {name} was deleted.")
 
 
+def _member_row(member: GroupMember) -> dict[str, Any]:
+    """Returns a member with its assignment by topic, and what a rebalance is taking from it or
+    giving to it (of the new protocol, which does that step by step)."""
+    target = set(member.target_assignment or member.assignment)
+    coming, going = target - set(member.assignment), set(member.assignment) - target
+    return {
+        "client": member.client_id, "host": member.host.removeprefix("/"),
+        "id": member.member_id, "instance": member.group_instance_id or "",
+        "count": len(member.assignment), "assignment": _by_topic(member.assignment),
+        "coming": _by_topic(coming), "going": _by_topic(going), "epoch": member.member_epoch,
+    }  # fmt: skip
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, str]]:
+    """Returns the topics with their partitions, as in `orders`, `0, 3, 5`."""
+    found: dict[str, list[int]] = {}
+    for one in sorted(partitions):
+        found.setdefault(one.topic, []).append(one.partition)
+    return [(topic, ", ".join(map(str, indexes))) for topic, indexes in found.items()]
+
+
+def _as_lines(offsets: dict[TopicPartition, int]) -> str:
+    """Returns offsets as the form takes them, so that some of them need only be changed. A form
+    that is sent by GET has no room for thousands of lines."""
+    if len(offsets) > _MAX_LINES:
+        return ""
+    return "\n".join(
+        f"{partition.topic} {partition.partition} {offset}"
+        for partition, offset in sorted(offsets.items())
+    )
+
+
 def active_words(group: GroupDescription) -> str:
     clients = sorted({member.client_id for member in group.members})
     return (
@@ -217,6 +260,14 @@ async def _described(asked: Asked, name: str) -> GroupDescription:
             raise Problem(404, f"there is no group {name}, or you may not see it")
         raise found
     return found
+
+
+async def _of_another_kind(asked: Asked, name: str) -> GroupListing | None:
+    """Returns the group if it is none of consumers: a share group, one of streams, of Connect or of
+    a schema registry. These have members, but no offsets that a consumer would go on from."""
+    listings = await asked.admin.list_groups()
+    found = next((one for one in listings if one.group_id == name), None)
+    return None if found is None or found.is_of_consumers else found
 
 
 async def _offsets(asked: Asked, name: str) -> dict[TopicPartition, int]:

@@ -16,6 +16,7 @@ TARGETS: Final = {
     "time": "The first record from a time on",
     "offset": "An offset",
     "shift": "Forward or back by a number of records",
+    "each": "Each partition to an offset of its own",
 }
 Offsets = dict[TopicPartition, int]
 
@@ -44,7 +45,7 @@ async def plan_moves(admin: Admin, query: Form, current: Offsets) -> list[Move]:
     """Returns the moves that the form asks for, within the logs. Raises `BadForm`."""
     partitions = await _chosen(admin, query, current)
     if not partitions:
-        raise BadForm("Choose at least one topic that the group has read")
+        raise BadForm("Choose at least one topic, or write another one")
     firsts = await listed_offsets(admin, partitions, EARLIEST)
     ends = await listed_offsets(admin, partitions, LATEST)
     wishes = await _wishes(admin, query, current, firsts, ends)
@@ -66,7 +67,9 @@ async def plan_moves(admin: Admin, query: Form, current: Offsets) -> list[Move]:
 
 async def _chosen(admin: Admin, query: Form, current: Offsets) -> list[TopicPartition]:
     """Returns the partitions of the chosen topics. Those without an offset cannot be shifted."""
-    topics = set(query.many("topic"))
+    if query.text("to") == "each":
+        return sorted(own_offsets(query))
+    topics = {*query.many("topic"), query.text("other_topic")} - {""}
     only = query.number("partition", "Partition", at_most=2**31 - 1)
     known = {partition for partition in current if partition.topic in topics}
     if query.text("to") != "shift":
@@ -102,4 +105,21 @@ async def _wishes(
         at = await listed_offsets(admin, list(ends), time_ms(query.text("time")))
         # A partition without a record of that time or later is read from its end on.
         return {one: offset if offset >= 0 else ends[one] for one, offset in at.items()}
+    if target == "each":
+        return own_offsets(query)
     raise BadForm(f"To: one of {', '.join(TARGETS)}")
+
+
+def own_offsets(query: Form) -> Offsets:
+    """Returns what lines TOPIC PARTITION OFFSET say. Raises `BadForm`."""
+    offsets: Offsets = {}
+    for line in query.raw("offsets").splitlines():
+        words = line.split()
+        if not words:
+            continue
+        if len(words) != 3 or not all(one.isdecimal() and len(one) < 19 for one in words[1:]):
+            raise BadForm(f"Offsets: {line.strip()[:60]!r} is not TOPIC PARTITION OFFSET")
+        offsets[TopicPartition(words[0], int(words[1]))] = int(words[2])
+    if not offsets:
+        raise BadForm("Offsets: write a line TOPIC PARTITION OFFSET for each partition")
+    return offsets

@@ -248,6 +248,13 @@ class TopicPages(Pages):
                 f"{source.name} has {count:,} records, and the console copies at most"
                 f" {_MAX_COPIED:,}; clone it without its records",
             )
+        masks = asked.cluster.masks
+        if with_records and not masks(target).cover(masks(source.name)):
+            return await self._manage(
+                asked,
+                f"Fields of {source.name} are masked, and in {target} they would be shown: clone it"
+                " without its records, or add rules for both to odradek.masks",
+            )
         factor = max((len(one.replicas) for one in source.partitions.values()), default=1)
         new = NewTopic(target, len(source.partitions), factor, configs=own)
         created = (await asked.admin.create_topics([new]))[target]

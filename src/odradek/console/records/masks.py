@@ -60,6 +60,14 @@ class Masks:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
+    def cover(self, other: "Masks") -> bool:
+        """Returns whether everything that is masked by the rules of another topic is masked here
+        too. Records of that topic may be copied to this one only then: else somebody could copy
+        what they may not see to where it is shown."""
+        own = {(rule.part, rule.path) for rule in self._rules}
+        wholes = {part for part, path in own if not path}
+        return all(rule.part in wholes or (rule.part, rule.path) in own for rule in other._rules)
+
     def concern(self, part: str) -> bool:
         """Returns whether a rule is about keys, or about values."""
         return any(rule.part == part for rule in self._rules)
