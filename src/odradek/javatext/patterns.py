@@ -6,8 +6,8 @@ replacement is a group.
 """
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 _CLASSES: Final = {
     "Lower": "a-z",
@@ -30,8 +30,9 @@ class BadPattern(ValueError):
     """It is no pattern, or one with syntax that Python cannot match."""
 
 
-def java_pattern(text: str) -> "re.Pattern[str]":
-    """Compiles a pattern. Raises `BadPattern`."""
+def translated(text: str) -> str:
+    """Returns a pattern with Java's named groups and classes as others write them. Raises
+    `BadPattern` for a class that is not known."""
 
     def character_class(match: "re.Match[str]") -> str:
         inside = _CLASSES.get(match[2])
@@ -39,15 +40,28 @@ def java_pattern(text: str) -> "re.Pattern[str]":
             raise BadPattern(f"\\{match[1]}{{{match[2]}}} is not supported in patterns")
         return f"[{'^' if match[1] == 'P' else ''}{inside}]"
 
-    translated = _NAMED_REFERENCE.sub(r"(?P=\1)", _NAMED.sub("(?P<", text))
-    translated = _CLASS.sub(character_class, translated)
+    named = _NAMED_REFERENCE.sub(r"(?P=\1)", _NAMED.sub("(?P<", text))
+    return _CLASS.sub(character_class, named)
+
+
+def java_pattern(text: str) -> "re.Pattern[str]":
+    """Compiles a pattern. Raises `BadPattern`."""
     try:
-        return re.compile(translated)
+        return re.compile(translated(text))
     except (re.error, OverflowError, RecursionError) as error:
         raise BadPattern(f"it is no regular expression: {error}") from None
 
 
-def java_replacement(text: str, pattern: "re.Pattern[str]") -> "Callable[[re.Match[str]], str]":
+class _Groups(Protocol):
+    """A compiled pattern of any engine."""
+
+    @property
+    def groups(self) -> int: ...
+    @property
+    def groupindex(self) -> Mapping[str, int]: ...
+
+
+def java_replacement(text: str, pattern: _Groups) -> Callable[[Any], str]:
     """Returns what makes the new text of a match. Raises `BadPattern` for a group that the
     pattern does not have."""
     pieces: list[str | int] = []
@@ -69,7 +83,7 @@ def java_replacement(text: str, pattern: "re.Pattern[str]") -> "Callable[[re.Mat
         else:
             raise BadPattern(f"{lone} at the end of a replacement stands for nothing")
 
-    def replaced(match: "re.Match[str]") -> str:
+    def replaced(match: Any) -> str:
         return "".join(piece if isinstance(piece, str) else match[piece] or "" for piece in pieces)
 
     return replaced

@@ -125,7 +125,7 @@ def value_of(text: str) -> tuple[Any, str]:
         ("CASE WHEN i > 5 THEN 1 ELSE 2.5 END", Decimal("1.0"), "DECIMAL(11, 1)"),
         ("CASE i WHEN 7 THEN 'seven' END", "seven", "STRING"),
         # Functions
-        ("ROUND(-2.5)", Decimal("-2"), "DECIMAL(2, 0)"),
+        ("ROUND(-2.5)", Decimal("-2"), "DECIMAL(1, 0)"),
         ("ROUND(d)", 3, "BIGINT"),
         ("TRUNC(12345.67, -3)", Decimal("12000.00"), "DECIMAL(7, 2)"),
         ("GREATEST(i, b, null)", 7, "BIGINT"),

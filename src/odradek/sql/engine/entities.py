@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
-from odradek.sql.functions.aggregates import AGGREGATES
-from odradek.sql.functions.table import SCALARS, TYPED_BY_VALUE
+from odradek.sql.functions.table import AGGREGATES, SCALARS, TYPED_BY_VALUE
 from odradek.sql.functions.tabular import TABULAR
 from odradek.sql.planning.sources import DataSource
 from odradek.streams.plan.types import (

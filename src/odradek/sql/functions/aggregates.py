@@ -5,7 +5,6 @@ what aggregation over a table needs; a function without it is refused there. `ad
 unless `nulls` says so.
 """
 
-import math
 from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,7 +52,9 @@ class AggregateFunction:
 AGGREGATES: Final[dict[str, AggregateFunction]] = {}
 
 
-def _aggregate(name: str, *signatures: str, constants: int = 0) -> Callable[[Binder], Binder]:
+def aggregate(name: str, *signatures: str, constants: int = 0) -> Callable[[Binder], Binder]:
+    """Declares an aggregate function; the docstring of what binds it says what it does."""
+
     def declare(bind: Binder) -> Binder:
         text = " ".join((bind.__doc__ or "").split())
         parsed = tuple(signature(one) for one in signatures)
@@ -71,7 +72,7 @@ _BIGINT: Final = signature("-> BIGINT").result
 _DOUBLE: Final = signature("-> DOUBLE").result
 
 
-@_aggregate("COUNT", "ANY... -> BIGINT")
+@aggregate("COUNT", "ANY... -> BIGINT")
 def _count(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Counts rows: all with *, else those in which the argument is not null."""
 
@@ -84,7 +85,7 @@ def _count(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     )  # fmt: skip
 
 
-@_aggregate("SUM", "N -> N")
+@aggregate("SUM", "N -> N")
 def _sum(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Adds up numbers; nulls are left out."""
     kind = kinds[0]
@@ -105,7 +106,7 @@ def _sum(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     return Aggregator(lambda: zero, add, _same, lambda one, two: checked(one + two), kind, undo)
 
 
-@_aggregate("AVG", "N -> DOUBLE")
+@aggregate("AVG", "N -> DOUBLE")
 def _avg(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Returns the mean of numbers; 0 if there are none."""
 
@@ -137,11 +138,11 @@ def _extreme(choose: Callable[[Any, Any], Any]) -> Binder:
 _max, _min = _extreme(max), _extreme(min)
 _max.__doc__ = "Returns the largest value."
 _min.__doc__ = "Returns the smallest value."
-_aggregate("MAX", "T -> T")(_max)
-_aggregate("MIN", "T -> T")(_min)
+aggregate("MAX", "T -> T")(_max)
+aggregate("MIN", "T -> T")(_min)
 
 
-@_aggregate("COLLECT_LIST", "T -> ARRAY<T>")
+@aggregate("COLLECT_LIST", "T -> ARRAY<T>")
 def _collect_list(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Returns all values, nulls included, in the order in which they came; 1,000 at most."""
 
@@ -157,7 +158,7 @@ def _collect_list(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     )  # fmt: skip
 
 
-@_aggregate("COLLECT_SET", "T -> ARRAY<T>")
+@aggregate("COLLECT_SET", "T -> ARRAY<T>")
 def _collect_set(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Returns each value once, in the order in which they came; 1,000 at most."""
 
@@ -169,7 +170,7 @@ def _collect_set(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     )
 
 
-@_aggregate("COUNT_DISTINCT", "T -> BIGINT")
+@aggregate("COUNT_DISTINCT", "T -> BIGINT")
 def _count_distinct(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Counts different values, exactly; nulls are left out. The state has each of them."""
 
@@ -184,7 +185,7 @@ def _count_distinct(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     return Aggregator(list, add, len, merge, _BIGINT)
 
 
-@_aggregate("HISTOGRAM", "STRING -> MAP<STRING, BIGINT>")
+@aggregate("HISTOGRAM", "STRING -> MAP<STRING, BIGINT>")
 def _histogram(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Returns how often each text occurs; 1,000 different ones at most."""
 
@@ -211,57 +212,23 @@ def _histogram(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     )  # fmt: skip
 
 
-def _moments(is_root: bool) -> Binder:
-    def bind(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
-        def changed(state: list[float], values: tuple[Any, ...], by: int) -> list[float]:
-            if values[0] is None:
-                return state
-            number = float(values[0])
-            return [state[0] + by, state[1] + by * number, state[2] + by * number * number]
+@aggregate("SUM_LIST", "ARRAY<INTEGER> -> INTEGER", "ARRAY<BIGINT> -> BIGINT",
+            "ARRAY<DOUBLE> -> DOUBLE")  # fmt: skip
+def _sum_list(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
+    """Adds up the numbers in arrays; nulls are left out."""
+    element = kinds[0].element if isinstance(kinds[0], ArrayType) else kinds[0]
+    inner = _sum([element], ())
+    assert inner.undo is not None
+    undo_one = inner.undo
 
-        def result(state: list[float]) -> float:
-            count, total, squares = state
-            if count < 2:
-                return 0.0
-            variance = max(0.0, (squares - total * total / count) / (count - 1))
-            return math.sqrt(variance) if is_root else variance
-
-        return Aggregator(
-            lambda: [0, 0.0, 0.0], lambda state, values: changed(state, values, 1), result,
-            lambda one, two: [a + b for a, b in zip(one, two, strict=True)], _DOUBLE,
-            lambda state, values: changed(state, values, -1),
-        )  # fmt: skip
-
-    return bind
-
-
-_variance, _deviation = _moments(is_root=False), _moments(is_root=True)
-_variance.__doc__ = "Returns the square of the sample standard deviation, as in ksqlDB."
-_deviation.__doc__ = "Returns the sample standard deviation."
-_aggregate("STDDEV_SAMP", "N -> DOUBLE")(_variance)
-_aggregate("STDDEV_SAMPLE", "N -> DOUBLE")(_deviation)
-
-
-@_aggregate("CORRELATION", "N, N -> DOUBLE")
-def _correlation(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
-    """Returns the Pearson correlation of two columns; NaN if one is constant."""
-
-    def changed(state: list[float], values: tuple[Any, ...], by: int) -> list[float]:
-        if values[0] is None or values[1] is None:
-            return state
-        x, y = float(values[0]), float(values[1])
-        step = (1.0, x, y, x * x, y * y, x * y)
-        return [old + by * new for old, new in zip(state, step, strict=True)]
-
-    def result(state: list[float]) -> float:
-        count, x, y, xx, yy, xy = state
-        spread = (count * xx - x * x) * (count * yy - y * y)
-        return (count * xy - x * y) / math.sqrt(spread) if count > 1 and spread > 0 else math.nan
+    def all_of(state: Any, values: tuple[Any, ...], step: Callable[[Any, Any], Any]) -> Any:
+        for value in values[0] or ():
+            state = step(state, (value,))
+        return state
 
     return Aggregator(
-        lambda: [0.0] * 6, lambda state, values: changed(state, values, 1), result,
-        lambda one, two: [a + b for a, b in zip(one, two, strict=True)], _DOUBLE,
-        lambda state, values: changed(state, values, -1),
+        inner.initial, lambda state, values: all_of(state, values, inner.add), inner.result,
+        inner.merge, inner.returns, lambda state, values: all_of(state, values, undo_one),
     )  # fmt: skip
 
 
@@ -306,8 +273,8 @@ _earliest.__doc__ = (
     "Returns the earliest value, or an array of the earliest n. Nulls are left out, unless a last"
     " argument is false."
 )
-_aggregate("LATEST_BY_OFFSET", *_OFFSET_SIGNATURES, constants=2)(_latest)
-_aggregate("EARLIEST_BY_OFFSET", *_OFFSET_SIGNATURES, constants=2)(_earliest)
+aggregate("LATEST_BY_OFFSET", *_OFFSET_SIGNATURES, constants=2)(_latest)
+aggregate("EARLIEST_BY_OFFSET", *_OFFSET_SIGNATURES, constants=2)(_earliest)
 
 
 def _top(is_distinct: bool) -> Binder:
@@ -361,11 +328,11 @@ _topk.__doc__ = (
     "Returns the k largest values. With other columns between, structs of sort_col, col0, col1..."
 )
 _topkdistinct.__doc__ = "Returns the k largest values, each once."
-_aggregate("TOPK", "T, INTEGER -> ARRAY<T>", "T, ANY... -> ARRAY<STRUCT>", constants=1)(_topk)
-_aggregate("TOPKDISTINCT", "T, INTEGER -> ARRAY<T>", constants=1)(_topkdistinct)
+aggregate("TOPK", "T, INTEGER -> ARRAY<T>", "T, ANY... -> ARRAY<STRUCT>", constants=1)(_topk)
+aggregate("TOPKDISTINCT", "T, INTEGER -> ARRAY<T>", constants=1)(_topkdistinct)
 
 
-@_aggregate("ATTR", "T -> T")
+@aggregate("ATTR", "T -> T")
 def _attr(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
     """Returns the value that all rows have, or null if they differ."""
 

@@ -1,6 +1,7 @@
 """Functions of arrays and maps, and those that take a function as an argument."""
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, Final
 
 from odradek.sql.functions.declaring import Subject
@@ -65,6 +66,8 @@ def array_join(values: list[Any] | None, delimiter: str | None = ",") -> str | N
     """Writes the values of an array as one text, with commas or a delimiter between."""
     if values is None:
         return None
+    if any(isinstance(value, list | dict) for value in values):
+        raise TypeError("ARRAY_JOIN joins primitive values alone")
     texts = ("null" if value is None else text_of(value, STRING) for value in values)
     return (delimiter or "").join(texts)
 
@@ -106,7 +109,7 @@ def array_sort(values: list[Any], order: str = "ASC") -> list[Any] | None:
 @scalar("AS_MAP", "ARRAY<STRING>, ARRAY<V> -> MAP<STRING, V>")
 def as_map(keys: list[str], values: list[Any]) -> dict[str, Any]:
     """Makes a map of an array of keys and one of values."""
-    return dict(zip(keys, values, strict=False))
+    return dict(zip_longest(keys, values[: len(keys)]))
 
 
 def _entry_type(kinds: Any) -> SqlType:
@@ -163,18 +166,33 @@ def slice_(values: list[Any] | None, first: int | None, last: int | None) -> lis
         return None
     start = 0 if first is None else first - 1
     end = len(values) if last is None else last
-    return None if start < 0 or start > len(values) or end < start else values[start:end]
+    return values[start:end] if 0 <= start <= end <= len(values) else None
 
 
 @INVOKING.scalar("FILTER", "ARRAY<T>, (T) => BOOLEAN -> ARRAY<T>")
 def filter_array(values: list[Any], keeps: Callable[..., Any]) -> list[Any]:
     """Returns the values, or entries of a map, for which a function is true."""
-    return [value for value in values if keeps(value)]
+    return [value for value in values if _is_true(keeps(value))]
+
+
+def _is_true(value: Any) -> bool:
+    if value is None:
+        raise ValueError("a condition in FILTER is null")
+    return bool(value)
 
 
 @INVOKING.scalar("FILTER", "MAP<K, V>, (K, V) => BOOLEAN -> MAP<K, V>")
 def filter_map(given: dict[Any, Any], keeps: Callable[..., Any]) -> dict[Any, Any]:
-    return {key: value for key, value in given.items() if keeps(key, value)}
+    kept = [(key, value) for key, value in given.items() if _is_true(keeps(key, value))]
+    return _map_of(kept)
+
+
+def _map_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Returns a map. Raises for a null or for a key that comes twice, as in ksqlDB."""
+    made = dict(pairs)
+    if len(made) < len(pairs) or None in [value for _, value in pairs]:
+        raise ValueError("a map is made of different keys, and of values that are not null")
+    return made
 
 
 @INVOKING.scalar("REDUCE", "ARRAY<T>, S, (S, T) => S -> S", nulls=True)
@@ -206,4 +224,6 @@ def transform_array(values: list[Any], change: Callable[..., Any]) -> list[Any]:
 def transform_map(
     given: dict[Any, Any], change_key: Callable[..., Any], change_value: Callable[..., Any]
 ) -> dict[Any, Any]:
-    return {change_key(key, value): change_value(key, value) for key, value in given.items()}
+    return _map_of(
+        [(change_key(key, value), change_value(key, value)) for key, value in given.items()]
+    )

@@ -5,6 +5,7 @@ that is not known raises `ValueError`, which names it.
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache, partial
@@ -55,11 +56,19 @@ def timestamp_of(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
-class JavaTimeFormat:
-    """Formats and parses by one pattern."""
+_PARTS: Final = {
+    "a date": frozenset("GuyMLdDQqYwWEecF"),
+    "a time of day": frozenset("ahKkHmsSAnN"),
+}
 
-    def __init__(self, pattern: str) -> None:
+
+class JavaTimeFormat:
+    """Formats and parses by one pattern. A lenient one reads as java.text's formats do: numbers
+    have any number of digits, and what is behind the time is not read."""
+
+    def __init__(self, pattern: str, *, is_lenient: bool = False) -> None:
         self.pattern = pattern
+        self._is_lenient = is_lenient
         self._writers: list[str | Callable[[datetime], str]] = []
         self._fields: list[tuple[str, int]] = []
         expression, position = "", 0
@@ -81,7 +90,10 @@ class JavaTimeFormat:
             self._writers.append(partial(_write, letter, len(letters)))
             following = pattern[position : position + 1]
             is_joined = following.isalpha() and following not in "zZXxaE"
-            expression += f"({_reader(letter, len(letters), is_joined=is_joined)})"
+            part = _reader(letter, len(letters), is_joined=is_joined)
+            if is_lenient and not is_joined and part.startswith(r"\d"):
+                part = r"\s*\d+"
+            expression += f"({part})"
             self._fields.append((letter, len(letters)))
         if position != len(pattern):
             raise ValueError(f"an apostrophe is left open in {pattern!r}")
@@ -94,14 +106,33 @@ class JavaTimeFormat:
 
     def parse(self, text: str, where: tzinfo = UTC) -> datetime:
         """Returns the time of a text; what the pattern does not say is that of 1970-01-01."""
-        match = self._expression.fullmatch(text)
+        matching = self._expression.match if self._is_lenient else self._expression.fullmatch
+        match = matching(text)
         if match is None:
             raise ValueError(f"{text!r} is no time by the pattern {self.pattern!r}")
         parts: dict[str, Any] = {}
         for (letter, count), found in zip(self._fields, match.groups(), strict=True):
             if found is not None:
                 _read(letter, count, found, parts)
-        return _assembled(parts, where)
+        return _assembled(parts, where, is_lenient=self._is_lenient)
+
+    def require_parts_of(self, what: str) -> None:
+        """Raises `ValueError` if the pattern names what a date, or a time of day, does not have."""
+        foreign = [letter for letter, _ in self._fields if letter not in _PARTS[what]]
+        if foreign:
+            raise ValueError(f"{foreign[0]!r} in {self.pattern!r} is no part of {what}")
+
+    @property
+    def has_date(self) -> bool:
+        """Whether the pattern says a whole date."""
+        letters = {letter for letter, _ in self._fields}
+        has_day = "D" in letters or ("d" in letters and not letters.isdisjoint("ML"))
+        return has_day and not letters.isdisjoint("yu")
+
+
+@lru_cache(maxsize=500)
+def lenient_time_format(pattern: str) -> JavaTimeFormat:
+    return JavaTimeFormat(pattern, is_lenient=True)
 
 
 @lru_cache(maxsize=500)
@@ -219,14 +250,22 @@ def _read(letter: str, count: int, found: str, parts: dict[str, Any]) -> None:
         parts["M" if letter == "L" else letter] = int(found)
 
 
-def _assembled(parts: dict[str, Any], where: tzinfo) -> datetime:
+def _assembled(parts: dict[str, Any], where: tzinfo, *, is_lenient: bool) -> datetime:
     hour = parts.get("H", parts.get("k", 0) % 24)
     if "h" in parts or "K" in parts:
         hour = parts.get("h", parts.get("K", 0)) % 12 + (12 if parts.get("a") == "PM" else 0)
     microsecond = parts.get("S", parts.get("n", 0) // 1000)
-    moment = datetime(
-        parts.get("y", 1970), parts.get("M", 1), parts.get("d", 1), hour, parts.get("m", 0),
-        parts.get("s", 0), microsecond, parts.get("zone", where),
+    year, month, day = parts.get("y", 1970), parts.get("M", 1), parts.get("d", 1)
+    rest = timedelta()
+    if is_lenient:
+        year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+        rest, day = timedelta(days=day - 1), 1
+    elif 28 < day <= 31:
+        # A day that the month does not have is its last one.
+        day = min(day, monthrange(year, month)[1])
+    moment = rest + datetime(
+        year, month, day, hour, parts.get("m", 0), parts.get("s", 0), microsecond,
+        parts.get("zone", where),
     )  # fmt: skip
     if "D" in parts:
         moment = moment.replace(month=1, day=1) + timedelta(days=parts["D"] - 1)

@@ -13,7 +13,9 @@ from odradek.streams.plan.types import ArrayType, MapType, SqlType, StructType
 SUBJECT: Final = Subject("JSON")
 scalar = SUBJECT.scalar
 
-_STEP: Final = re.compile(r"\.(?:\"([^\"]*)\"|([^.\[\]]+))|\[(\d+)\]|\['([^']*)'\]")
+_STEP: Final = re.compile(
+    r"\.(?:\"([^\"]*)\"|([^.\[\]]+))|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]"
+)
 _MISSING: Final = object()
 
 
@@ -28,8 +30,8 @@ def parsed(text: str | None) -> Any:
 
 
 def _shown(value: Any) -> str | None:
-    """Returns a part of JSON as text: a text as it is, anything else as JSON."""
-    if value is None or value is _MISSING:
+    """Returns a part of JSON as text: a text as it is, anything else, null too, as JSON."""
+    if value is _MISSING:
         return None
     return value if isinstance(value, str) else to_json(value)
 
@@ -46,7 +48,7 @@ def extractjsonfield(text: str, path: str) -> str | None:
         if step is None:
             raise ValueError(f"{path[position:]!r} in {path!r} is no step: write .name or [0]")
         position = step.end()
-        name = next((step[group] for group in (1, 2, 4) if step[group] is not None), None)
+        name = next((step[group] for group in (1, 2, 4, 5) if step[group] is not None), None)
         if name is not None:
             value = value.get(name, _MISSING) if isinstance(value, dict) else _MISSING
         else:
@@ -74,12 +76,11 @@ def json_array_contains(text: str | None, wanted: Any) -> bool:
 def _equal(value: Any, wanted: Any) -> bool:
     if isinstance(value, bool) or isinstance(wanted, bool):
         return value is wanted
-    if isinstance(wanted, float) and isinstance(value, Decimal):
-        return float(value) == wanted
-    is_number = isinstance(value, int | Decimal)
-    if is_number and isinstance(value, Decimal) != isinstance(wanted, Decimal | float):
-        return False
-    return bool(value == wanted)
+    if isinstance(value, Decimal):
+        return isinstance(wanted, float) and float(value) == wanted
+    if isinstance(value, int):
+        return isinstance(wanted, int) and value == wanted
+    return isinstance(value, str | None) and value == wanted
 
 
 @scalar("JSON_ARRAY_LENGTH", "STRING -> INTEGER")
@@ -100,6 +101,8 @@ def json_concat(*texts: str | None) -> str | None:
         for value in values:
             merged |= value
         return to_json(merged)
+    if len(values) == 1:
+        return to_json(values[0])
     joined: list[Any] = []
     for value in values:
         joined += value if isinstance(value, list) else [value]
@@ -122,15 +125,17 @@ def json_keys(text: str) -> list[str] | None:
 
 @scalar("JSON_RECORDS", "STRING -> MAP<STRING, STRING>")
 def json_records(text: str) -> dict[str, str] | None:
-    """Returns the keys of an object in JSON with their values, each as JSON."""
+    """Returns the keys of an object in JSON with their values: texts as they are, others
+    as JSON."""
     value = parsed(text)
     if not isinstance(value, dict):
         return None
-    return {key: to_json(one) for key, one in value.items()}
+    return {key: one if isinstance(one, str) else to_json(one) for key, one in value.items()}
 
 
 def json_text_of(value: Any, kind: SqlType | None) -> str:
-    """Returns a value of any type as JSON; times are texts, unlike in topics."""
+    """Returns a value of any type as JSON; times are texts, unlike in topics,
+    and names are sorted."""
     return to_json(_with_texts(value, kind))
 
 
@@ -140,8 +145,10 @@ def _with_texts(value: Any, kind: SqlType | None) -> Any:
     if isinstance(kind, ArrayType):
         return [_with_texts(one, kind.element) for one in value]
     if isinstance(kind, MapType):
-        return {str(key): _with_texts(one, kind.value) for key, one in value.items()}
+        pairs = sorted((str(key), one) for key, one in value.items())
+        return {key: _with_texts(one, kind.value) for key, one in pairs}
     if isinstance(kind, StructType):
-        return {name: _with_texts(value.get(name), field) for name, field in kind.fields}
+        fields = sorted(kind.fields, key=lambda field: field[0])
+        return {name: _with_texts(value.get(name), field) for name, field in fields}
     is_time = kind.name in ("DATE", "TIME", "TIMESTAMP")
     return iso_text(value, kind) if is_time else plain(value, kind)

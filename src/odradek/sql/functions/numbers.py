@@ -12,7 +12,9 @@ SUBJECT: Final = Subject("Numbers")
 scalar = SUBJECT.scalar
 
 _EARTH_KM: Final = 6371.0
-_KM_PER_MILE: Final = 1.609344
+_EARTH_MILES: Final = 3959.0
+_MILES: Final = ("mi", "mile", "miles")
+_KILOMETRES: Final = ("km", "kilometer", "kilometers", "kilometre", "kilometres")
 
 
 def _trusting(call: Any) -> Any:
@@ -48,6 +50,13 @@ def _cot(value: float) -> float:
     return math.copysign(math.inf, value) if value == 0 else 1 / math.tan(value)
 
 
+def _sinh(value: float) -> float:
+    try:
+        return math.sinh(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 for _name, _call, _doc in (
     ("ACOS", math.acos, "Returns the arc cosine, in radians; NaN outside of -1 to 1."),
     ("ASIN", math.asin, "Returns the arc sine, in radians; NaN outside of -1 to 1."),
@@ -60,7 +69,7 @@ for _name, _call, _doc in (
     ("LN", _ln, "Returns the natural logarithm."),
     ("RADIANS", math.radians, "Converts degrees to radians."),
     ("SIN", math.sin, "Returns the sine of an angle in radians."),
-    ("SINH", math.sinh, "Returns the hyperbolic sine."),
+    ("SINH", _sinh, "Returns the hyperbolic sine."),
     ("SQRT", math.sqrt, "Returns the square root; NaN of a negative number."),
     ("TAN", math.tan, "Returns the tangent of an angle in radians."),
     ("TANH", math.tanh, "Returns the hyperbolic tangent."),
@@ -83,7 +92,7 @@ def absolute(value: Any) -> Any:
 def _whole(kinds: Any) -> SqlType:
     kind = kinds[0]
     if isinstance(kind, DecimalType):
-        return DecimalType(kind.precision - kind.scale + (1 if kind.scale else 0), 0)
+        return DecimalType(max(1, kind.precision - kind.scale), 0)
     return kind or DOUBLE
 
 
@@ -119,9 +128,14 @@ def round_whole(value: Any) -> int:
         if math.isnan(value):
             return 0
         if math.isinf(value):
-            return (1 << 63) - 1 if value > 0 else -(1 << 63)
-        return int(_half_up(Decimal(repr(value)), 0))
+            return _as_bigint(1 << 64 if value > 0 else -(1 << 64))
+        return _as_bigint(int(_half_up(Decimal(repr(value)), 0)))
     return int(value)
+
+
+def _as_bigint(value: int) -> int:
+    """Returns the BIGINT that is nearest to a number."""
+    return max(-(1 << 63), min((1 << 63) - 1, value))
 
 
 @scalar("ROUND", "DECIMAL -> N", returns=_whole)
@@ -143,7 +157,9 @@ def round_places(value: float, places: int) -> float:
 def trunc(value: Any) -> int:
     """Cuts off decimal places towards zero; 0 places if none is given. Negative places are left of
     the point."""
-    return int(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0 if math.isnan(value) else _as_bigint(1 << 64 if value > 0 else -(1 << 64))
+    return _as_bigint(int(value))
 
 
 @scalar("TRUNC", "DECIMAL -> N", returns=_whole)
@@ -177,15 +193,18 @@ def least(*values: Any) -> Any:
     return min((value for value in values if value is not None), default=None)
 
 
-@scalar("LOG", "DOUBLE -> DOUBLE", "DOUBLE, DOUBLE -> DOUBLE")
-def log(*arguments: float) -> float:
-    """Returns the logarithm to base 10, or to the base that is given first."""
-    base, value = (10.0, arguments[0]) if len(arguments) == 1 else arguments
-    if value < 0 or base <= 0 or base == 1:
+@scalar("LOG", "DOUBLE -> DOUBLE")
+def log(value: float) -> float:
+    """Returns the natural logarithm, as ksqlDB does, or the logarithm to the base that is given
+    first."""
+    return _ln(value)
+
+
+@scalar("LOG", "DOUBLE, DOUBLE -> DOUBLE")
+def log_to_base(base: float, value: float) -> float:
+    if base <= 0 or base == 1:
         return math.nan
-    if value == 0:
-        return -math.inf
-    return math.log10(value) if base == 10 else math.log(value) / math.log(base)
+    return _ln(value) / _ln(base)
 
 
 @scalar("PI", "-> DOUBLE")
@@ -200,7 +219,7 @@ def power(base: float, exponent: float) -> float:
     try:
         result = base**exponent
     except OverflowError:
-        return math.inf
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
     except ZeroDivisionError:
         return math.inf
     return math.nan if isinstance(result, complex) else float(result)
@@ -229,5 +248,8 @@ def geo_distance(lat1: float, lon1: float, lat2: float, lon2: float, unit: str =
     half_lon = math.radians(lon2 - lon1) / 2
     product = math.cos(math.radians(lat1)) * math.cos(math.radians(lat2))
     chord = math.sin(half_lat) ** 2 + product * math.sin(half_lon) ** 2
-    radius = _EARTH_KM / _KM_PER_MILE if unit.upper().startswith("M") else _EARTH_KM
-    return 2 * radius * math.asin(math.sqrt(chord))
+    name = unit.strip().lower()
+    if name and name not in (*_MILES, *_KILOMETRES):
+        raise ValueError(f"the unit is one of {', '.join((*_MILES, *_KILOMETRES))}, not {unit}")
+    radius = _EARTH_MILES if name in _MILES else _EARTH_KM
+    return 2 * math.asin(math.sqrt(chord)) * radius

@@ -3,9 +3,8 @@
 import sys
 from collections.abc import Iterable, Iterator
 
-from odradek.sql.functions.aggregates import AGGREGATES
 from odradek.sql.functions.declaring import Signature
-from odradek.sql.functions.table import CONSTRUCTORS, SUBJECTS, TYPED_BY_VALUE
+from odradek.sql.functions.table import AGGREGATES, CONSTRUCTORS, SUBJECTS, TYPED_BY_VALUE
 from odradek.sql.functions.tabular import TABULAR
 
 _HEAD = """\

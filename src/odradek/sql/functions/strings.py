@@ -3,19 +3,16 @@
 import hashlib
 import re
 import uuid
-from functools import lru_cache
 from typing import Any, Final
 
-from odradek.javatext.patterns import java_pattern, java_replacement
 from odradek.sql.functions.declaring import Subject
-from odradek.sql.functions.encodings import decoded, encoded
+from odradek.sql.functions.encodings import decoded, encoded, without_marks
 from odradek.streams.formats.columns import text_of
 from odradek.streams.plan.types import STRING
 
 SUBJECT: Final = Subject("Text")
 scalar = SUBJECT.scalar
 
-_pattern = lru_cache(maxsize=500)(java_pattern)
 _DEFAULT: Final = ("X", "x", "n", "-")
 
 
@@ -23,14 +20,28 @@ _DEFAULT: Final = ("X", "x", "n", "-")
 def chr_(code: int | str) -> str | None:
     """Returns the character of a code, given as a number or as \\uXXXX."""
     if isinstance(code, str):
-        if not re.fullmatch(r"(\\u[0-9a-fA-F]{4})+", code):
-            return None
-        units = [int(part, 16) for part in code.split("\\u")[1:]]
-        data = b"".join(unit.to_bytes(2, "big") for unit in units)
-        text = data.decode("utf-16-be", "replace")
-        return text if len(text) == 1 else None
+        is_escaped = len(code) >= 6 and code.startswith("\\u")
+        return _unescaped(code) if is_escaped else None
     is_code = 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
     return chr(code) if is_code else None
+
+
+_ESCAPE: Final = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def _unescaped(text: str) -> str:
+    """Returns a text with Java's escapes replaced."""
+
+    def character(match: "re.Match[str]") -> str:
+        if match[1] is not None:
+            return chr(int(match[1], 16))
+        if match[2] == "u":
+            raise ValueError(f"{text!r} has an escape without four hexadecimal digits")
+        return _ESCAPED.get(match[2], match[2])
+
+    units = _ESCAPE.sub(character, text)
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @scalar("CONCAT", "BYTES, BYTES... -> BYTES", nulls=True)
@@ -76,36 +87,52 @@ def field(wanted: str | None, *values: str | None) -> int:
 @scalar("ENCODE", "STRING, STRING, STRING -> STRING")
 def encode(value: str, given: str, wanted: str) -> str:
     """Changes the encoding of a text, from and to hex, utf8, ascii or base64."""
-    text = encoded(decoded(value, given), wanted)
+    if given.lower() == wanted.lower():
+        raise ValueError("the two encodings are different ones of hex, utf8, ascii and base64")
+    if given.lower() == "hex":
+        value = without_marks(value)
+    text = encoded(decoded(value, given, is_lenient=True), wanted)
     return text.lower() if wanted.lower() == "hex" else text
 
 
 @scalar("INITCAP", "STRING -> STRING")
 def initcap(value: str) -> str:
     """Writes the first letter of each word large, and all others small."""
-    return re.sub(r"\S+", lambda match: match[0][:1].upper() + match[0][1:].lower(), value)
+    words = re.findall(r"[^ \t\n\x0b\f\r]+[ \t\n\x0b\f\r]*", value.lower())
+    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 @scalar("INSTR", "STRING, STRING -> INTEGER", "STRING, STRING, INTEGER -> INTEGER",
-        "STRING, STRING, INTEGER, INTEGER -> INTEGER")  # fmt: skip
-def instr(value: str, wanted: str, position: int = 1, occurrence: int = 1) -> int:
+        "STRING, STRING, INTEGER, INTEGER -> INTEGER", nulls=True)  # fmt: skip
+def instr(
+    value: str | None, wanted: str | None, position: int | None = 1, occurrence: int | None = 1
+) -> int | None:
     """Returns where a text is in another one, or 0. A negative position searches backwards; with an
     occurrence, the n-th place is returned."""
-    if position == 0 or abs(position) > len(value):
+    if position is None or occurrence is None:
+        return None
+    if value is None or wanted is None or abs(position) > len(value):
         return 0
-    if position > 0:
-        found = position - 2
-        for _ in range(occurrence):
-            found = value.find(wanted, found + 1)
-            if found < 0:
-                break
-        return found + 1
-    found = len(value) + position + 1
+    if position < 0:
+        place = _ordinal_place(value[::-1][-position - 1 :], wanted[::-1], occurrence)
+        return 0 if place < 0 else len(value) + position - place - len(wanted) + 2
+    start = value[position - 1 :] if position else value[-1:]
+    place = _ordinal_place(start, wanted, occurrence)
+    return 0 if place < 0 else place + position
+
+
+def _ordinal_place(value: str, wanted: str, occurrence: int) -> int:
+    """Returns where a text is for the n-th time, or -1."""
+    if occurrence <= 0:
+        return -1
+    if not wanted:
+        return 0
+    found = -1
     for _ in range(occurrence):
-        found = value.rfind(wanted, 0, found - 1 + len(wanted)) if found > 0 else -1
+        found = value.find(wanted, found + 1)
         if found < 0:
-            break
-    return found + 1
+            return -1
+    return found
 
 
 @scalar("LCASE", "STRING -> STRING")
@@ -162,12 +189,15 @@ def _masked(text: str, masks: tuple[str | None, ...]) -> str:
             chosen = upper
         elif character.islower():
             chosen = lower
-        elif character.isdigit():
+        elif character.isdecimal():
             chosen = digit
         else:
             chosen = other
-        return character if chosen is None else chosen[:1]
+        return character if chosen is None else chosen
 
+    for given in chosen_masks:
+        if given is not None and len(given) != 1:
+            raise ValueError(f"a mask is one character, not {given!r}")
     return "".join(map(mask, text))
 
 
@@ -236,58 +266,18 @@ def replace(value: str, old: str, new: str) -> str:
     return value.replace(old, new)
 
 
-@scalar("REGEXP_EXTRACT", "STRING, STRING -> STRING", "STRING, STRING, INTEGER -> STRING")
-def regexp_extract(pattern: str, value: str, group: int = 0) -> str | None:
-    """Returns what a regular expression matches first, or a group of it."""
-    match = _pattern(pattern).search(value)
-    if match is None or not 0 <= group <= match.re.groups:
-        return None
-    found: str | None = match[group]
-    return found
-
-
-@scalar("REGEXP_EXTRACT_ALL", "STRING, STRING -> ARRAY<STRING>",
-        "STRING, STRING, INTEGER -> ARRAY<STRING>")  # fmt: skip
-def regexp_extract_all(pattern: str, value: str, group: int = 0) -> list[str | None] | None:
-    """Returns everything that a regular expression matches, or a group of each."""
-    compiled = _pattern(pattern)
-    if not 0 <= group <= compiled.groups:
-        return None
-    return [match[group] for match in compiled.finditer(value)]
-
-
-@scalar("REGEXP_REPLACE", "STRING, STRING, STRING -> STRING")
-def regexp_replace(value: str, pattern: str, new: str) -> str:
-    """Replaces all that a regular expression matches; $1 in the new text is a group."""
-    compiled = _pattern(pattern)
-    return compiled.sub(java_replacement(new, compiled), value)
-
-
-@scalar("REGEXP_SPLIT_TO_ARRAY", "STRING, STRING -> ARRAY<STRING>")
-def regexp_split_to_array(value: str, pattern: str) -> list[str]:
-    """Splits a text where a regular expression matches."""
-    if not pattern:
-        return list(value)
-    pieces, end = [], 0
-    for match in _pattern(pattern).finditer(value):
-        if match.end() > match.start():
-            pieces.append(value[end : match.start()])
-            end = match.end()
-    return [*pieces, value[end:]]
-
-
 @scalar("SPLIT", "STRING, STRING -> ARRAY<STRING>", "BYTES, BYTES -> ARRAY<BYTES>")
 def split(value: Any, delimiter: Any) -> list[Any]:
     """Splits a text, or bytes, at a delimiter; without one, into characters."""
-    if delimiter:
-        return list(value.split(delimiter))
+    if delimiter or not value:
+        return list(value.split(delimiter)) if delimiter else [value]
     return [value[place : place + 1] for place in range(len(value))]
 
 
 @scalar("SPLIT_TO_MAP", "STRING, STRING, STRING -> MAP<STRING, STRING>")
 def split_to_map(value: str, entries: str, pair: str) -> dict[str, str] | None:
     """Splits a text into entries, and each of them into key and value."""
-    if not entries or not pair:
+    if not entries or not pair or entries == pair:
         return None
     pairs = (entry.split(pair) for entry in value.split(entries))
     return {parts[0]: parts[1] for parts in pairs if len(parts) >= 2}

@@ -5,19 +5,20 @@ from typing import Final
 from odradek.sql.functions import (
     bytes_,
     collections_,
+    deviations,
     json_,
     nulls,
     numbers,
-    strings,
+    patterns,
     times,
     urls,
 )
-from odradek.sql.functions.aggregates import AGGREGATES
 from odradek.sql.functions.declaring import Scalar, Subject
 from odradek.sql.functions.tabular import TABULAR
 
+AGGREGATES: Final = deviations.AGGREGATES  # with those that are declared there
 SUBJECTS: Final[tuple[Subject, ...]] = (
-    numbers.SUBJECT, strings.SUBJECT, bytes_.SUBJECT, collections_.SUBJECT, collections_.INVOKING,
+    numbers.SUBJECT, patterns.SUBJECT, bytes_.SUBJECT, collections_.SUBJECT, collections_.INVOKING,
     json_.SUBJECT, times.SUBJECT, urls.SUBJECT, nulls.SUBJECT,
 )  # fmt: skip
 SCALARS: Final[dict[str, Scalar]] = {

@@ -1,12 +1,13 @@
 """Functions of dates and times."""
 
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Final
 
 from odradek.sql.functions.declaring import Subject
 from odradek.sql.functions.java_times import (
     DAY_MS,
     java_time_format,
+    lenient_time_format,
     moment_of,
     timestamp_of,
     zone,
@@ -42,7 +43,9 @@ def _shifted(timestamp_ms: int, unit: str, count: int) -> int:
 
 def _shift(name: str, kind: str, unit: int, sign: int, verb: str) -> None:
     def shift(given: str, count: int, value: int) -> int:
-        result = _shifted(value * unit, given, sign * count) // unit
+        # Parts of a day are cut off towards 1970, as Java does.
+        result = _shifted(value * unit, given, sign * count)
+        result = result // unit if result >= 0 else -(-result // unit)
         return result % DAY_MS if kind == "TIME" else result
 
     SUBJECT.add(
@@ -60,20 +63,29 @@ for _kind, _prefix, _unit in (("DATE", "DATE", DAY_MS), ("TIME", "TIME", 1),
 @scalar("CONVERT_TZ", "TIMESTAMP, STRING, STRING -> TIMESTAMP")
 def convert_tz(value: int, source: str, target: str) -> int:
     """Converts a time from one time zone to another."""
-    local = moment_of(value).replace(tzinfo=zone(source)).astimezone(zone(target))
-    return timestamp_of(local.replace(tzinfo=UTC))
+    offsets = [moment_of(value, zone(name)).utcoffset() or timedelta() for name in (source, target)]
+    return value + (offsets[1] - offsets[0]) // timedelta(milliseconds=1)
 
 
 @scalar("DATETOSTRING", "INTEGER, STRING -> STRING")
 def datetostring(days: int, pattern: str) -> str:
     """Writes days since 1970-01-01 as text. FORMAT_DATE is its successor."""
-    return java_time_format(pattern).text(moment_of(days * DAY_MS))
+    return _date_text(days, pattern)
+
+
+def _date_text(days: int, pattern: str) -> str:
+    form = java_time_format(pattern)
+    form.require_parts_of("a date")
+    return form.text(moment_of(days * DAY_MS))
 
 
 @scalar("STRINGTODATE", "STRING, STRING -> INTEGER")
 def stringtodate(text: str, pattern: str) -> int:
     """Reads a date as days since 1970-01-01. PARSE_DATE is its successor."""
-    return timestamp_of(java_time_format(pattern).parse(text)) // DAY_MS
+    form = java_time_format(pattern)
+    if not form.has_date:
+        raise ValueError(f"{pattern!r} says no whole date: year, month and day")
+    return timestamp_of(form.parse(text).replace(tzinfo=UTC)) // DAY_MS
 
 
 @scalar("TIMESTAMPTOSTRING", "BIGINT, STRING -> STRING", "BIGINT, STRING, STRING -> STRING")
@@ -91,13 +103,15 @@ def stringtotimestamp(text: str, pattern: str, where: str = "UTC") -> int:
 @scalar("FORMAT_DATE", "DATE, STRING -> STRING")
 def format_date(days: int, pattern: str) -> str:
     """Writes a date by a pattern such as yyyy-MM-dd."""
-    return java_time_format(pattern).text(moment_of(days * DAY_MS))
+    return _date_text(days, pattern)
 
 
 @scalar("FORMAT_TIME", "TIME, STRING -> STRING")
 def format_time(value: int, pattern: str) -> str:
     """Writes a time of day by a pattern such as HH:mm:ss."""
-    return java_time_format(pattern).text(moment_of(value))
+    form = java_time_format(pattern)
+    form.require_parts_of("a time of day")
+    return form.text(moment_of(value))
 
 
 @scalar("FORMAT_TIMESTAMP", "TIMESTAMP, STRING -> STRING", "TIMESTAMP, STRING, STRING -> STRING")
@@ -108,14 +122,20 @@ def format_timestamp(value: int, pattern: str, where: str = "UTC") -> str:
 
 @scalar("PARSE_DATE", "STRING, STRING -> DATE")
 def parse_date(text: str, pattern: str) -> int:
-    """Reads a date by a pattern such as yyyy-MM-dd."""
-    return timestamp_of(java_time_format(pattern).parse(text)) // DAY_MS
+    """Reads a date by a pattern such as yyyy-MM-dd. Digits may be missing, days beyond the end of a
+    month go on in the next one, and what follows the date is not read."""
+    found = timestamp_of(lenient_time_format(pattern).parse(text))
+    if found % DAY_MS:
+        raise ValueError(f"{text!r} has a time of day, and a date has none")
+    return found // DAY_MS
 
 
 @scalar("PARSE_TIME", "STRING, STRING -> TIME")
 def parse_time(text: str, pattern: str) -> int:
     """Reads a time of day by a pattern such as HH:mm:ss."""
-    return timestamp_of(java_time_format(pattern).parse(text)) % DAY_MS
+    form = java_time_format(pattern)
+    form.require_parts_of("a time of day")
+    return timestamp_of(form.parse(text)) % DAY_MS
 
 
 @scalar("PARSE_TIMESTAMP", "STRING, STRING -> TIMESTAMP", "STRING, STRING, STRING -> TIMESTAMP")

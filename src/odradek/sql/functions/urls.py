@@ -1,9 +1,9 @@
-"""Functions of URLs, by RFC 3986. What is no URL gives null."""
+"""Functions of URLs, by RFC 3986 and as Java reads them. What is no URL gives null."""
 
 import re
 from collections.abc import Callable
-from typing import Final
-from urllib.parse import SplitResult, parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 from odradek.sql.functions.declaring import Subject
 
@@ -12,56 +12,78 @@ scalar = SUBJECT.scalar
 _ALLOWED: Final = re.compile(
     r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2}|[^\x00-\x7f])*"
 )
+_PARTS: Final = re.compile(
+    r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")
+_HOST: Final = re.compile(
+    r"(?:[^@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.\-]*[A-Za-z0-9])?\.?)(?::(\d*))?"
+)
+_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-def _split(url: str) -> SplitResult | None:
-    if not _ALLOWED.fullmatch(url):
-        return None
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
+class _Url(NamedTuple):
+    """The parts of a URL; None for one that is not there."""
+
+    scheme: str | None
+    host: str | None
+    port: int | None
+    path: str | None
+    query: str | None
+    fragment: str | None
 
 
-def _part(name: str, doc: str, read: Callable[[SplitResult], str | int | None], kind: str) -> None:
-    def extract(url: str) -> str | int | None:
-        parts = _split(url)
-        return None if parts is None else read(parts)
+def _split(url: str) -> _Url:
+    """Returns the parts of a URL, decoded. Raises `ValueError` if it is none."""
+    if not url or not _ALLOWED.fullmatch(url):
+        raise ValueError(f"{url!r} is no URL")
+    match = _PARTS.fullmatch(url)
+    assert match is not None
+    scheme, authority, path, query, fragment = match.groups()
+    if scheme is not None and not _SCHEME.fullmatch(scheme):
+        raise ValueError(f"{url!r} is no URL: {scheme!r} is no scheme")
+    is_opaque = scheme is not None and authority is None and not path.startswith("/")
+    named = None if authority is None else _HOST.fullmatch(authority)
+    return _Url(
+        scheme,
+        None if named is None else named[1],
+        int(named[2]) if named is not None and named[2] else None,
+        None if is_opaque else unquote(path),
+        None if query is None or is_opaque else unquote(query),
+        None if fragment is None else unquote(fragment),
+    )
 
-    SUBJECT.add(name, extract, f"STRING -> {kind}", doc=doc)
+
+def _part(name: str, doc: str, read: Callable[[_Url], Any], kind: str = "STRING") -> None:
+    SUBJECT.add(name, lambda url: read(_split(url)), f"STRING -> {kind}", doc=doc)
 
 
-def _decoded(text: str | None) -> str | None:
-    return unquote(text) if text else None
-
-
-_part("URL_EXTRACT_FRAGMENT", "Returns what follows # in a URL.",
-      lambda parts: _decoded(parts.fragment), "STRING")  # fmt: skip
-_part("URL_EXTRACT_HOST", "Returns the host of a URL.", lambda parts: parts.hostname, "STRING")
+_part("URL_EXTRACT_FRAGMENT", "Returns what follows # in a URL.", lambda url: url.fragment)
+_part("URL_EXTRACT_HOST", "Returns the host of a URL.", lambda url: url.host)
 _part("URL_EXTRACT_PATH", "Returns the path of a URL; empty if there is none.",
-      lambda parts: unquote(parts.path), "STRING")  # fmt: skip
-_part("URL_EXTRACT_PORT", "Returns the port of a URL, if it is given.",
-      lambda parts: parts.port, "INTEGER")  # fmt: skip
-_part("URL_EXTRACT_PROTOCOL", "Returns the scheme of a URL.",
-      lambda parts: parts.scheme or None, "STRING")  # fmt: skip
-_part("URL_EXTRACT_QUERY", "Returns what follows ? in a URL.",
-      lambda parts: _decoded(parts.query), "STRING")  # fmt: skip
+      lambda url: url.path)  # fmt: skip
+_part("URL_EXTRACT_PORT", "Returns the port of a URL, if it is given.", lambda url: url.port,
+      "INTEGER")  # fmt: skip
+_part("URL_EXTRACT_PROTOCOL", "Returns the scheme of a URL.", lambda url: url.scheme)
+_part("URL_EXTRACT_QUERY", "Returns what follows ? in a URL.", lambda url: url.query)
 
 
 @scalar("URL_EXTRACT_PARAMETER", "STRING, STRING -> STRING")
 def url_extract_parameter(url: str, name: str) -> str | None:
-    """Returns the value of a parameter of a URL."""
-    parts = _split(url)
-    if parts is None:
-        return None
-    return next((value for key, value in parse_qsl(parts.query) if key == name), None)
+    """Returns the value of a parameter of a URL; empty if it has none."""
+    query = _split(url).query
+    for pair in () if query is None else query.split("&"):
+        key, _, value = pair.partition("=")
+        if key == name:
+            return value
+    return None
 
 
 @scalar("URL_DECODE_PARAM", "STRING -> STRING")
 def url_decode_param(text: str) -> str:
     """Decodes a parameter of a URL."""
+    if _ESCAPE.search(text):
+        raise ValueError(f"{text!r} has a % without two hexadecimal digits")
     return unquote_plus(text)
 
 

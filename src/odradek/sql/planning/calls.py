@@ -7,7 +7,6 @@ from sqlglot import exp
 
 from odradek.config.spelling import did_you_mean
 from odradek.sql.errors import Invalid, Refused
-from odradek.sql.functions.aggregates import AGGREGATES
 from odradek.sql.functions.declaring import (
     UNIT,
     Bindings,
@@ -20,7 +19,7 @@ from odradek.sql.functions.declaring import (
     resolved,
 )
 from odradek.sql.functions.json_ import json_text_of
-from odradek.sql.functions.table import NAMES, SCALARS
+from odradek.sql.functions.table import AGGREGATES, NAMES, SCALARS
 from odradek.sql.functions.tabular import TABULAR
 from odradek.sql.language.dialect import place_of
 from odradek.sql.planning import casting

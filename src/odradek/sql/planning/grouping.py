@@ -12,7 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from odradek.sql.errors import Invalid
-from odradek.sql.functions.aggregates import AGGREGATES, Aggregator
+from odradek.sql.functions.aggregates import Aggregator
+from odradek.sql.functions.table import AGGREGATES
 from odradek.sql.language.dialect import place_of
 from odradek.sql.language.statements import Query, WindowClause
 from odradek.sql.planning.calls import (
