@@ -103,6 +103,12 @@ def _is_known(dotted: str) -> bool:
     return True
 
 
+def _is_test_of_file(span: str) -> bool:
+    """Whether it is `file::test`, and the file has this test."""
+    path, _, name = span.partition("::")
+    return (ROOT / path).exists() and f"def {name}(" in (ROOT / path).read_text()
+
+
 def _slug(heading: str) -> str:
     return _NOT_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
 
@@ -146,7 +152,8 @@ def test_modules_commands_and_tests_exist(page: Path) -> None:
     missing += [
         span
         for span in _code_spans(page)
-        if _TEST.fullmatch(span) and span not in _tests() | _TESTS_OF_OTHERS
+        if (_TEST.fullmatch(span) and span not in _tests() | _TESTS_OF_OTHERS)
+        or ("::" in span and not _is_test_of_file(span))
     ]
     assert missing == []
 
