@@ -1,11 +1,12 @@
 """The first bytes of the key and of the value of each record, for schema validation.
 
 A payload that a serializer with a schema registry wrote begins with five bytes: a zero and the
-schema's id. There are two ways to read them. A walk (`record_walkers`) goes from record to record.
-Where neighbours have the same length, every small field of a record stands at a fixed distance from
-that of the next record, so a field of all of them is one slice with a step (`_Run`): that takes a
-tenth of the time. Both check the fields that they read in the same way, and both stop after `count`
-records, so that a caller can yield in between.
+schema's id. There are three ways to read them. A walk (`record_walkers`) goes from record to
+record. Where neighbours have the same length, every small field of a record stands at a fixed
+distance from that of the next record, so a field of all of them is one slice with a step (`_run`):
+that takes a tenth of the time. Where only their lengths differ, all that is read of a record is
+compared at once with what it must be (`_alike`), in half of the time. All check the fields that
+they read in the same way, and stop after `count` records, so that a caller can yield in between.
 """
 
 from functools import cache
@@ -67,10 +68,10 @@ def prefixes(side: Side, payload: bytes, count: int, first: int, position: int) 
     to_walk = _FIRST_WALK
     while len(found) < count:
         index, left = first + len(found), count - len(found)
-        run = _run(side, payload, left, index, position) if left >= _MIN_RUN else None
-        if run is not None and run.records >= _MIN_RUN:
+        run = _quick(side, payload, left, index, position) if left >= _MIN_RUN else None
+        if run is not None:
             found += [run.prefix] * run.records
-            position += run.records * run.size
+            position += run.size
             continue
         walked, position = cast("Prefixes", walk(payload, min(to_walk, left), index, position))
         found += walked
@@ -78,8 +79,25 @@ def prefixes(side: Side, payload: bytes, count: int, first: int, position: int) 
     return found, position
 
 
+def _quick(side: Side, data: bytes, count: int, first: int, position: int) -> "_Run | None":
+    """Returns a run that begins with the record at `position`, or None if only a walk can read
+    it."""
+    layout = _layout(side, data, position)
+    if layout is None:
+        return None
+    # A later record may have an offset delta of another width.
+    last = 64 if layout.key_at - layout.offset_at == 1 else _MAX_OFFSETS
+    count = min(count, last - first)
+    if count < _MIN_RUN:
+        return None
+    run = _run(layout, data, count, first, position)
+    if run is None or run.records < _MIN_RUN:
+        run = _alike(layout, data, count, first, position)
+    return run if run is not None and run.records >= _MIN_RUN else None
+
+
 class _Run(NamedTuple):
-    """Neighbours of one length, `size` bytes with their length field, and one prefix."""
+    """Neighbours with one prefix, which take `size` bytes."""
 
     records: int
     size: int
@@ -102,16 +120,10 @@ class _Layout(NamedTuple):
     """The end of what is compared: the length in front of the payload, and its prefix."""
 
 
-def _run(side: Side, data: bytes, count: int, first: int, position: int) -> _Run | None:
-    """Returns the run that begins with the record at `position`, or None if its fields are of a
-    form for which there is the walk."""
-    layout = _layout(side, data, position)
-    if layout is None:
-        return None
+def _run(layout: _Layout, data: bytes, count: int, first: int, position: int) -> _Run | None:
+    """Returns neighbours of one length, or None if there is something wrong with them."""
     size = layout.size
-    # The next record may have an offset delta of another width.
-    last = 64 if layout.key_at - layout.offset_at == 1 else _MAX_OFFSETS
-    count = min(count, (len(data) - position) // size, last - first)
+    count = min(count, (len(data) - position) // size)
     if count < _MIN_RUN:
         return None
     stop = position + count * size
@@ -129,9 +141,90 @@ def _run(side: Side, data: bytes, count: int, first: int, position: int) -> _Run
         column = data[position + at : stop : size]
         count = min(count, len(column) - len(column.lstrip(head[at : at + 1])))
     if layout.payload_length == _NULL:
-        return _Run(count, size, None)
+        return _Run(count, count * size, None)
     length = min(layout.payload_length >> 1, PREFIX_BYTES)
-    return _Run(count, size, head[layout.payload_at : layout.payload_at + length])
+    prefix = head[layout.payload_at : layout.payload_at + length]
+    return _Run(count, count * size, prefix)
+
+
+def _alike(layout: _Layout, data: bytes, count: int, first: int, position: int) -> _Run | None:
+    """Returns neighbours that differ in their lengths, times and payloads alone. Their payloads
+    have the same prefix, and as much stands behind each as behind the first one's."""
+    head = data[position : position + layout.end]
+    prefix = head[layout.payload_at :]
+    is_other = (
+        len(prefix) < PREFIX_BYTES
+        or layout.payload_length == _NULL
+        # A key between the offset and the value is not compared.
+        or layout.value_at > layout.key_at + 1
+        or layout.offset_at - layout.time_at > 1
+    )
+    if is_other:
+        return None
+    alike, records = _Alike(layout, head), 0
+    length_bytes, time_at, offset_at = layout.time_at - 1, layout.time_at, layout.offset_at
+    end, begin = layout.end, position
+    offsets = _offsets(layout.key_at - layout.offset_at)[first : first + count]
+    size = 0
+    try:
+        for offset in offsets:
+            size, rest = alike[data[position : position + length_bytes]]
+            if data[position + offset_at : position + end] != offset + rest:
+                break
+            if data[position + time_at] > 127:
+                break
+            position += size
+            records += 1
+    except KeyError:
+        pass
+    if position > len(data):
+        # The last one ends beyond the batch.
+        records, position = records - 1, position - size
+    return _Run(records, position - begin, prefix)
+
+
+class _Alike(dict[bytes, tuple[int, bytes]]):
+    """What a record must be, by the bytes of its length: how long it is, and what stands from
+    behind its offset to the end of the prefix. `KeyError`: a record of this length is another
+    one."""
+
+    def __init__(self, layout: _Layout, head: bytes) -> None:
+        self._between = head[layout.key_at : layout.value_at]
+        self._prefix = head[layout.payload_at :]
+        self._width = layout.payload_at - layout.value_at
+        # The bytes of a record that are not its payload.
+        self._others = layout.size - (layout.payload_length >> 1)
+
+    def __missing__(self, length: bytes) -> tuple[int, bytes]:
+        size = _size(length)
+        payload = None if size is None else _varint(size - self._others)
+        if size is None or payload is None or len(payload) != self._width:
+            raise KeyError(length)
+        self[length] = found = size, self._between + payload + self._prefix
+        return found
+
+
+def _size(length: bytes) -> int | None:
+    """Returns how many bytes a record takes whose length field this is, in its shortest form."""
+    try:
+        zigzagged, end = _small(length, 0)
+    except (IndexError, _OtherForm):
+        return None
+    return None if zigzagged & 1 or end != len(length) else end + (zigzagged >> 1)
+
+
+def _varint(number: int) -> bytes | None:
+    """Returns a length of a payload with a whole prefix as a varint of one or two bytes."""
+    if not PREFIX_BYTES <= number < _MAX_OFFSETS:
+        return None
+    bits = number << 1
+    return bytes((bits,)) if bits < 128 else bytes((bits & 127 | 128, bits >> 7))
+
+
+@cache
+def _offsets(width: int) -> tuple[bytes, ...]:
+    """Returns the offset deltas 0, 1, 2 and so on as varints of this width."""
+    return tuple(bytes(pair) for pair in zip(*_offset_columns(width), strict=True))
 
 
 def _layout(side: Side, data: bytes, position: int) -> _Layout | None:

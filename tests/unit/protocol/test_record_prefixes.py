@@ -46,7 +46,11 @@ def read(side: Side, payload: bytes, count: int, step: int) -> Prefixes | None:
     return found, position
 
 
-payloads = st.one_of(st.none(), st.binary(max_size=200))
+payloads = st.one_of(
+    st.none(),
+    st.binary(max_size=200),
+    st.binary(max_size=200).map(lambda rest: b"\0\0\0\0\7" + rest),
+)
 # Runs of equal records, with others in between.
 groups = st.lists(
     st.tuples(payloads, payloads, st.sampled_from([0, 1, 40, 9_000]), st.integers(1, 90)),
@@ -103,10 +107,31 @@ def test_a_run_is_read_as_a_whole() -> None:
     """Records of one length are not walked one by one."""
     records: list[Record] = [(None, b"\0\0\0\0\7" + b"x" * 95, 0)] * 5_000
     payload = payload_of(records)
-    run = record_prefixes._run("value", payload, 4_000, 64, payload_end(payload, 64))
+    run = record_prefixes._quick("value", payload, 4_000, 64, payload_end(payload, 64))
     assert run is not None
     assert (run.records, run.prefix) == (4_000, b"\0\0\0\0\7")
     assert parse_records(payload, 5_000, Offset(0), 0, None)[-1].offset == 4_999
+
+
+def test_neighbours_of_different_lengths_are_compared_at_once() -> None:
+    """They are not walked either, and a byte changed anywhere is answered as by the walk."""
+    draw = random.Random(1)
+    records: list[Record] = [
+        (None, b"\0\0\0\0\7" + b"x" * draw.randrange(60, 200), 0) for _ in range(1_000)
+    ]
+    payload = payload_of(records)
+    run = record_prefixes._quick("value", payload, 900, 64, payload_end(payload, 64))
+    assert run is not None
+    assert (run.records, run.prefix) == (900, b"\0\0\0\0\7")
+    begin = payload_end(payload, 500)
+    for at in range(begin, payload_end(payload, 503)):
+        for bit in range(8):
+            damaged = bytearray(payload)
+            damaged[at] ^= 1 << bit
+            assert read("value", bytes(damaged), 1_000, 10_000) == walked(
+                "value", bytes(damaged), 1_000
+            )
+    assert read("value", payload[:-1], 1_000, 10_000) is None
 
 
 def payload_end(payload: bytes, count: int) -> int:
