@@ -13,7 +13,7 @@ from collections import deque
 
 from odradek.invariants import InvariantViolation
 from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
-from odradek.world.disk import Disk, File, send_file
+from odradek.world.disk import Buffer, Disk, File, send_file
 
 # How many idle files are closed at once when the process has no descriptor left.
 _CLOSED_AT_ONCE = 16
@@ -149,6 +149,15 @@ class Slice:
         if self._handle is None:
             raise ValueError("the slice was released")
         return self._handle.read_at(self.position + start, min(length, self._length - start))
+
+    def read_some(self, start: int, length: int) -> Buffer:
+        """At least one of these bytes, and as many as can be had cheaply."""
+        if self._handle is None:
+            raise ValueError("the slice was released")
+        length = min(length, self._length - start)
+        read = getattr(self._handle, "read_some", self._handle.read_at)
+        found: Buffer = read(self.position + start, length)
+        return found
 
     def send(self, descriptor: int, start: int, length: int) -> int:
         """Sends bytes to a socket with `sendfile`. Returns how many it took, or -1 if the file is

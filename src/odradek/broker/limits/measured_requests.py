@@ -5,6 +5,7 @@ from typing import Final
 
 from odradek.broker.network.reply_writer import Transferable
 from odradek.security.quotas.clients import ClientLimits
+from odradek.world.disk import Buffer
 from odradek.world.timeslice import read_stopwatch
 
 # Reading a request from its socket and writing a small reply happen outside of what can be measured
@@ -68,6 +69,13 @@ class MeasuredRecords:
         self._measured.resume()
         try:
             return self._records.read(start, length)
+        finally:
+            self._measured.pause()
+
+    def read_some(self, start: int, length: int) -> Buffer:
+        self._measured.resume()
+        try:
+            return self._records.read_some(start, length)
         finally:
             self._measured.pause()
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from odradek.storage.errors import StorageError
+from odradek.world.disk import Buffer
 from odradek.world.sockets import set_buffers
 
 logger = logging.getLogger("odradek.server")
@@ -44,6 +45,10 @@ class Transferable(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, start: int, length: int) -> bytes: ...
+
+    def read_some(self, start: int, length: int) -> Buffer:
+        """Returns at least one of these bytes, and as many as can be had cheaply."""
+        ...
 
     def send(self, descriptor: int, start: int, length: int) -> int:
         """Sends bytes to a socket. Returns how many it took, or -1 if there is no file that the
@@ -236,7 +241,7 @@ class ReplyWriter:
         """Copies the next bytes to the transport; returns how many. Aborts the connection if there
         are none, because half a reply is of no use."""
         try:
-            data = part.read(self._position, length)
+            data = part.read_some(self._position, length)
         except (OSError, StorageError) as error:
             self._give_up(transport, error)
             return 0

@@ -230,6 +230,9 @@ class NotifyingRecords:
     def read(self, start: int, length: int) -> bytes:
         return self._records.read(start, length)
 
+    def read_some(self, start: int, length: int) -> Buffer:
+        return self._records.read_some(start, length)
+
     def send(self, descriptor: int, start: int, length: int) -> int:
         return self._records.send(descriptor, start, length)
 

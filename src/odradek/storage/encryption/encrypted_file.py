@@ -40,7 +40,7 @@ from odradek.storage.encryption.layout import (
     slot_position,
 )
 from odradek.storage.errors import CorruptLog
-from odradek.world.disk import Buffer, File
+from odradek.world.disk import Buffer, File, read_into
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import AEADEncryptionContext
@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     from odradek.storage.encryption.data_keys import DataKeys
 
 _NO_FRAME: Final = -1
+# What is read for a reply at once. Memory for it is used again: to get it from the system each time
+# costs twice as much as to decrypt what is in it.
+_SCRATCH_FRAMES: Final = 16
+_SCRATCH_BYTES: Final = _SCRATCH_FRAMES * SEALED_FRAME_BYTES
+_free_scratch: Final[list[bytearray]] = []
 
 
 class _Writer:
@@ -237,6 +242,55 @@ class EncryptedFile:
         parts[0] = parts[0][position - first * FRAME_BYTES :]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def read_some(self, position: int, length: int) -> Buffer:
+        """The bytes from `position` on, perhaps fewer than there are: whole frames, which are
+        decrypted where the caller gets them. Less than half as expensive as `read_at`."""
+        frames = min((position + length) // FRAME_BYTES, self._full_frames())
+        first = position // FRAME_BYTES
+        count = min(frames - first, _SCRATCH_FRAMES)
+        if count < 2:
+            return self.read_at(position, length)
+        scratch = _free_scratch.pop() if _free_scratch else bytearray(_SCRATCH_BYTES)
+        try:
+            with memoryview(scratch)[: count * SEALED_FRAME_BYTES] as raw:
+                if read_into(self.file, frame_position(first), raw) < len(raw):
+                    return self.read_at(position, length)
+                plain = memoryview(bytearray(count * FRAME_BYTES))
+                self._decrypt_frames(first, count, raw, plain)
+        finally:
+            _free_scratch.append(scratch)
+        return plain[position - first * FRAME_BYTES :]
+
+    def _full_frames(self) -> int:
+        """Returns how many frames there are that are full, and have a tag that fits."""
+        if self.is_plain or self.slot is None or self._unchecked_frame != _NO_FRAME:
+            return 0
+        if self._writer is not None:
+            return self._writer.end // FRAME_BYTES
+        if self.slot.cut >= 0:
+            return self.slot.cut // FRAME_BYTES
+        return (self.file.size() - FRAMES_START) // SEALED_FRAME_BYTES
+
+    def _decrypt_frames(self, first: int, count: int, raw: memoryview, plain: memoryview) -> None:
+        assert self._aead is not None
+        assert self.slot is not None
+        place, decrypt_into = self.slot.place, self._aead.decrypt_into
+        for number in range(count):
+            frame, at, to = first + number, number * SEALED_FRAME_BYTES, number * FRAME_BYTES
+            try:
+                decrypt_into(
+                    nonce_of(frame),
+                    raw[at : at + SEALED_FRAME_BYTES],
+                    associated_data(place, frame),
+                    plain[to : to + FRAME_BYTES],
+                )
+            except (InvalidTag, ValueError):
+                raise self._damaged(frame) from None
+
+    def _damaged(self, frame: int) -> CorruptLog:
+        reason = "the frame that begins here fails its check"
+        return CorruptLog(self.path, frame * FRAME_BYTES, reason)
+
     def _frame(self, frame: int, raw: memoryview) -> bytes:
         """The plain bytes of a frame. `raw` is what is in the file of it."""
         writer, slot = self._writer, self.slot
@@ -258,9 +312,7 @@ class EncryptedFile:
         try:
             return self._aead.decrypt(nonce_of(frame), raw, associated_data(self.slot.place, frame))
         except (InvalidTag, ValueError):
-            raise CorruptLog(
-                self.path, frame * FRAME_BYTES, "the frame that begins here fails its check"
-            ) from None
+            raise self._damaged(frame) from None
 
     def _decrypt_unchecked(self, frame: int, raw: Buffer) -> bytes:
         assert self.slot is not None

@@ -80,6 +80,9 @@ def watched_nonces() -> Iterator[Counter[tuple[bytes, bytes]]]:
         def decrypt(self, nonce: bytes, data: bytes, associated: bytes) -> bytes:
             return self._aead.decrypt(nonce, data, associated)
 
+        def decrypt_into(self, nonce: bytes, data: Any, associated: bytes, buffer: Any) -> int:
+            return self._aead.decrypt_into(nonce, data, associated, buffer)
+
     class _Cipher:
         def __init__(self, algorithm: Any, mode: Any) -> None:
             self._pair = bytes(algorithm.key), bytes(mode.initialization_vector)

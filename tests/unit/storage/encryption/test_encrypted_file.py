@@ -49,6 +49,15 @@ def appended(file: EncryptedFile, sizes: list[int]) -> bytes:
     return content
 
 
+def in_pieces(file: EncryptedFile, start: int, length: int) -> bytes:
+    """What a reply sends: piece by piece, each as long as the file likes."""
+    found = b""
+    while length > 0 and (piece := bytes(file.read_some(start, length))):
+        assert len(piece) <= length
+        found, start, length = found + piece, start + len(piece), length - len(piece)
+    return found
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -78,6 +87,7 @@ def test_what_was_appended_is_read_at_every_position(sizes: list[int]) -> None:
             (len(content), 10),
         ]:
             assert reader.read_at(start, length) == content[start : start + length]
+            assert in_pieces(reader, start, length) == content[start : start + length]
         if not again:
             file.seal(len(content))
             again += 1
@@ -85,6 +95,18 @@ def test_what_was_appended_is_read_at_every_position(sizes: list[int]) -> None:
     assert reopened.size() == disk.size(PATH) == len(content)
     assert reopened.read_at(0, len(content)) == content
     assert not reopened.takes_appends
+
+
+def test_pieces_of_a_reply_do_not_share_their_memory() -> None:
+    """The memory that they are read through is used again, theirs is not: it is still being sent
+    while the next one is read."""
+    disk = make_disk()
+    content = appended(create(disk), [40 * FRAME_BYTES])
+    file = create(disk)
+    pieces = [file.read_some(at, 1 << 18) for at in range(7, len(content), 1 << 17)]
+    for at, piece in zip(range(7, len(content), 1 << 17), pieces, strict=True):
+        assert len(piece) >= FRAME_BYTES
+        assert bytes(piece) == content[at : at + len(piece)]
 
 
 def test_no_plain_byte_is_on_the_disk() -> None:
@@ -127,6 +149,8 @@ def test_random_appends_reads_and_cuts_are_those_of_a_plain_file() -> None:
                     file = create(disk)
                     assert file.size() == len(content)
                     assert file.read_at(0, 1 << 20) == content
+                start = source.randrange(len(content) + 1)
+                assert in_pieces(file, start, 1 << 20) == content[start:]
         assert max(used.values()) == 1
 
 
@@ -201,6 +225,8 @@ def test_every_flipped_bit_is_noticed_and_nothing_of_its_frame_is_served() -> No
         raw(disk).replace(PATH, bytes(changed))
         with pytest.raises(CorruptLog, match="fails its check"):
             create(disk).read_at(0, 1 << 20)
+        with pytest.raises(CorruptLog, match="fails its check"):
+            in_pieces(create(disk), 7, 1 << 20)
     raw(disk).replace(PATH, sound)
     assert create(disk).read_at(0, 1 << 20) == patterned(50_000)
 
