@@ -3,6 +3,7 @@ forms that are right and wrong; keys; what is hostile; what the pages are like f
 see them."""
 
 import re
+from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
@@ -372,6 +373,29 @@ def test_a_record_is_edited_and_sent_again_downloaded_and_imported(visitor: Visi
     page.get_by_label("Lines").fill(lines)
     page.get_by_role("button", name="Write them").click()
     expect(page.locator(".message.good")).to_contain_text("written")
+
+
+def test_records_go_through_parquet(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.go("/topics/formats/messages?start=oldest")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="as Parquet").click()
+    assert download.value.suggested_filename == "formats.parquet"
+    file = tmp_path / "formats.parquet"
+    download.value.save_as(file)
+    (tmp_path / "wrong.parquet").write_bytes(b"PAR1 but nothing else")
+    visitor.go("/topics/lonely/import")
+    chosen = page.get_by_label("A file")
+    chosen.set_input_files(tmp_path / "wrong.parquet")
+    expect(page.locator("#h-file")).to_contain_text("is chosen")
+    page.get_by_role("button", name="Write them").click()
+    expect(page.get_by_role("alert")).to_contain_text("this is no Parquet file that can be read")
+    chosen.set_input_files(file)
+    expect(page.locator("#h-file")).to_contain_text("is chosen")
+    assert visitor.axe() == []
+    page.get_by_role("button", name="Write them").click()
+    expect(page.locator(".message.good")).to_contain_text("5 records were written")
+    visitor.go("/topics/lonely/messages?q=žluťoučký")
+    expect(page.locator("main")).to_contain_text("žluťoučký kůň")
 
 
 def test_a_live_tail_shows_what_comes_and_says_what_it_drops(

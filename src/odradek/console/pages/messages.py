@@ -1,5 +1,6 @@
 """The records of a topic: looked at, searched, found by key, downloaded."""
 
+import asyncio
 import json
 import shlex
 from dataclasses import replace
@@ -11,6 +12,7 @@ from odradek.client.cluster_view import Topic
 from odradek.client.errors import UnsupportedVersion
 from odradek.console.asking import Asked, BadForm, Form, Pages
 from odradek.console.pages.producing import ProducingPages
+from odradek.console.records import parquet
 from odradek.console.records.decoding import HOW, Decoded, Decoder
 from odradek.console.records.expression import BadExpression, Filter
 from odradek.console.records.reading import (
@@ -47,8 +49,8 @@ class MessagePages(Pages):
                 f"{topic}/messages/{{partition:int}}/{{offset:int}}", self._record, "One record."
             ),
             self.shows(
-                f"{topic}/download", self._download, "Records as lines of JSON.",
-                produces=(JSON_LINES,),
+                f"{topic}/download", self._download, "Records as lines of JSON, or as Parquet.",
+                produces=(JSON_LINES, parquet.PARQUET),
             ),
             *ProducingPages(self.console).endpoints(),
         ]  # fmt: skip
@@ -61,6 +63,9 @@ class MessagePages(Pages):
             "topic": topic, "tab": "messages", "starts": _STARTS, "how": HOW, "start": start,
             "fields": dict(query.fields), "found": None, "problem": "", "next_url": "",
             "download_url": asked.url("topics", topic.name, "download", **dict(query.fields)),
+            "parquet_url": asked.url(
+                "topics", topic.name, "download", **{**dict(query.fields), "as": "parquet"}
+            ),
             "is_masked": bool(asked.cluster.masks(topic.name)),
         }  # fmt: skip
         try:
@@ -129,17 +134,26 @@ class MessagePages(Pages):
             wanted = replace(wanted_of(asked.query, topic), limit=_MAX_DOWNLOADED)
         except BadExpression as error:
             raise BadForm(str(error)) from None
+        is_parquet = asked.query.text("as") == "parquet"
+        if is_parquet and (advice := parquet.missing()):
+            raise Problem(400, advice)
         found = await self._read(asked, topic, wanted)
-        lines = "".join(f"{json_line(view)}\n" for view in found.records)
+        lines = [line_of(view) for view in found.records]
+        if is_parquet:
+            content = await asyncio.to_thread(parquet.written, lines)
+            ending, media_type = "parquet", parquet.PARQUET
+        else:
+            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            content, ending, media_type = text.encode(), "jsonl", JSON_LINES
         name = "".join(one if one.isalnum() or one in "._-" else "_" for one in topic.name)
         # A file that has not all of the records says so in its name.
         part = "-part" if found.next_places else ""
         headers = {
             **HEADERS,
-            "content-disposition": f'attachment; filename="{name}{part}.jsonl"',
+            "content-disposition": f'attachment; filename="{name}{part}.{ending}"',
             "cache-control": "no-store",
         }
-        return Response(lines, 200, headers, JSON_LINES)
+        return Response(content, 200, headers, media_type)
 
 
 def wanted_of(query: Form, topic: Topic) -> Wanted:
@@ -211,9 +225,9 @@ async def one_record(asked: Asked, topic: Topic, partition: int, offset: int) ->
     return found.records[0]
 
 
-def json_line(view: RecordView) -> str:
+def line_of(view: RecordView) -> dict[str, Any]:
     """Returns a record as a line that can be imported again."""
-    line = {
+    return {
         "partition": view.partition,
         "offset": view.offset,
         "timestamp": iso(view.timestamp_ms),
@@ -223,7 +237,6 @@ def json_line(view: RecordView) -> str:
         "value_format": _format(view.value),
         "headers": [list(header) for header in view.headers],
     }
-    return json.dumps(line, ensure_ascii=False)
 
 
 def _format(decoded: Decoded) -> str:

@@ -1,5 +1,6 @@
 """Writing records: one by a form, also as a copy of another, and many from lines of JSON."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,6 +10,7 @@ from starlette.responses import Response
 
 from odradek.client.errors import ClientError
 from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.records import parquet
 from odradek.console.records.masks import HIDDEN
 from odradek.protocol.errors import KafkaError
 from odradek.rest.schema_formats import SchemaOf
@@ -113,8 +115,8 @@ class ProducingPages(Pages):
 
     async def _import(self, asked: Asked) -> Response:
         topic = str(asked.path["topic"])
-        lines = [line for line in asked.form.raw("lines").splitlines() if line.strip()]
         try:
+            lines = await _lines(asked)
             if not 0 < len(lines) <= _MAX_IMPORTED:
                 raise BadForm(f"{len(lines):,} at once: there must be 1 to {_MAX_IMPORTED:,}")
             # All are read before the first is written: a bad line changes nothing.
@@ -138,6 +140,19 @@ class ProducingPages(Pages):
             "good",
             counted(len(records), "record was", "records were", spec=",") + " written.",
         )
+
+
+async def _lines(asked: Asked) -> list[str]:
+    """Returns the lines of the form: of the text, or of a Parquet file."""
+    encoded = asked.form.raw("parquet")
+    if not encoded:
+        return [line for line in asked.form.raw("lines").splitlines() if line.strip()]
+    if advice := parquet.missing():
+        raise BadForm(advice)
+    try:
+        return await asyncio.to_thread(parquet.read, encoded, _MAX_IMPORTED)
+    except parquet.BadParquet as error:
+        raise BadForm(f"The file: {error}") from None
 
 
 async def _content(asked: Asked, kind: str, text: str, *, is_key: bool) -> bytes | None:

@@ -325,7 +325,22 @@
 
   for (const input of all("input[type=file][data-into]")) {
     input.addEventListener("change", async () => {
-      if (input.files.length) one(input.dataset.into).value = await input.files[0].text();
+      const file = input.files[0];
+      const binary = input.dataset.binary ? one(input.dataset.binary) : null;
+      if (binary) binary.value = "";
+      if (!file) return;
+      if (!binary || !file.name.endsWith(".parquet")) {
+        one(input.dataset.into).value = await file.text();
+        return;
+      }
+      one(input.dataset.into).value = "";
+      put(one(`#h-${input.id}`), `${file.name} is being read.`);
+      const bytes = new Uint8Array(await file.arrayBuffer());
+      let text = "";
+      for (let at = 0; at < bytes.length; at += 32768) text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+      // The letters that a form need not escape.
+      binary.value = btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+      put(one(`#h-${input.id}`), `${file.name} is chosen, with ${bytes.length.toLocaleString("en")} bytes.`);
     });
   }
 
