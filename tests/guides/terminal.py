@@ -31,6 +31,7 @@ _CONSOLE_PORT: Final = 8080
 _REGISTRY_PORT: Final = 8081
 _REST_PORT: Final = 8082
 _CONNECT_PORT: Final = 8083
+_SQL_PORT: Final = 8088
 _OTHER_PORTS: Final = (_ZOOKEEPER_PORT, *_SERVICE_PORTS)
 # Below the ports that the operating system gives to connections.
 _CANDIDATES: Final = range(20000, 32000, 16)
@@ -42,7 +43,7 @@ case "$1 $2" in
     case " $* " in *" --port "*) ;; *) set -- "$@" --port {port} ;; esac
     case " $* " in *" --platform "*)
       set -- "$@" --registry-port {registry} --rest-port {rest} --connect-port {connect}
-      set -- "$@" --console-port {console} ;;
+      set -- "$@" --console-port {console} --sql-port {sql} ;;
     esac ;;
   "console "*)
     set -- "$@" --override bootstrap.servers=127.0.0.1:{port}
@@ -99,6 +100,7 @@ class Terminal:
             rest=self._ports[_REST_PORT],
             console=self._ports[_CONSOLE_PORT],
             connect=self._ports[_CONNECT_PORT],
+            sql=self._ports[_SQL_PORT],
             python=shlex.quote(sys.executable),
         )
         (programs / "odradek").write_text(script)

@@ -46,11 +46,11 @@ def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_one_command_starts_watches_and_stops_everything(tmp_path: Path) -> None:
-    broker, registry, rest, connect, console = free_ports(5)
+    broker, registry, rest, connect, sql, console = free_ports(6)
     data = str(tmp_path / "data")
     flags = ["--data", data, "--platform", "--port", str(broker), "--brokers", "1"]
     flags += ["--registry-port", str(registry), "--rest-port", str(rest)]
-    flags += ["--connect-port", str(connect)]
+    flags += ["--connect-port", str(connect), "--sql-port", str(sql)]
     flags += ["--console-port", str(console)]
     started = odradek("local", "start", *flags)
     assert started.returncode == 0, started.stderr
@@ -59,6 +59,7 @@ def test_one_command_starts_watches_and_stops_everything(tmp_path: Path) -> None
         assert asked(f"{rest_url}/brokers") == {"brokers": [1]}
         assert asked(f"{registry_url}/subjects") == []
         assert asked(f"http://127.0.0.1:{connect}/connectors") == []
+        assert asked(f"http://127.0.0.1:{sql}/healthcheck")["isHealthy"]
         with urllib.request.urlopen(f"http://127.0.0.1:{console}/c/local/topics") as page:
             assert b"connect-configs" in page.read()
         state = json.loads(odradek("local", "status", "--data", data, "--json").stdout)
@@ -72,7 +73,8 @@ def test_one_command_starts_watches_and_stops_everything(tmp_path: Path) -> None
         # A service that dies is started again.
         for name, url in (("REST proxy", f"{rest_url}/brokers"),
                           ("schema registry", f"{registry_url}/subjects"),
-                          ("Connect worker", f"http://127.0.0.1:{connect}/")):  # fmt: skip
+                          ("Connect worker", f"http://127.0.0.1:{connect}/"),
+                          ("SQL server", f"http://127.0.0.1:{sql}/info")):  # fmt: skip
             os.kill(services[name]["pid"], signal.SIGKILL)
             until(partial(answers, url), f"the {name} did not come back")
         log = Path(data, "up.log").read_text()
@@ -141,12 +143,12 @@ def schemas_by_rest(rest: Rest) -> None:
 
 def test_a_file_of_its_output_has_all_lines(tmp_path: Path) -> None:
     """Brokers and their parent write into one file, as with `odradek up --platform > up.log`."""
-    broker, registry, rest, connect, console = free_ports(5)
+    broker, registry, rest, connect, sql, console = free_ports(6)
     log = tmp_path / "up.log"
     command = [sys.executable, "-m", "odradek.cli", "up", "--platform", "--until-input-closes"]
     command += ["--data", str(tmp_path / "data"), "--port", str(broker)]
     command += ["--registry-port", str(registry), "--rest-port", str(rest)]
-    command += ["--connect-port", str(connect)]
+    command += ["--connect-port", str(connect), "--sql-port", str(sql)]
     command += ["--console-port", str(console)]
     with (
         log.open("wb") as file,
@@ -163,13 +165,13 @@ def test_a_file_of_its_output_has_all_lines(tmp_path: Path) -> None:
 def test_a_port_in_use_ends_it_with_one_line(tmp_path: Path) -> None:
     import socket
 
-    broker, registry, connect, console = free_ports(4)
+    broker, registry, connect, sql, console = free_ports(5)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = odradek(
             "up", "--platform", "--data", str(tmp_path / "data"), "--port", str(broker),
             "--registry-port", str(registry), "--rest-port", str(port),
-            "--connect-port", str(connect),
+            "--connect-port", str(connect), "--sql-port", str(sql),
             "--console-port", str(console),
         )  # fmt: skip
     assert ended.returncode == 1

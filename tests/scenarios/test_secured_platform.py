@@ -37,13 +37,15 @@ class Platform(NamedTuple):
     registry: str
     rest: str
     connect: str
+    sql: str
     said: str
 
-    def ask(
-        self, url: str, user: str = "", password: str = "", body: Any = None, kind: str = ""
-    ) -> tuple[int, Any]:
+    def ask(  # noqa: PLR0917 - a request has as many parts
+        self, url: str, user: str = "", password: str = "", body: Any = None, kind: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, Any]:  # fmt: skip
         """Returns the status and the JSON of an answer, over TLS with the cluster's authority."""
-        headers = basic(user, password) if user else {}
+        headers = headers or (basic(user, password) if user else {})
         headers |= {"Content-Type": kind or "application/json"} if body is not None else {}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers)
@@ -58,10 +60,10 @@ class Platform(NamedTuple):
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     data = tmp_path_factory.mktemp("platform") / "data"
-    first, registry, rest, connect, console = free_ports(5)
+    first, registry, rest, connect, sql, console = free_ports(6)
     flags = ["--data", str(data), "--platform", "--secure", "--brokers", "1", "--port", str(first)]
     flags += ["--registry-port", str(registry), "--rest-port", str(rest)]
-    flags += ["--connect-port", str(connect)]
+    flags += ["--connect-port", str(connect), "--sql-port", str(sql)]
     flags += ["--console-port", str(console)]
     # A directory that was secured before there were services gets what they need.
     for more in ([], ["--platform"]):
@@ -73,8 +75,9 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     try:
         base = "https://127.0.0.1"
         yield Platform(
-            data, f"{base}:{registry}", f"{base}:{rest}", f"{base}:{connect}", started.stdout
-        )
+            data, f"{base}:{registry}", f"{base}:{rest}", f"{base}:{connect}", f"{base}:{sql}",
+            started.stdout,
+        )  # fmt: skip
     finally:
         stopped = odradek("local", "stop", "--data", str(data))
         assert stopped.returncode == 0, stopped.stderr
@@ -111,6 +114,7 @@ def test_callers_log_in_as_users_of_the_brokers(platform: Platform, ada: str) ->
         f"{platform.rest}/topics",
         f"{platform.registry}/subjects",
         f"{platform.connect}/connectors",
+        f"{platform.sql}/info",
     ):
         assert platform.ask(url)[0] == 401
         assert platform.ask(url, ada, "guess")[0] == 401
@@ -146,6 +150,57 @@ def test_who_may_write_the_configurations_may_change_connectors(
     )
 
 
+def test_statements_and_queries_have_the_rights_of_their_caller(
+    platform: Platform, ada: str
+) -> None:
+    properties = parse_properties((platform.data / "security/passwords.properties").read_text())
+
+    def ksql(text: str, user: str, password: str) -> tuple[int, Any]:
+        return platform.ask(f"{platform.sql}/ksql", user, password, {"ksql": text})
+
+    def rows(text: str, user: str, password: str) -> tuple[int, Any]:
+        body = {"sql": text, "properties": {"auto.offset.reset": "earliest"}}
+        headers = basic(user, password) | {"Accept": "application/json"}
+        return platform.ask(f"{platform.sql}/query-stream", user, password, body, headers=headers)
+
+    admin = ("admin", properties["admin"])
+    caller = (ada, "ada-secret")
+    stream = "CREATE STREAM {0} (k STRING KEY, v INT) WITH (kafka_topic='{0}', {1});"
+    orders = stream.format("orders", "value_format='JSON'")
+    status, said = ksql(orders, *caller)
+    assert (status, said["error_code"]) == (403, 40301)
+    assert "it needs WRITE on topic _odradek_sql_default__commands" in said["message"]
+    secrets = stream.format("secrets", "value_format='JSON', partitions=1")
+    assert ksql(orders + secrets, *admin)[0] == 200
+    # She may use the topic `orders` and nothing else, by SQL as by Kafka.
+    assert ksql("INSERT INTO orders VALUES ('a', 1);", *caller) == (200, [])
+    assert rows("SELECT * FROM orders WHERE v = 1 EMIT CHANGES LIMIT 1;", *caller)[1][1:] == [
+        ["a", 1]
+    ]
+    assert rows("SELECT * FROM orders WHERE v = 1;", *caller)[1][1:] == [["a", 1]]
+    assert ksql("INSERT INTO secrets VALUES ('a', 1);", *caller)[0] == 403
+    for text in ("SELECT * FROM secrets;", "SELECT * FROM secrets EMIT CHANGES;"):
+        status, said = rows(text, *caller)
+        assert (status, said["error_code"]) == (403, 40301), said
+    # A persistent query runs as the server, and who makes it must have the rights that it uses.
+    config = ("--command-config", str(platform.data / "client.properties"))
+    rule = ("--add", "--allow-principal", f"User:{ada}", "--operation", "Write", "--operation")
+    topic = ("Describe", "--topic", "_odradek_sql_default__commands")
+    assert odradek("acls", *rule, *topic, *config).returncode == 0
+    create = "CREATE STREAM copy AS SELECT * FROM {0};"
+    status, said = ksql(create.format("secrets"), *caller)
+    assert status == 403
+    assert "it needs READ on topic secrets" in said["message"]
+    assert ksql(create.format("orders"), *caller)[0] == 403  # No topic COPY may be made by her.
+    status, said = ksql(create.format("secrets"), *admin)
+    assert status == 200
+    assert ksql("INSERT INTO secrets VALUES ('b', 2);", *admin)[0] == 200
+    assert rows("SELECT * FROM copy EMIT CHANGES LIMIT 1;", *admin)[1][1:] == [["b", 2]]
+    query_id = said[0]["commandStatus"]["queryId"]
+    assert ksql(f"TERMINATE {query_id}; DROP STREAM copy DELETE TOPIC;", *caller)[0] == 403
+    assert ksql("DROP STREAM copy DELETE TOPIC;", *admin)[0] == 200
+
+
 def test_the_proxy_asks_the_registry_as_its_caller(platform: Platform, ada: str) -> None:
     body = {"value_schema": '"long"', "records": [{"value": 7}]}
     url = f"{platform.rest}/topics/orders"
@@ -173,7 +228,7 @@ def test_the_registry_may_do_what_is_documented_and_no_more(platform: Platform) 
 
 def test_no_log_and_no_line_has_a_password(platform: Platform) -> None:
     passwords = parse_properties((platform.data / "security/passwords.properties").read_text())
-    assert sorted(passwords) == ["admin", "broker", "connect", "schema-registry"]
+    assert sorted(passwords) == ["admin", "broker", "connect", "schema-registry", "sql-server"]
     for password in [*passwords.values(), "ada-secret"]:
         assert password not in platform.said
         for path in platform.data.rglob("*.log"):

@@ -192,6 +192,7 @@ def _command(arguments: argparse.Namespace, cluster: BackgroundCluster) -> list[
         command += ["--rest-port", str(arguments.rest_port)]
         command += ["--console-port", str(arguments.console_port)]
         command += ["--connect-port", str(arguments.connect_port)]
+        command += ["--sql-port", str(arguments.sql_port)]
     if arguments.log_level:
         command += ["--log-level", arguments.log_level]
     for override in arguments.override:

@@ -5,6 +5,7 @@
     ├── the registry    http://127.0.0.1:8081, or https in a secured directory
     ├── the REST proxy  http://127.0.0.1:8082
     ├── Connect         http://127.0.0.1:8083, a worker without connectors at first
+    ├── SQL             http://127.0.0.1:8088, if its extra is installed
     └── the console     http://127.0.0.1:8080, if its extra is installed
 
 All start at once: the services wait for the brokers themselves. A service that ends
@@ -35,6 +36,7 @@ REGISTRY_PORT: Final = 8081
 REST_PORT: Final = 8082
 CONNECT_PORT: Final = 8083
 CONSOLE_PORT: Final = 8080
+SQL_PORT: Final = 8088
 FILE: Final = "platform.json"
 _READY_TIMEOUT_S: Final = 60.0
 _BROKERS: Final = "brokers"
@@ -78,6 +80,7 @@ class Platform:
             "schema registry": arguments.registry_port,
             "REST proxy": arguments.rest_port,
             "Connect worker": arguments.connect_port,
+            "SQL server": arguments.sql_port,
             "console": arguments.console_port,
         }
         self._restarts: dict[str, Restarts] = {}
@@ -89,10 +92,14 @@ class Platform:
         import odradek.registry.server
         import odradek.rest.service
         from odradek.console import missing as console_missing
+        from odradek.sql import missing as sql_missing
 
-        without_console = console_missing()
+        without_console, without_sql = console_missing(), sql_missing()
         if without_console is None:
-            import odradek.console.service  # noqa: F401
+            import odradek.console.service
+        if without_sql is None:
+            # The language comes later, in the process that needs it.
+            import odradek.sql.api.service  # noqa: F401
 
         if self._data:
             os.makedirs(self._data, exist_ok=True)
@@ -105,10 +112,14 @@ class Platform:
                 self._service("REST proxy", self._rest),
                 self._service("Connect worker", self._connect),
             ]
-            if without_console is None:
-                services.append(self._service("console", self._console))
-            else:
-                print(f"there is no console: {without_console}", flush=True)
+            optional = (
+                ("SQL server", self._sql, without_sql), ("console", self._console, without_console),
+            )  # fmt: skip
+            for name, serve, missing in optional:
+                if missing is None:
+                    services.append(self._service(name, serve))
+                else:
+                    print(f"there is no {name}: {missing}", flush=True)
             for child in (brokers, *services):
                 supervisor.start(child)
             try:
@@ -256,6 +267,29 @@ class Platform:
 
         _run(main)
 
+    def _sql(self, on_ready: Callable[[str], None]) -> None:
+        from odradek.services.running import run_service, wait_for_brokers
+        from odradek.sql.api.service import SqlService
+        from odradek.sql.settings import SqlSettings
+
+        async def main() -> None:
+            properties = {
+                "bootstrap.servers": self._bootstrap,
+                "listeners": self._url("SQL server"),
+                "ksql.internal.topic.replicas": str(self._replicas),
+                "ksql.schema.registry.url": self._url("schema registry"),
+            }
+            if self._secured is not None:
+                await self._secured.wait()
+                await wait_for_brokers(self._bootstrap)
+                await self._secured.prepare_sql()
+                properties |= self._secured.sql_settings()
+            settings = SqlSettings.from_file(properties)
+            await wait_for_brokers(self._bootstrap)
+            await run_service(SqlService(settings), on_ready)
+
+        _run(main)
+
     def _console(self, on_ready: Callable[[str], None]) -> None:
         from odradek.console.service import ConsoleService
         from odradek.console.settings import ConsoleSettings
@@ -272,8 +306,9 @@ class Platform:
                 await self._secured.wait()
                 properties |= self._secured.console_settings()
             else:
-                # A secured worker asks for a log-in, and the console has none to show it.
+                # Secured services ask for a log-in, and the console has none to show them.
                 properties["connect.url"] = self._url("Connect worker")
+                properties["sql.url"] = self._url("SQL server")
             settings = ConsoleSettings.from_file(properties)
             await wait_for_brokers(self._bootstrap)
             await run_service(ConsoleService(settings), on_ready)

@@ -1,16 +1,17 @@
 """What the HTTP services of `odradek up --platform --secure` get from a secured directory.
 
-    D/security/schema-registry.pem, rest-proxy.pem, connect.pem, console.pem
+    D/security/schema-registry.pem, rest-proxy.pem, connect.pem, sql-server.pem, console.pem
                                        their keys and certificates, for https
-    D/security/passwords.properties    has the passwords of `schema-registry` and `connect` too
+    D/security/passwords.properties    has the passwords of `schema-registry`, `connect` and
+                                       `sql-server` too
 
 Callers of the services log in as users of the brokers. The REST proxy and the console have no user
-of their own. The
-registry reads and writes its topic as the user `schema-registry`, who has exactly the permissions
-that docs/registry.md lists. The worker of Connect and its connectors work while nobody asks, as the
-user `connect`, who may read and write topics (docs/connect.md). Both users are made by the brokers'
-own user, whose password is always right: that of `admin` may have been changed. Each step makes
-only what is missing, so the services can be added to a directory that was secured before.
+of their own. The registry reads and writes its topic as the user `schema-registry`, who has exactly
+the permissions that docs/registry.md lists. The worker of Connect and its connectors work while
+nobody asks, as the user `connect`, who may read and write topics (docs/connect.md); so do
+persistent queries, as the user `sql-server` (docs/sql.md). These users are made by the brokers' own
+user, whose password is always right: that of `admin` may have been changed. Each step makes only
+what is missing, so the services can be added to a directory that was secured before.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ REGISTRY: Final = "schema-registry"
 REST: Final = "rest-proxy"
 CONSOLE: Final = "console"
 CONNECT: Final = "connect"
+SQL: Final = "sql-server"
 _LOOK_AGAIN_S: Final = 0.05
 _Permissions = Mapping[ResourcePattern, tuple[Operation, ...]]
 _OF_REGISTRY: Final[_Permissions] = {
@@ -69,6 +71,28 @@ _OF_CONNECT: Final[_Permissions] = {
         Operation.READ,
     ),
     ResourcePattern(ResourceType.TRANSACTIONAL_ID, "connect-", PatternType.PREFIXED): (
+        Operation.DESCRIBE,
+        Operation.WRITE,
+    ),
+}
+
+# Queries read and write whatever topics their statements name. What is theirs alone has a prefix.
+_SQL_PREFIX: Final = "_odradek_sql_"
+_OF_SQL: Final[_Permissions] = {
+    ResourcePattern(ResourceType.TOPIC, "*"): (
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.READ,
+        Operation.WRITE,
+    ),
+    ResourcePattern(ResourceType.TOPIC, _SQL_PREFIX, PatternType.PREFIXED): (Operation.DELETE,),
+    ResourcePattern(ResourceType.GROUP, _SQL_PREFIX, PatternType.PREFIXED): (
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.READ,
+    ),
+    ResourcePattern(ResourceType.TRANSACTIONAL_ID, _SQL_PREFIX, PatternType.PREFIXED): (
         Operation.DESCRIBE,
         Operation.WRITE,
     ),
@@ -124,16 +148,38 @@ class SecuredServices:
             "authentication.method": "BASIC",
         }
 
+    def sql_settings(self) -> dict[str, str]:
+        """Returns the settings that make a SQL server a secured one."""
+        registry = {
+            "basic.auth.user.info": f"{SQL}:{self._secured.require_password(SQL)}",
+            **self._secured.truststore,
+        }
+        return {
+            **self._secured.login_of(SQL),
+            **{f"ksql.schema.registry.{name}": text for name, text in registry.items()},
+            **self._secured.keystore_of(SQL),
+            "authentication.method": "BASIC",
+        }
+
     async def prepare_registry(self) -> None:
         """Makes the registry's user. The brokers must answer."""
         await self._prepare(REGISTRY, _OF_REGISTRY)
 
     async def prepare_connect(self) -> None:
         """Makes the user of Connect. The brokers must answer."""
-        while REGISTRY not in self._secured.first_passwords():  # noqa: ASYNC110
-            # Two processes must not add to the file of passwords at once: the registry's is first.
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        await self._wait_for_password(REGISTRY)
         await self._prepare(CONNECT, _OF_CONNECT)
+
+    async def prepare_sql(self) -> None:
+        """Makes the user of the SQL server. The brokers must answer."""
+        await self._wait_for_password(CONNECT)
+        await self._prepare(SQL, _OF_SQL)
+
+    async def _wait_for_password(self, user: str) -> None:
+        """Returns when a user has a password: two processes must not add to the file of passwords
+        at once, so they do it in a fixed order."""
+        while user not in self._secured.first_passwords():  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _prepare(self, user: str, permissions: _Permissions) -> None:
         """Gives a user its permissions, and its password if it has none."""

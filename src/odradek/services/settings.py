@@ -26,12 +26,12 @@ from odradek.web.guards import LOOPBACK, Limits, Policy
 from odradek.web.login import LogIn
 from odradek.web.serving import Listener
 
-_OWN_LOG_IN: Final = (
+OWN_LOG_IN: Final = (
     "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.login.callback.handler.class",
     "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.credentials.client.secret",
 )  # fmt: skip
-_OWN_KEY: Final = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
+OWN_KEY: Final = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
 TLS: Final = (
     "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.key.password",
     "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
@@ -299,15 +299,25 @@ class ServiceSettings(ProgramSettings):
 
     def _check_together(self) -> None:
         super()._check_together()
+        self._check_log_in()
+        if self.is_https and not self.tls:
+            raise SettingsError("listeners names https: set ssl.keystore.location to a key store")
+        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
+            raise SettingsError("ssl.client.authentication needs an https listener")
+        self._check_tokens()
+
+    def _check_log_in(self) -> None:
+        """Raises if a log-in of the service itself is set: it logs in as its callers. Services that
+        work while nobody asks have one, and override this."""
         properties = self.client_properties()
-        for name in _OWN_LOG_IN:
+        for name in OWN_LOG_IN:
             if name in properties:
                 raise SettingsError(
                     f"client.{name} would be a log-in of the service itself, and it has none: it"
                     " logs in to the brokers as its callers (docs/rest.md, Who asks). Leave it out"
                 )
         protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-        if protocol == "SSL" and any(name in properties for name in _OWN_KEY):
+        if protocol == "SSL" and any(name in properties for name in OWN_KEY):
             raise SettingsError(
                 "client.ssl.keystore.location would make brokers take every caller for the owner"
                 " of this key; use client.security.protocol=SASL_SSL, so that callers log in"
@@ -318,11 +328,6 @@ class ServiceSettings(ProgramSettings):
                 f"client.sasl.mechanism={mechanism or None}: say by which mechanism the brokers"
                 f" check the passwords of callers, one of {', '.join(_MECHANISMS)}"
             )
-        if self.is_https and not self.tls:
-            raise SettingsError("listeners names https: set ssl.keystore.location to a key store")
-        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
-            raise SettingsError("ssl.client.authentication needs an https listener")
-        self._check_tokens()
 
     def _check_tokens(self) -> None:
         try:

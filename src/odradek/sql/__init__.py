@@ -8,3 +8,15 @@
 
 docs/sql.md is the guide, docs/decisions/0097-sql-and-streams.md says why it is built so.
 """
+
+from importlib.util import find_spec
+
+from odradek.web import missing as web_missing
+from odradek.world.installing import install_line
+
+
+def missing() -> str | None:
+    """Returns what to do if the packages of the extra are not installed, or None."""
+    if find_spec("sqlglot") is None:
+        return f"sqlglot is not installed: {install_line('sql')}"
+    return web_missing()

@@ -3,6 +3,7 @@
 SqlError
 ├── SyntaxProblem    it is no statement of the language
 ├── Invalid          it cannot be carried out: an unknown name, types that do not fit
+│   └── QueryEndpoint   a SELECT or PRINT where only other statements can be answered
 ├── Refused          ksqlDB has it, and we do not, or not yet
 └── Forbidden        the brokers do not let the caller do it
 """
@@ -31,6 +32,10 @@ class SyntaxProblem(SqlError):
 
 
 class Invalid(SqlError):
+    pass
+
+
+class QueryEndpoint(Invalid):
     pass
 
 

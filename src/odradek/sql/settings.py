@@ -1,23 +1,40 @@
-"""ksql-server.properties: the settings of the SQL server, with ksqlDB's names."""
+"""ksql-server.properties: the settings of the SQL server, with ksqlDB's names.
+
+`security.protocol`, `sasl.*` and `ssl.*`, with `ksql.streams.` before them or without, are the
+log-in of the server at the brokers, with which persistent queries run. `ssl.*` without a prefix are
+those of an https listener, too, as in ksqlDB. With `authentication.method` callers log in to the
+brokers themselves (docs/decisions/0105-log-ins-of-the-sql-server.md).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from odradek.client.errors import SettingsError
+from odradek.client.settings.shared import AdminSettings
 from odradek.config.kinds import boolean, integer, string
 from odradek.config.program_settings import option
+from odradek.config.setting import InvalidSetting
 from odradek.schemas.errors import BadSetting
 from odradek.schemas.registry_client import RegistryClient
-from odradek.services.settings import NO_EFFECT, ServiceSettings, listeners
-from odradek.sql.engine.definitions import Defaults
-from odradek.sql.engine.engine import EngineSettings
-from odradek.sql.formats.catalogue import Formats
+from odradek.services.settings import (
+    NO_EFFECT,
+    OWN_KEY,
+    OWN_LOG_IN,
+    TLS,
+    ServiceSettings,
+    listeners,
+)
 from odradek.sql.planning.sources import REGISTERED, WITHOUT_REGISTRY
 from odradek.web.serving import Listener
 
+if TYPE_CHECKING:
+    from odradek.sql.engine.engine import EngineSettings
+
 PORT: Final = 8088
+_STREAMS: Final = "ksql.streams."
 _REGISTRY: Final = "ksql.schema.registry."
+_SECURITY: Final = ("security.protocol", "sasl.", "ssl.")
 _RESETS: Final = ("earliest", "latest")
 
 
@@ -159,15 +176,63 @@ class SqlSettings(ServiceSettings):
                 raise SettingsError(
                     f"the default format {name} needs a registry: set ksql.schema.registry.url"
                 )
-        if self.uses_sasl:
-            raise SettingsError(
-                "brokers that want a log-in are refused yet: queries would need one of the server"
-                " itself. Leave out client.security.protocol"
-            )
 
-    def engine_settings(self) -> EngineSettings:
+    @classmethod
+    def from_file(cls, properties: Mapping[str, str]) -> Self:
+        """Returns the settings of a properties file; raises `SettingsError` for what is wrong."""
+        known, declared = AdminSettings.declared(), cls.declared()
+        given = {"consumer.isolation.level": "read_committed"}
+        clients: dict[str, str] = {}
+        of_streams: dict[str, str] = {}
+        for name, value in properties.items():
+            rest = name.removeprefix(_STREAMS)
+            is_of_clients = rest in known and rest.startswith(_SECURITY) and name not in declared
+            if not is_of_clients:
+                given[name] = value
+            elif rest != name:
+                of_streams[f"client.{rest}"] = value
+            else:
+                clients[f"client.{rest}"] = value
+                if name in TLS:
+                    given[name] = value
+        return super().from_file({**clients, **of_streams, **given})
+
+    def _check_log_in(self) -> None:
+        if self.uses_sasl and not self._brokers_log_in:
+            raise SettingsError(
+                f"authentication.method={self.authentication_method} lets callers log in to the"
+                " brokers, and security.protocol says that these have no log-in: set it to"
+                " SASL_PLAINTEXT or SASL_SSL"
+            )
+        try:
+            AdminSettings.from_config(self.own_client())
+        except (SettingsError, InvalidSetting) as error:
+            raise SettingsError(
+                f"the server's log-in, with which persistent queries run: {error}"
+            ) from None
+
+    @property
+    def _brokers_log_in(self) -> bool:
+        return str(self.clients.get("security.protocol", "")).upper().startswith("SASL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether callers log in to the brokers. Where they do not, all of them are the server."""
+        return self.authentication_method in {"BASIC", "BEARER"}
+
+    def client_properties(self) -> dict[str, object]:
+        """Returns the properties of clients of callers: without the server's own log-in."""
+        own = (*OWN_LOG_IN, *OWN_KEY)
+        return {name: value for name, value in self.own_client().items() if name not in own}
+
+    def engine_settings(self) -> "EngineSettings":
+        """Returns what the engine is told. It imports the language, which is large."""
+        from odradek.sql.engine.definitions import Defaults  # noqa: PLC0415
+        from odradek.sql.engine.engine import EngineSettings  # noqa: PLC0415
+        from odradek.sql.formats.catalogue import Formats  # noqa: PLC0415
+
         shown = {
-            "bootstrap.servers": str(self.client_properties()["bootstrap.servers"]),
+            "bootstrap.servers": str(self._servers()["bootstrap.servers"]),
             "ksql.service.id": self.ksql_service_id,
             "ksql.streams.auto.offset.reset": self.ksql_streams_auto_offset_reset,
             "ksql.persistence.default.format.key": self.ksql_persistence_default_format_key,
@@ -191,7 +256,8 @@ class SqlSettings(ServiceSettings):
 
     def own_client(self) -> dict[str, Any]:
         """Returns the properties of the server's own clients."""
-        return {**self.client_properties(), "client.id": f"odradek-sql-{self.ksql_service_id}"}
+        name = f"odradek-sql-{self.ksql_service_id}"
+        return {"client.id": name, **self.clients, **self._servers()}
 
     def listener(self) -> Listener:
         found = super().listener()

@@ -28,13 +28,14 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platform",
         action="store_true",
-        help="with the schema registry, the REST proxy, Connect and the console, on this machine"
-        " only",
+        help="with the schema registry, the REST proxy, Connect, SQL and the console, on this"
+        " machine only",
     )
     for service, port in (
         ("registry", 8081),
         ("rest", 8082),
         ("connect", 8083),
+        ("sql", 8088),
         ("console", 8080),
     ):
         parser.add_argument(

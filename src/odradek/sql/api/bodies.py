@@ -34,6 +34,10 @@ class CloseQueryRequest(msgspec.Struct):
     queryId: str  # noqa: N815
 
 
+class TerminateRequest(msgspec.Struct):
+    deleteTopicList: list[str] = []  # noqa: N815
+
+
 def texts(given: dict[str, Any]) -> dict[str, str]:
     return {name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
             for name, value in given.items()}  # fmt: skip

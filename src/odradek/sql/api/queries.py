@@ -17,6 +17,7 @@ from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.sql.api.bodies import CloseQueryRequest, KsqlRequest, QueryStreamRequest, read
 from odradek.sql.api.codes import BAD_REQUEST, SERVER_ERROR, TOO_MANY_PUSH_QUERIES
+from odradek.sql.api.media import DELIMITED
 from odradek.sql.api.printing import printed
 from odradek.sql.api.results import header, old_header, old_row, row_values
 from odradek.sql.engine.access import Access
@@ -33,9 +34,6 @@ from odradek.web.problems import Problem, json_response
 
 if TYPE_CHECKING:
     from odradek.sql.api.service import SqlService
-
-KSQL: Final = "application/vnd.ksql.v1+json"
-DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
 
 
 class Shape(NamedTuple):
@@ -66,8 +64,9 @@ class Streamed(StreamingResponse):
 class Queries:
     """The queries that clients wait for on this server."""
 
-    def __init__(self, service: "SqlService", max_push: int) -> None:
+    def __init__(self, service: "SqlService", engine: Engine, max_push: int) -> None:
         self._service = service
+        self._engine = engine
         self._max_push = max_push
         self._open: dict[str, asyncio.Event] = {}
         self._push = 0
@@ -77,12 +76,12 @@ class Queries:
     def push_queries(self) -> int:
         return self._push
 
-    def one_statement(self, text: str, session: Session, engine: Engine) -> s.Query | s.PrintTopic:
+    def one_statement(self, text: str, session: Session) -> s.Query | s.PrintTopic:
         """Returns the query of a request. Raises `SqlError` if it is another statement."""
         parts = split(substitute(text, session.variables))
         if len(parts) != 1:
             raise Invalid(f"Expected exactly one KSQL statement; found {len(parts)} instead")
-        statement = parse(parts[0], engine.catalogue.types)
+        statement = parse(parts[0], self._engine.catalogue.types)
         if not isinstance(statement, s.Query | s.PrintTopic):
             raise Invalid(
                 f"a query is expected here, and other statements by /ksql: {parts[0].text[:60]}",
@@ -92,7 +91,7 @@ class Queries:
 
     @asynccontextmanager
     async def opened(
-        self, statement: s.Query, session: Session, engine: Engine, access: Access
+        self, statement: s.Query, session: Session, access: Access
     ) -> AsyncGenerator[tuple[Answer, str, asyncio.Event]]:
         """Keeps a query open: gives its answer, its id, and the event that ends it."""
         is_push = statement.emit is not None
@@ -105,10 +104,10 @@ class Queries:
             )
         self._push += is_push
         self._count += 1
-        query_id = f"transient_{engine.settings.service_id}_{self._count}"
+        query_id = f"transient_{self._engine.settings.service_id}_{self._count}"
         closed = self._open[query_id] = asyncio.Event()
         try:
-            answer = await engine.query(statement, session, access)
+            answer = await self._engine.query(statement, session, access)
             try:
                 yield answer, query_id, closed
             finally:
@@ -132,8 +131,7 @@ class Queries:
     async def _answered(
         self, request: Request, text: str, session: Session, *, is_new: bool
     ) -> Response:
-        engine = await self._service.engine_ready()
-        statement = self.one_statement(text, session, engine)
+        statement = self.one_statement(text, session)
         media_type: str = request.scope[MEDIA_TYPE]
         async with AsyncExitStack() as stack:
             access = await stack.enter_async_context(self._service.access(request))
@@ -142,9 +140,7 @@ class Queries:
                     raise Problem(406, f"PRINT is answered as {DELIMITED}, not as {media_type}")
                 lines = await printed(access, statement)
                 return Streamed(stack.pop_all(), lines, DELIMITED if is_new else "text/plain")
-            opened = await stack.enter_async_context(
-                self.opened(statement, session, engine, access)
-            )
+            opened = await stack.enter_async_context(self.opened(statement, session, access))
             # Each endpoint has its own format as JSON; the other media types name theirs.
             write = self._new_answer if is_new else self._old_answer
             if media_type != JSON:

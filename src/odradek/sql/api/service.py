@@ -3,45 +3,45 @@
 `/ksql` carries statements out; `/query` and `/query-stream` answer queries, row by row as they
 come, over HTTP/1.1 and HTTP/2; `/inserts-stream` inserts rows. A client that goes away ends its
 query.
+
+What needs the language (`statements`) is imported with the first statement, of a request or of the
+command topic: until then the server is as small as a service can be, and starts at once.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import Scope
 
-from odradek.protocol.errors import AuthorizationError
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import KafkaError
 from odradek.services.client_pool import CallerClients
 from odradek.services.identity import NOBODY
 from odradek.services.running import Service, unreachable
-from odradek.sql.api.bodies import KsqlRequest, read
 from odradek.sql.api.codes import (
     BAD_REQUEST,
     BAD_STATEMENT,
     COMMAND_TIMED_OUT,
     FORBIDDEN_BY_KAFKA,
-    NOT_FOUND,
     QUERY_ENDPOINT,
 )
-from odradek.sql.api.inserts import Inserts
-from odradek.sql.api.queries import DELIMITED, KSQL, Queries
+from odradek.sql.api.media import DELIMITED, KSQL
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.commands import Command, CommandLog, command_topic
-from odradek.sql.engine.engine import Engine, QueryEndpoint, StatementFailed
-from odradek.sql.engine.sessions import Session
-from odradek.sql.errors import Forbidden, Invalid, SqlError
-from odradek.sql.language.parser import split
-from odradek.sql.language.variables import substitute
+from odradek.sql.errors import Forbidden, QueryEndpoint, SqlError
 from odradek.sql.settings import SqlSettings
 from odradek.web.endpoints import Endpoint
+from odradek.web.guards import Policy
 from odradek.web.media import JSON
 from odradek.web.problems import Problem, json_response
-from odradek.web.serving import CannotServe
-from odradek.web.streaming import TwoWayStream
+from odradek.web.serving import CannotServe, Listener
+
+if TYPE_CHECKING:
+    from odradek.sql.api.statements import Statements
 
 VERSION: Final = "0.29.0"
 """The version of ksqlDB whose language and interface this is; clients ask for it."""
@@ -53,38 +53,69 @@ class SqlService(Service):
 
     def __init__(self, settings: SqlSettings) -> None:
         super().__init__(settings)
-        self._own = settings
-        own = settings.engine_settings()
-        topic = command_topic(own.service_id)
-        self.log = CommandLog(topic, own.client, self._apply, own.replication_factor)
-        self.engine = Engine(own, self.log)
-        self.queries = Queries(self, settings.ksql_max_push_queries)
+        self.own = settings
+        client = settings.own_client()
+        topic = command_topic(settings.ksql_service_id)
+        self.log = CommandLog(topic, client, self._apply, settings.ksql_internal_topic_replicas)
         self._cluster_id = ""
+        self._statements: Statements | None = None
+        self._running: asyncio.Task[None] | None = None
         kinds = dict(settings.client_kinds)
         # A row is waited for, and there are no others to fill a batch with.
         kinds["producer"] = {"linger.ms": "0", **kinds.get("producer", {})}
-        self._server = CallerClients(NOBODY, own.client, kinds)
+        self._server = CallerClients(NOBODY, client, kinds)
+
+    # The life of the server
+
+    async def check(self) -> None:
+        servers = str(self.settings.client_properties()["bootstrap.servers"])
+        reason = await unreachable(servers)
+        if reason is not None:
+            raise CannotServe(
+                f"no broker can be reached: {reason}; start one with odradek up, or"
+                " name others by bootstrap.servers"
+            )
+        try:
+            await self.log.prepare()
+            self._cluster_id = (await self._server.admin.describe_metadata([])).cluster_id or ""
+        except (ClientError, KafkaError) as error:
+            raise CannotServe(
+                f"the topic {self.log.topic} cannot be made or read with the server's own log-in:"
+                f" {error}"
+            ) from None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        await self.log.prepare()
-        self._cluster_id = (await self._server.admin.describe_metadata([])).cluster_id or ""
         reading = asyncio.create_task(self.log.run(), name="sql-commands")
         try:
             await self.log.wait_until_loaded()
-            async with self.engine.running():
-                yield
+            yield
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            tasks = [task for task in (self._running, reading) if task is not None]
+            for task in tasks:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
             await self.log.close()
             await self._server.close()
 
     async def _apply(self, command: Command) -> Any:
-        return await self.engine.apply(command)
+        return await self.loaded().engine.apply(command)
 
-    async def engine_ready(self) -> Engine:
-        return self.engine
+    def loaded(self) -> "Statements":
+        """Returns what needs the language, which is imported now if it was not before."""
+        if self._statements is None:
+            from odradek.sql.api.statements import Statements  # noqa: PLC0415 - it is large
+
+            self._statements = Statements(self)
+            self._running = asyncio.create_task(self._run_engine(), name="sql-engine")
+        return self._statements
+
+    async def _run_engine(self) -> None:
+        await self.log.wait_until_loaded()
+        async with self.loaded().engine.running():
+            await asyncio.Event().wait()
+
+    # Who asks
 
     @asynccontextmanager
     async def access(self, request: Request) -> AsyncIterator[Access]:
@@ -99,14 +130,10 @@ class SqlService(Service):
     def own_access(self) -> Access:
         return Access(self._server, is_checked=False, command_topic=self.log.topic)
 
-    async def check(self) -> None:
-        servers = str(self.settings.client_properties()["bootstrap.servers"])
-        reason = await unreachable(servers)
-        if reason is not None:
-            raise CannotServe(
-                f"no broker can be reached: {reason}; start one with odradek up, or"
-                " name others by bootstrap.servers"
-            )
+    def policy(self, listener: Listener) -> Policy:
+        policy = super().policy(listener)
+        policy.show = _shown
+        return policy
 
     def explain(self, error: Exception) -> Problem | None:
         if isinstance(error, QueryEndpoint):
@@ -117,43 +144,66 @@ class SqlService(Service):
             return Problem(400, str(error), code=BAD_STATEMENT)
         return super().explain(error)
 
-    def endpoints(self) -> list[Endpoint]:
-        def post(path: str, handler: Any, summary: str, **more: Any) -> Endpoint:
-            more.setdefault("produces", (KSQL, JSON, DELIMITED))
-            return Endpoint(
-                "POST", path, handler, summary, changes=True, media_types=_BODIES,
-                needs_body=False, **more,
-            )  # fmt: skip
+    async def wait_for(self, number: int) -> None:
+        """Returns when a command has been applied here."""
+        try:
+            await self.log.wait_for(number)
+        except TimeoutError:
+            raise Problem(
+                503,
+                f"Timed out while waiting for command sequence number {number}",
+                code=COMMAND_TIMED_OUT,
+            ) from None
 
-        limit = self._own.odradek_max_body_bytes
-        inserts = Inserts(self.engine, limit)
+    # Endpoints
+
+    def endpoints(self) -> list[Endpoint]:
+        limit = self.own.odradek_max_body_bytes
+        both = (KSQL, JSON)
         return [
             Endpoint("GET", "/", self._root, "Redirects to /info."),
             Endpoint("GET", "/info", self._info, "The version and ids of the server.",
-                     produces=(KSQL, JSON)),
+                     produces=both),
             Endpoint("GET", "/healthcheck", self._health, "Whether the server works.",
-                     produces=(KSQL, JSON)),
+                     produces=both),
             Endpoint("GET", "/clusterStatus", self._cluster, "The servers and what they run.",
-                     produces=(KSQL, JSON)),
+                     produces=both),
             Endpoint("GET", "/ws/query", self._web_socket, "Is refused: there is no web socket."),
-            Endpoint("GET", "/status", self._all_status, "What has become of statements.",
-                     produces=(KSQL, JSON)),
-            Endpoint("GET", "/status/{kind}/{name}/{action}", self._status,
-                     "What has become of a statement.", produces=(KSQL, JSON)),
-            Endpoint("GET", "/is_valid_property/{name}", self._is_valid,
-                     "Whether a request may set a property.", produces=(KSQL, JSON)),
-            post("/ksql", self._ksql, "Carries statements out."),
-            post("/ksql/terminate", self._terminate, "Ends all queries."),
-            post("/query", self.queries.query, "Answers a query as a JSON array.", is_stream=True,
-                 max_body_bytes=limit),
-            post("/query-stream", self.queries.query_stream, "Answers a query line by line.",
-                 is_stream=True, max_body_bytes=limit, produces=(DELIMITED, JSON, KSQL)),
-            post("/inserts-stream", self._inserts(inserts), "Inserts rows, one a line.",
-                 is_stream=True, produces=(DELIMITED, JSON)),
-            post("/close-query", self.queries.close, "Ends a push query."),
+            Endpoint("GET", "/status", self._with("all_statuses"), "What has become of statements.",
+                     produces=both),
+            Endpoint("GET", "/status/{kind}/{name}/{action}", self._with("status"),
+                     "What has become of a statement.", produces=both),
+            Endpoint("GET", "/is_valid_property/{name}", self._with("is_valid"),
+                     "Whether a request may set a property.", produces=both),
+            self._post("/ksql", "ksql", "Carries statements out."),
+            self._post("/ksql/terminate", "terminate",
+                       "Ends all persistent queries and drops all streams and tables."),
+            self._post("/query", "query", "Answers a query as a JSON array.", is_stream=True,
+                       max_body_bytes=limit),
+            self._post("/query-stream", "query_stream", "Answers a query line by line.",
+                       is_stream=True, max_body_bytes=limit, produces=(DELIMITED, JSON, KSQL)),
+            self._post("/inserts-stream", "inserts", "Inserts rows, one a line.", is_stream=True,
+                       produces=(DELIMITED, JSON)),
+            self._post("/close-query", "close_query", "Ends a query that a client waits for."),
         ]  # fmt: skip
 
-    # What there is
+    def _post(
+        self, path: str, name: str, summary: str,
+        produces: Sequence[str] = (KSQL, JSON, DELIMITED), **more: Any,
+    ) -> Endpoint:  # fmt: skip
+        return Endpoint(
+            "POST", path, self._with(name), summary, changes=True, media_types=_BODIES,
+            needs_body=False, produces=tuple(produces), **more,
+        )  # fmt: skip
+
+    def _with(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        """Returns an endpoint that needs the language."""
+
+        async def handle(request: Request) -> Response:
+            answer: Response = await getattr(self.loaded(), name)(request)
+            return answer
+
+        return handle
 
     async def _root(self, request: Request) -> Response:
         return RedirectResponse("/info")
@@ -164,15 +214,19 @@ class SqlService(Service):
                 "KsqlServerInfo": {
                     "version": VERSION,
                     "kafkaClusterId": self._cluster_id,
-                    "ksqlServiceId": self._own.ksql_service_id,
+                    "ksqlServiceId": self.own.ksql_service_id,
                     "serverStatus": "RUNNING",
                 }
             }
         )
 
     async def _health(self, request: Request) -> Response:
-        details = {name: {"isHealthy": True} for name in ("metastore", "kafka", "commandRunner")}
-        return json_response({"isHealthy": True, "details": details, "serverState": "READY"})
+        reason = await unreachable(str(self.settings.client_properties()["bootstrap.servers"]))
+        healthy = {"metastore": True, "kafka": reason is None, "commandRunner": self.log.is_reading}
+        details = {name: {"isHealthy": is_healthy} for name, is_healthy in healthy.items()}
+        return json_response(
+            {"isHealthy": all(healthy.values()), "details": details, "serverState": "READY"}
+        )
 
     async def _web_socket(self, request: Request) -> Response:
         raise Problem(501, "the web socket is not served yet: send the query to /query-stream")
@@ -182,81 +236,17 @@ class SqlService(Service):
             "hostAlive": True, "lastStatusUpdateMs": 0, "activeStandbyPerQuery": {},
             "hostStoreLags": {"stateStoreLags": {}, "updateTimeMs": 0},
         }  # fmt: skip
-        return json_response({"clusterStatus": {self._own.url.rpartition("//")[2]: host}})
-
-    async def _all_status(self, request: Request) -> Response:
-        names = [
-            f"{source.kind.lower()}/{source.name}/create"
-            for source in self.engine.catalogue.sources.values()
-        ]
-        return json_response({"commandStatuses": dict.fromkeys(names, "SUCCESS")})
-
-    async def _status(self, request: Request) -> Response:
-        kind, name = request.path_params["kind"], request.path_params["name"].strip("`")
-        is_known = name in self.engine.catalogue.sources or name in self.engine.catalogue.types
-        if kind in ("stream", "table", "type") and not is_known:
-            raise Problem(404, f"Command not found: {kind}/{name}", code=NOT_FOUND)
-        return json_response({"status": "SUCCESS", "message": "", "queryId": None})
-
-    async def _is_valid(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name in ("auto.offset.reset", "ksql.streams.auto.offset.reset"):
-            return json_response(True)
-        raise Problem(400, f"{name} cannot be set by a request", code=BAD_REQUEST)
-
-    # Statements
-
-    async def _ksql(self, request: Request) -> Response:
-        body = read(await request.body(), KsqlRequest)
-        try:
-            if not split(substitute(body.ksql, body.session().variables)):
-                raise Invalid("there is no statement in the request")
-            if body.commandSequenceNumber is not None:
-                await self.wait_for(body.commandSequenceNumber)
-            async with self.access(request) as access:
-                entities = await self.engine.execute(body.ksql, body.session(), access)
-        except SqlError as error:
-            return _failed(StatementFailed(str(error), body.ksql, [], error))
-        except StatementFailed as error:
-            return _failed(error)
-        return json_response(entities, media_type=KSQL)
-
-    async def wait_for(self, number: int) -> None:
-        try:
-            await self.engine.log.wait_for(number)
-        except TimeoutError:
-            raise Problem(
-                503,
-                f"Timed out while waiting for command sequence number {number}",
-                code=COMMAND_TIMED_OUT,
-            ) from None
-
-    async def _terminate(self, request: Request) -> Response:
-        async with self.access(request) as access:
-            await self.engine.execute("TERMINATE ALL;", Session(), access)
-        return json_response([], media_type=KSQL)
-
-    def _inserts(self, inserts: Inserts) -> Any:
-        async def insert(request: Request) -> Response:
-            async with AsyncExitStack() as stack:
-                access = await stack.enter_async_context(self.access(request))
-                return TwoWayStream(inserts.answer(request, access), DELIMITED, stack.pop_all())
-            raise AssertionError("rows are inserted")
-
-        return insert
+        return json_response({"clusterStatus": {self.own.url.rpartition("//")[2]: host}})
 
 
-def _failed(error: StatementFailed) -> Response:
-    status, code = 400, BAD_STATEMENT
-    if isinstance(error.cause, QueryEndpoint):
-        code = QUERY_ENDPOINT
-    elif isinstance(error.cause, Forbidden | AuthorizationError):
-        status, code = 403, FORBIDDEN_BY_KAFKA
+def _shown(problem: Problem, scope: Scope) -> Response:
+    """Answers with an error as ksqlDB does: its clients tell answers apart by `@type`."""
     content = {
-        "@type": "statement_error",
-        "error_code": code,
-        "message": error.message,
-        "statementText": f"{error.statement};",
-        "entities": error.entities,
-    }
-    return Response(msgspec.json.encode(content), status, media_type=KSQL)
+        "@type": "generic_error", "error_code": _code(problem), "message": problem.message,
+    }  # fmt: skip
+    return json_response(content, status=problem.status, headers=problem.headers, media_type=KSQL)
+
+
+def _code(problem: Problem) -> int:
+    """Returns an `error_code` of ksqlDB's kind: 40000 for a problem that says no more than 400."""
+    return problem.code * 100 if problem.code < BAD_REQUEST // 10 else problem.code

@@ -63,6 +63,7 @@ class CommandLog:
         self._early: dict[int, Any] = {}
         self._producer: Producer | None = None
         self._loaded = asyncio.Event()
+        self.is_reading = False
         self._moved = asyncio.Event()
 
     async def wait_until_loaded(self) -> None:
@@ -116,6 +117,7 @@ class CommandLog:
             try:
                 await self._read()
             except (ClientError, KafkaError, OSError) as error:
+                self.is_reading = False
                 _log.warning("commands cannot be read, which is tried again: %s", error)
                 await asyncio.sleep(_RETRY_S)
 
@@ -126,6 +128,7 @@ class CommandLog:
             consumer.assign([partition])
             consumer.seek(partition, self.applied + 1)
             end = (await consumer.end_offsets([partition]))[partition]
+            self.is_reading = True
             while True:
                 if self.applied + 1 >= end:
                     self._loaded.set()

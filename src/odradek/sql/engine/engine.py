@@ -30,7 +30,7 @@ from odradek.sql.engine.running import RunningQueries
 from odradek.sql.engine.sessions import Session, reset_of
 from odradek.sql.engine.topics import Topics
 from odradek.sql.engine.views import Views
-from odradek.sql.errors import Invalid, SqlError, SyntaxProblem
+from odradek.sql.errors import QueryEndpoint, SqlError, SyntaxProblem
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import Part, parse, split
 from odradek.sql.language.variables import substitute
@@ -196,10 +196,6 @@ class Engine:
             await access.require(Operation.READ, [source.topic], f"read {source.name}")
         async with access.reader() as reader:
             return await pull(statement, context, self.views, reader)
-
-
-class QueryEndpoint(Invalid):
-    """A SELECT or PRINT where only other statements can be answered."""
 
 
 class StatementFailed(Exception):

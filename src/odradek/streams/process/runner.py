@@ -32,7 +32,7 @@ from odradek.client.consumer.consumer import Consumer
 from odradek.client.errors import ClientError, ProducerFenced
 from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.client.producer.producer import Producer
-from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.types import TopicPartition
 from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan.nodes import Plan, Preparable
@@ -343,7 +343,7 @@ async def partition_counts(admin: Admin, topics: Iterable[str]) -> dict[str, int
     counts: dict[str, int] = {}
     for topic in found.topics:
         if topic.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(topic.error_code), f"topic {topic.name}")
+            raise error_for(topic.error_code, f"topic {topic.name}")
         counts[str(topic.name)] = len(topic.partitions)
     return counts
 

@@ -1,0 +1,129 @@
+"""The endpoints that need the language: statements, queries, rows."""
+
+import re
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from odradek.protocol.errors import AuthorizationError
+from odradek.sql.api.bodies import KsqlRequest, TerminateRequest, read
+from odradek.sql.api.codes import (
+    BAD_REQUEST,
+    BAD_STATEMENT,
+    FORBIDDEN_BY_KAFKA,
+    NOT_FOUND,
+    QUERY_ENDPOINT,
+)
+from odradek.sql.api.inserts import Inserts
+from odradek.sql.api.media import DELIMITED, KSQL
+from odradek.sql.api.queries import Queries
+from odradek.sql.engine.engine import Engine, StatementFailed
+from odradek.sql.engine.sessions import RESET, Session
+from odradek.sql.errors import Forbidden, Invalid, QueryEndpoint, SqlError
+from odradek.sql.language.parser import split
+from odradek.sql.language.variables import substitute
+from odradek.web.problems import Problem, json_response
+from odradek.web.streaming import TwoWayStream
+
+if TYPE_CHECKING:
+    from odradek.sql.api.service import SqlService
+
+
+class Statements:
+    def __init__(self, service: "SqlService") -> None:
+        settings = service.own
+        self.engine = Engine(settings.engine_settings(), service.log)
+        self._service = service
+        self._queries = Queries(service, self.engine, settings.ksql_max_push_queries)
+        self._inserts = Inserts(self.engine, settings.odradek_max_body_bytes)
+        self.query = self._queries.query
+        self.query_stream = self._queries.query_stream
+        self.close_query = self._queries.close
+
+    async def ksql(self, request: Request) -> Response:
+        body = read(await request.body(), KsqlRequest)
+        session = body.session()
+        try:
+            if not split(substitute(body.ksql, session.variables)):
+                raise Invalid("there is no statement in the request")
+            if body.commandSequenceNumber is not None:
+                await self._service.wait_for(body.commandSequenceNumber)
+            async with self._service.access(request) as access:
+                entities = await self.engine.execute(body.ksql, session, access)
+        except SqlError as error:
+            return failed(StatementFailed(str(error), body.ksql, [], error))
+        except StatementFailed as error:
+            return failed(error)
+        return json_response(entities, media_type=KSQL)
+
+    async def terminate(self, request: Request) -> Response:
+        """Ends all persistent queries and drops all streams and tables. Topics of queries are
+        deleted that the request names, or that a pattern of it matches."""
+        body = read(await request.body() or b"{}", TerminateRequest)
+        patterns = [_pattern(text) for text in body.deleteTopicList]
+        queries = self.engine.catalogue.queries.values()
+        made = {query.sink for query in queries if query.creates_sink}
+        async with self._service.access(request) as access:
+            await self.engine.execute("TERMINATE ALL;", Session(), access)
+            for source in list(self.engine.catalogue.sources.values()):
+                also = source.name in made and any(one.fullmatch(source.topic) for one in patterns)
+                text = f"DROP {source.kind} `{source.name}`{' DELETE TOPIC' if also else ''};"
+                await self.engine.execute(text, Session(), access)
+        return json_response([], media_type=KSQL)
+
+    async def inserts(self, request: Request) -> Response:
+        async with AsyncExitStack() as stack:
+            access = await stack.enter_async_context(self._service.access(request))
+            return TwoWayStream(self._inserts.answer(request, access), DELIMITED, stack.pop_all())
+        raise AssertionError("rows are inserted")
+
+    # What has become of statements
+
+    async def all_statuses(self, request: Request) -> Response:
+        statuses = self.engine.changes.statuses
+        named = {name.replace("`", ""): one.status for name, one in statuses.items()}
+        return json_response({"commandStatuses": named})
+
+    async def status(self, request: Request) -> Response:
+        parts = [str(request.path_params[part]) for part in ("kind", "name", "action")]
+        wanted = "/".join(parts).replace("`", "")
+        for name, found in self.engine.changes.statuses.items():
+            if name.replace("`", "") == wanted:
+                content = {
+                    "status": found.status, "message": found.message, "queryId": found.query_id,
+                }  # fmt: skip
+                return json_response(content)
+        raise Problem(404, f"Command not found: {wanted}", code=NOT_FOUND)
+
+    async def is_valid(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name in RESET:
+            return json_response(True)
+        raise Problem(400, f"{name} cannot be set by a request", code=BAD_REQUEST)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise Problem(400, f"{text!r} is no pattern: {error}", code=BAD_REQUEST) from None
+
+
+def failed(error: StatementFailed) -> Response:
+    """Returns the answer about a statement that could not be carried out."""
+    status, code = 400, BAD_STATEMENT
+    if isinstance(error.cause, QueryEndpoint):
+        code = QUERY_ENDPOINT
+    elif isinstance(error.cause, Forbidden | AuthorizationError):
+        status, code = 403, FORBIDDEN_BY_KAFKA
+    content = {
+        "@type": "statement_error",
+        "error_code": code,
+        "message": error.message,
+        "statementText": f"{error.statement};",
+        "entities": error.entities,
+    }
+    return Response(msgspec.json.encode(content), status, media_type=KSQL)
