@@ -19,6 +19,7 @@ from odradek.client.errors import ClientError
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.config.operation import ConfigOperation
 from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.records.copying import copy_records
 from odradek.console.records.reading import listed_offsets
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
@@ -28,7 +29,6 @@ from odradek.wording import counted
 _GROUPS_AT_ONCE: Final = 16
 _MAX_GROUPS: Final = 500
 _MAX_COPIED: Final = 100_000
-_POLL_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,17 @@ class TopicPages(Pages):
         created = (await asked.admin.create_topics([new]))[target]
         if isinstance(created, KafkaError):
             return await self._manage(asked, created.message)
-        copied = await _copy(asked, source, target, rows) if with_records else 0
         asked.changed()
+        copied = 0
+        if with_records:
+            try:
+                copied = await copy_records(asked.clients, source.name, target, source.partitions)
+            except (KafkaError, ClientError) as error:
+                return await self._manage(
+                    asked,
+                    f"Topic {target} was made, but not all records were copied: {error}. Delete it"
+                    " before you clone again",
+                )
         words = f" with {counted(copied, 'record', spec=',')}" if with_records else ""
         return asked.go(
             asked.url("topics", target), "good", f"Topic {target} is like {source.name}{words}."
@@ -342,32 +351,3 @@ def _not_confirmed(asked: Asked, name: str) -> str:
     if asked.form.text("confirm") == name:
         return ""
     return f"Nothing was done: type {name} into the field to confirm it"
-
-
-async def _copy(asked: Asked, source: Topic, target: str, rows: list[PartitionRow]) -> int:
-    """Copies the records that the source has now, with partition, key, headers and time."""
-    ends = {
-        TopicPartition(source.name, row.index): row.end
-        for row in rows
-        if row.end is not None and row.first is not None and row.end > row.first
-    }
-    copied = 0
-    async with asked.clients.reader() as reader:
-        if ends:
-            reader.assign(list(ends))
-            reader.seek_to_beginning()
-        while ends:
-            for partition, records in (await reader.poll(_POLL_MS, 1000)).items():
-                for record in records:
-                    if record.offset < ends.get(partition, 0):
-                        await asked.clients.producer.send(
-                            target, record.value, record.key, partition=record.partition,
-                            headers=record.headers, timestamp_ms=max(0, record.timestamp_ms),
-                        )  # fmt: skip
-                        copied += 1
-            for partition in list(ends):
-                if await reader.position(partition) >= ends[partition]:
-                    del ends[partition]
-                    reader.pause(partition)
-    await asked.clients.producer.flush()
-    return copied
