@@ -117,7 +117,6 @@ def serve(
         has_terminal=on_ready is None,
     )
     world = World(disk=MemoryDisk()) if in_memory else World()
-    kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
     pid_path = None if in_memory else f"{settings.data_directories[0]}/{PID_FILE}"
     broker = Broker(settings, world)
     collector = GarbageCollection()
@@ -131,9 +130,7 @@ def serve(
         if on_ready is not None:
             on_ready(broker.bootstrap)
         else:
-            print(_first_line(broker, kept), flush=True)
-            if announcement is not None:
-                print(announcement, flush=True)
+            _print_first_lines(broker, None if in_memory else settings, announcement)
         manager.ready(f"ready at {broker.bootstrap}")
 
     try:
@@ -156,10 +153,14 @@ def serve(
     return 0
 
 
-def _first_line(broker: "Broker", kept: str) -> str:
+def _print_first_lines(
+    broker: "Broker", on_disk: BrokerSettings | None, announcement: str | None
+) -> None:
+    kept = "in memory" if on_disk is None else f"data in {', '.join(on_disk.data_directories)}"
     url = broker.management_url
     more = "" if url is None else f", metrics at {url}"
-    return f"odradek is ready at {broker.bootstrap} ({kept}{more}); Ctrl-C stops it"
+    ready = f"odradek is ready at {broker.bootstrap} ({kept}{more}); Ctrl-C stops it"
+    print(ready, *filter(None, [announcement]), sep="\n", flush=True)
 
 
 def last_line(data: str | None) -> str:
