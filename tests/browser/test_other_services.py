@@ -70,7 +70,7 @@ def test_a_connector_is_made_paused_and_deleted(visitor: Visitor, tmp_path: Path
     visitor.go("/connectors")
     expect(page.locator("tbody th")).to_have_text("lines")
     assert visitor.axe() == []
-    page.get_by_role("link", name="lines").click()
+    page.get_by_role("link", name="lines", exact=True).click()
     page.get_by_label("Type lines to delete the connector").fill("lines")
     page.get_by_role("button", name="Delete connector").click()
     expect(page.locator(".message.good")).to_contain_text("lines was deleted")

@@ -20,6 +20,7 @@ from odradek.console.pages.brokers import BrokerPages
 from odradek.console.pages.connectors import ConnectorPages
 from odradek.console.pages.groups import GroupPages
 from odradek.console.pages.log_in import LogInPages
+from odradek.console.pages.many_topics import ManyTopicsPages
 from odradek.console.pages.messages import MessagePages
 from odradek.console.pages.overview import OverviewPages
 from odradek.console.pages.pipelines import PipelinePages
@@ -69,6 +70,7 @@ _PAGES: Final[tuple[type[Pages], ...]] = (
     BrokerPages,
     BrokerSettingPages,
     TopicListPages,
+    ManyTopicsPages,
     TopicPages,
     MessagePages,
     RedrivePages,

@@ -6,7 +6,7 @@ from odradek.client.admin.config_types import ConfigResource, ConfigType
 from odradek.client.errors import ClientError
 from odradek.console.asking import Asked, BadForm, Pages
 from odradek.console.pages.overview import broker_row
-from odradek.console.pages.topic import change_setting, setting_entries
+from odradek.console.pages.topic import change_setting, matching, setting_entries
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
 from odradek.web.endpoints import Endpoint
@@ -58,7 +58,7 @@ class BrokerPages(Pages):
             resource = ConfigResource(ConfigType.BROKER, str(broker))
             entries = await setting_entries(asked, resource)
         text = asked.query.text("q")
-        shown = [entry for entry in entries if text.lower() in entry.name]
+        shown = matching(entries, text)
         return asked.page(
             "broker.html", "brokers", 400 if problem and entries else 200, broker=broker, row=row,
             tab="settings", entries=shown, text=text, problem=problem,

@@ -122,7 +122,9 @@ class ConnectorPages(Pages):
             await ask_worker(asked, method, connector_path(name, word))
         except WorkerRefused as error:
             return await self._connector(asked, str(error))
-        return asked.go(asked.url("connectors", name), "good", f"{name}: {action} was asked for.")
+        is_list = asked.form.text("back") == "list"
+        url = asked.url("connectors") if is_list else asked.url("connectors", name)
+        return asked.go(url, "good", f"{name}: {action} was asked for.")
 
 
 def _not_confirmed(name: str) -> str:

@@ -81,9 +81,11 @@ class TopicPages(Pages):
         name = str(asked.path["topic"])
         topic = await asked.topic(name)
         entries = await setting_entries(asked, ConfigResource(ConfigType.TOPIC, name))
+        text = asked.query.text("q")
         return asked.page(
             "topic.html", "topics", 400 if problem else 200, topic=topic, tab="settings",
-            entries=entries, problem=problem, action=asked.url("topics", name, "settings"),
+            entries=matching(entries, text), text=text, problem=problem,
+            action=asked.url("topics", name, "settings"),
         )  # fmt: skip
 
     async def _change_setting(self, asked: Asked) -> Response:
@@ -329,6 +331,17 @@ async def setting_entries(asked: Asked, resource: ConfigResource) -> list[Config
     if isinstance(entries, KafkaError):
         raise entries
     return sorted(entries.values(), key=lambda entry: (entry.is_default, entry.name))
+
+
+def matching(entries: list[ConfigEntry], text: str) -> list[ConfigEntry]:
+    """Returns the settings that have the text in their name or value."""
+    wanted = text.lower()
+    return [
+        entry
+        for entry in entries
+        if wanted in entry.name
+        or (not entry.is_sensitive and wanted in (entry.value or "").lower())
+    ]
 
 
 async def change_setting(asked: Asked, resource: ConfigResource) -> str:

@@ -257,6 +257,11 @@
     const what = button.dataset.do;
     if (what === "theme") chooseTheme();
     else if (what === "keys") one("#keys").showModal();
+    else if (what === "fill") {
+      const field = one(button.dataset.into);
+      field.value = button.value;
+      field.focus();
+    }
     else if (what === "close") button.closest("dialog").close();
     else if (what === "copy") {
       await navigator.clipboard.writeText(one(button.dataset.from).textContent);
@@ -310,6 +315,32 @@
     input.addEventListener("input", check);
     check();
   }
+
+  // A box that selects all rows, and buttons that need a selection
+  function showSelected() {
+    for (const form of all("form[id=selected]")) {
+      const boxes = all('input[type=checkbox][form="selected"]');
+      const count = boxes.filter((box) => box.checked).length;
+      for (const button of all("button", form)) {
+        button.disabled = count === 0 || (button.value === "clone" && count !== 1);
+      }
+      const whole = one("input[data-all]");
+      if (whole) {
+        whole.checked = count > 0 && count === boxes.length;
+        whole.indeterminate = count > 0 && count < boxes.length;
+      }
+    }
+  }
+  document.addEventListener("change", (event) => {
+    const whole = event.target.closest("input[data-all]");
+    if (whole) {
+      for (const box of all(`input[type=checkbox][name="${whole.dataset.all}"]`)) box.checked = whole.checked;
+    }
+    showSelected();
+  });
+  document.addEventListener("htmx:afterSettle", showSelected);
+  window.addEventListener("pageshow", showSelected);
+  showSelected();
 
   // Fields that belong to a choice are shown with it.
   function showChosen() {
