@@ -17,6 +17,7 @@ from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.definitions import Defaults, Properties, complete, define
 from odradek.sql.engine.inserting import constant_value, record_of
 from odradek.sql.engine.sessions import Session
+from odradek.sql.engine.upgrading import check_upgrade
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.formats.catalogue import Formats
 from odradek.sql.formats.inferring import register
@@ -97,7 +98,7 @@ class SqlTester:
             case s.CreateSource():
                 statement = complete(statement, self._defaults)
                 source, _ = define(statement, self._defaults)
-                self._check_new(statement)
+                self._check_new(statement, source)
                 register(self._defaults.formats, source, statement.place, always=False)
                 self.catalogue.sources[source.name] = source
             case s.CreateAsSelect() | s.InsertInto():
@@ -122,9 +123,13 @@ class SqlTester:
                 words = " ".join(statement.text.split()[:2]).upper()
                 raise Refused(f"{words} is refused in tests of statements", statement.place)
 
-    def _check_new(self, statement: s.CreateSource | s.CreateAsSelect) -> None:
-        if statement.name in self.catalogue.sources and not statement.or_replace:
+    def _check_new(self, statement: s.CreateSource | s.CreateAsSelect, source: DataSource) -> None:
+        known = self.catalogue.sources.get(statement.name)
+        if known is None:
+            return
+        if not statement.or_replace:
             raise Invalid(f"{statement.name} exists already", statement.place)
+        check_upgrade(known, source, statement.place)
 
     def _start(self, statement: s.CreateAsSelect | s.InsertInto) -> None:
         def note(what: str, error: Exception) -> None:
@@ -136,12 +141,11 @@ class SqlTester:
         def leave_out(sink: Sink, error: Exception) -> None:
             self.notes.append(f"{sink.topic}: {error}")
 
-        if isinstance(statement, s.CreateAsSelect):
-            self._check_new(statement)
         prepared = persistent.prepare(
             statement, self.catalogue, self._defaults, reset="earliest", note=note
         )
         if isinstance(statement, s.CreateAsSelect):
+            self._check_new(statement, prepared.sink)
             persistent.register(prepared, self._defaults, statement.place)
             self.catalogue.sources[statement.name] = prepared.sink
         counts = dict.fromkeys((*prepared.plan.source_topics, prepared.sink.topic), 1)

@@ -1,10 +1,17 @@
 """Whole queries: statements with inserted rows and the rows that are expected, in `cases/`."""
 
+# ruff: noqa: E501 - a case is a line
+
 from pathlib import Path
 
 import pytest
 
 from odradek.sql.errors import SqlError
+from odradek.sql.language.parser import parse
+from odradek.sql.language.statements import Query
+from odradek.sql.planning.parts import Context
+from odradek.sql.planning.queries import compile_query
+from odradek.sql.planning.sources import make_codec
 from odradek.sql.testing import SqlTester, TestFailed
 
 _CASES = sorted((Path(__file__).parent / "cases").glob("*.sql"))
@@ -47,7 +54,7 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
         ("CREATE TABLE o AS SELECT id, n, COUNT(*) FROM s GROUP BY id;", "not part of GROUP BY: N"),
         ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s;", "requires a GROUP BY clause"),
         ("CREATE TABLE o AS SELECT id, MAX(v) FROM t GROUP BY id;", "cannot be applied to a table"),
-        ("CREATE STREAM o AS SELECT s.id, y FROM s JOIN r ON s.id = r.id;", "needs WITHIN"),
+        ("CREATE STREAM o AS SELECT s.id, y FROM s JOIN r ON s.id = r.id;", "must have a WITHIN clause"),
         ("CREATE STREAM o AS SELECT s.id FROM s JOIN t ON s.id = t.v;", "types don't match"),
         ("CREATE STREAM o AS SELECT id, ROWTIME FROM s;", "reserved column name"),
         ("CREATE STREAM o AS SELECT id, x, x FROM s;", "two columns X"),
@@ -74,7 +81,7 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
         ),
         ("INSERT INTO t (v) VALUES ('b');", "primary key column"),
         ("INSERT INTO r SELECT id, n FROM s;", "Incompatible schema"),
-        ("INSERT INTO r WITH (query_id='q') SELECT id, x AS y FROM s;", "takes no properties yet"),
+        ("INSERT INTO r WITH (query_id='a b') SELECT id, x AS y FROM s;", "only alphanumeric"),
         ("DROP STREAM nope;", "Could not find STREAM/TABLE 'NOPE'"),
         (
             (
@@ -84,6 +91,23 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
             "retention of 60000 ms is shorter",
         ),
         ("CREATE TABLE o AS SELECT id, x, COUNT(*) FROM s GROUP BY id, x;", "single field"),
+        ("CREATE STREAM o AS SELECT t.id, x FROM t JOIN s ON s.id = t.id;", "line 1:42: Invalid join order: table-stream joins are not supported; only stream-table joins. Got T INNER S."),
+        ("CREATE STREAM o AS SELECT s.id, x FROM s JOIN r WITHIN 1 HOUR ON s.id = r.id AND s.x = r.y;", "line 1:78: Invalid join condition: joins on multiple conditions"),
+        ("CREATE STREAM o AS SELECT s.id, x FROM s JOIN r WITHIN 1 HOUR ON s.id > r.id;", "Only equality join criteria is supported"),
+        ("CREATE STREAM o AS SELECT s.id, x FROM s JOIN t WITHIN 1 HOUR ON s.id = t.id;", "A window definition was provided for a Stream-Table join"),
+        ("CREATE STREAM o AS SELECT s.id, x FROM s FULL JOIN t ON s.id = t.id;", "full-outer join not supported for stream-table join"),
+        ("CREATE STREAM o AS SELECT id FROM s;", "no value columns"),
+        ("CREATE STREAM o AS SELECT id, x AS rowtime FROM s;", "`ROWTIME` is a reserved column name"),
+        ("CREATE STREAM o AS SELECT id, id AS k, x FROM s;", "a key column (ID) more than once, aliased as: ID and K"),
+        ("CREATE STREAM o AS SELECT MAP('a' := n) AS k, x FROM s PARTITION BY MAP('a' := n);", "Map keys, including types that contain maps"),
+        ("CREATE STREAM o (k MAP<STRING, INT> KEY, x INT) WITH (value_format='JSON');", "Map keys, including types that contain maps"),
+        ("CREATE STREAM o AS SELECT id, CASE WHEN n = 1 THEN null END AS c FROM s;", "All case branches have NULL type"),
+        ("CREATE STREAM o (h STRING HEADER('a')) WITH (value_format='JSON');", "Invalid type for HEADER('a') column: expected BYTES, got STRING"),
+        ("CREATE STREAM o (a BYTES HEADER('a'), b BYTES HEADER('a')) WITH (value_format='JSON');", "Schema already contains a HEADER('a') column"),
+        ("CREATE OR REPLACE STREAM s (id INT KEY, x STRING) WITH (kafka_topic='s', value_format='JSON');", "changed, missing or reordered: [`N` BIGINT]"),
+        ("CREATE OR REPLACE STREAM s (id STRING KEY, x STRING, n BIGINT) WITH (kafka_topic='s', value_format='JSON');", "Key columns must be identical"),
+        ("CREATE OR REPLACE STREAM s (id INT KEY, x STRING, n BIGINT) WITH (kafka_topic='s2', value_format='JSON');", "cannot be upgraded to topic = s2"),
+        ("CREATE TABLE o AS SELECT id, MAX(n = 1) FROM s GROUP BY id;", "'MAX' does not accept parameters (BOOLEAN)"),
     ],
 )  # fmt: skip
 def test_refusals(statement: str, reason: str) -> None:
@@ -114,3 +138,17 @@ def test_query_in_use_is_not_dropped() -> None:
         tester.run("DROP STREAM s;")
     tester.run("DROP STREAM o; DROP STREAM s;")
     assert list(tester.catalogue.sources) == ["R", "T"]
+
+
+def test_aggregate_without_groups_in_a_query_that_is_read() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    context = Context(
+        tester.catalogue.sources.get,
+        make_codec,
+        is_transient=True,
+        sources=tester.catalogue.sources,
+    )
+    query = parse("SELECT COUNT(*) AS c, MAX(n) FROM s EMIT CHANGES;")
+    assert isinstance(query, Query)
+    assert str(compile_query(query, context).schema) == "`C` BIGINT, `KSQL_COL_0` BIGINT"

@@ -24,6 +24,7 @@ from odradek.sql.engine.entities import Entity, entity
 from odradek.sql.engine.running import RunningQueries
 from odradek.sql.engine.sessions import Session, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
+from odradek.sql.engine.upgrading import check_upgrade
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.formats.inferring import register
 from odradek.sql.language import statements as s
@@ -117,6 +118,9 @@ class Changes:
                 return skipped, {}
         if isinstance(statement, s.CreateSource):
             source, wish = define(statement, self._settings.defaults)
+            known = self._catalogue.sources.get(statement.name)
+            if known is not None:
+                check_upgrade(known, source, statement.place)
             await self._topics.ensure(access.admin, source, wish, statement.place)
             formats = self._settings.defaults.formats
             await asyncio.to_thread(register, formats, source, statement.place, always=False)
@@ -139,6 +143,8 @@ class Changes:
         prepared = self._prepared(statement, session.properties)
         if isinstance(statement, s.CreateAsSelect):
             self._check_replaces(statement, prepared)
+        else:
+            self._new_query_id(statement)
         sources = [source.topic for source in prepared.compiled.sources]
         await access.require(Operation.READ, sources, "read what the query reads")
         await self._topics.ensure_sink(access.admin, prepared)
@@ -190,9 +196,11 @@ class Changes:
         )  # fmt: skip
 
     def _check_replaces(self, statement: s.CreateAsSelect, prepared: persistent.Prepared) -> None:
-        if statement.name in self._catalogue.sources and any(
-            node.stores for node in prepared.plan.nodes
-        ):
+        known = self._catalogue.sources.get(statement.name)
+        if known is None:
+            return
+        check_upgrade(known, prepared.sink, statement.place)
+        if any(node.stores for node in prepared.plan.nodes):
             raise Refused(
                 "CREATE OR REPLACE of a query with state is refused: create another one beside it,"
                 " and drop this one when the other has caught up", statement.place,
@@ -277,6 +285,13 @@ class Changes:
                 raise AssertionError(f"{type(statement).__name__} changes nothing")
         return Outcome(message)
 
+    def _new_query_id(self, statement: s.InsertInto) -> str | None:
+        """Returns the id that a statement gives to its query, if it does."""
+        query_id = persistent.query_id_of(statement)
+        if query_id in self._catalogue.queries:
+            raise Invalid(f"Query ID '{query_id}' already exists.", statement.place)
+        return query_id
+
     async def _apply_query(
         self, statement: s.CreateAsSelect | s.InsertInto, command: Command
     ) -> Outcome:
@@ -284,6 +299,8 @@ class Changes:
             self._check_name(statement)
         prepared = self._prepared(statement, command.properties)
         query_id = f"INSERTQUERY_{command.number}"
+        if isinstance(statement, s.InsertInto):
+            query_id = self._new_query_id(statement) or query_id
         if isinstance(statement, s.CreateAsSelect):
             kind = "CTAS" if statement.is_table else "CSAS"
             query_id = f"{kind}_{statement.name}_{command.number}"

@@ -10,6 +10,7 @@ from odradek.sql.formats import inferring
 from odradek.sql.formats.catalogue import Formats
 from odradek.sql.functions.java_times import java_time_format
 from odradek.sql.language.statements import ColumnDefinition, CreateSource
+from odradek.sql.planning.keys import check_key_type
 from odradek.sql.planning.scope import SYSTEM
 from odradek.sql.planning.sources import (
     REGISTERED,
@@ -328,10 +329,7 @@ def _schema(statement: CreateSource, columns: Iterable[ColumnDefinition]) -> Sch
             )
         seen.add(column.name)
         _check_key(statement, column)
-        if column.header is not None:
-            wanted = BYTES if column.header else _HEADERS
-            if column.kind != wanted:
-                raise Invalid(f"a column of headers is {wanted}, not {column.kind}", column.place)
+        _check_header(column, [one.header for one in values if one.header is not None])
         target = keys if column.is_key else values
         target.append(Column(column.name, column.kind, column.header))
     if statement.is_table and not keys:
@@ -339,9 +337,25 @@ def _schema(statement: CreateSource, columns: Iterable[ColumnDefinition]) -> Sch
             f"Tables require a PRIMARY KEY. Please define the PRIMARY KEY of {statement.name}.",
             statement.place,
         )
-    if not values:
-        raise Invalid("The statement does not define any columns in the value.", statement.place)
+    if not keys and not values:
+        raise Invalid("The statement does not define any columns.", statement.place)
     return Schema(tuple(keys), tuple(values))
+
+
+def _check_header(column: ColumnDefinition, others: list[str]) -> None:
+    """Raises for a column of headers that has another type, or that is there already."""
+    if column.header is None:
+        return
+    name = f"HEADER('{column.header}')" if column.header else "HEADERS"
+    wanted = BYTES if column.header else _HEADERS
+    if column.kind != wanted:
+        raise Invalid(
+            f"Invalid type for {name} column: expected {wanted}, got {column.kind}", column.place
+        )
+    if "" in others or (others and not column.header):
+        raise Invalid("Schema already contains a HEADERS column.", column.place)
+    if column.header in others:
+        raise Invalid(f"Schema already contains a {name} column.", column.place)
 
 
 def _check_key(statement: CreateSource, column: ColumnDefinition) -> None:
@@ -357,5 +371,4 @@ def _check_key(statement: CreateSource, column: ColumnDefinition) -> None:
             f"Column {column.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams.",
             column.place,
         )
-    if "MAP<" in str(column.kind):
-        raise Invalid(f"Column {column.name}: a key cannot have a MAP", column.place)
+    check_key_type(column.name, column.kind, column.place)

@@ -100,18 +100,17 @@ def encode(
     """Returns the record of values by column. Columns that are missing are null."""
     key = _row(source.schema.key, given)
     value = _row(source.topic_columns, given)
-    if source.is_table and (key is None or any(part is None for part in key)):
+    if source.is_table and None in key:
         raise Invalid(
             "Failed to insert values. Value for primary key column(s)"
             f" {', '.join(column.name for column in source.schema.key)} is required for tables.",
             place,
         )
-    if key is not None and all(part is None for part in key):
-        key = None
+    is_keyless = all(part is None for part in key)
     try:
         return NewRecord(
             source.topic,
-            blocking(key_codec(source, make).encode, key),
+            blocking(key_codec(source, make).encode, None if is_keyless else key),
             blocking(value_codec(source, make).encode, value),
             given.get(ROWTIME),
         )
@@ -119,5 +118,5 @@ def encode(
         raise Invalid(f"the row cannot be written: {error}", place) from None
 
 
-def _row(columns: Sequence[Column], given: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    return tuple(given.get(column.name) for column in columns) if columns else None
+def _row(columns: Sequence[Column], given: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(given.get(column.name) for column in columns)

@@ -1,9 +1,11 @@
 """A query that writes a stream or table: its sink as the catalogue has it, and its plan."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+from odradek.config.spelling import did_you_mean
 from odradek.sql.engine.catalogue import Catalogue
 from odradek.sql.engine.definitions import (
     Defaults,
@@ -12,9 +14,10 @@ from odradek.sql.engine.definitions import (
     check_formats,
     timestamp_of,
 )
-from odradek.sql.errors import Invalid, Place, Refused
+from odradek.sql.errors import Invalid, Place
 from odradek.sql.formats import inferring
 from odradek.sql.language.statements import CreateAsSelect, InsertInto, Query
+from odradek.sql.planning import casting
 from odradek.sql.planning.parts import Context, Note, ignore
 from odradek.sql.planning.queries import CompiledQuery, compile_query
 from odradek.sql.planning.sources import (
@@ -132,9 +135,7 @@ def _prepare_insert(
     reset: str | None,
     note: Note,
 ) -> Prepared:
-    if statement.properties:
-        names = ", ".join(statement.properties)
-        raise Refused(f"INSERT INTO takes no properties yet: leave out {names}", statement.place)
+    _check_insert_properties(statement)
     sink = catalogue.source(statement.name, statement.place)
     if sink.is_read_only:
         raise Invalid(f"Cannot insert into read-only stream: {sink.name}", statement.place)
@@ -150,17 +151,75 @@ def _prepare_insert(
             f"INSERT INTO can only be used to insert into a stream. The query gives a table, and"
             f" {sink.name} is a stream.", statement.place,
         )  # fmt: skip
-    if _types(compiled.schema) != _types(sink.schema):
-        raise Invalid(
-            "Incompatible schema between results and sink. Result schema is"
-            f" {compiled.schema}, but the sink schema is {sink.schema}.", statement.place,
-        )  # fmt: skip
+    compiled = _as_sink(compiled, sink, statement, defaults)
     plan = _with_sink(compiled, sink, defaults.make)
     return Prepared(sink, TopicWish(sink.topic), compiled, plan)
 
 
-def _types(schema: Schema) -> Any:
-    return [[(one.name, one.kind) for one in part] for part in (schema.key, schema.value)]
+_QUERY_ID: Final = "QUERY_ID"
+
+
+def _check_insert_properties(statement: InsertInto) -> None:
+    for name, value in statement.properties.items():
+        if name.upper() != _QUERY_ID:
+            near = did_you_mean(name.upper(), [_QUERY_ID])
+            raise Invalid(f"WITH has no property {name}{near}", statement.place)
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_]+", value):
+            raise Invalid(
+                "Query IDs may contain only alphanumeric characters and '_'. Got:"
+                f" '{value}'", statement.place,
+            )  # fmt: skip
+
+
+def query_id_of(statement: InsertInto) -> str | None:
+    """Returns the id that INSERT INTO gives to its query, in capitals; None if it gives none."""
+    found = {name.upper(): value for name, value in statement.properties.items()}.get(_QUERY_ID)
+    return None if found is None else str(found).upper()
+
+
+def _as_sink(
+    compiled: CompiledQuery, sink: DataSource, statement: InsertInto, defaults: Defaults
+) -> CompiledQuery:
+    """Returns a query whose values have the types of the columns that they are inserted into:
+    numbers become wider ones. Raises `Invalid` if names differ, or types do not fit."""
+    columns = tuple(column for column in sink.schema.value if column.header is None)
+    wanted = Schema(sink.schema.key, columns)
+    names = [[one.name for one in part] for part in (compiled.schema.key, compiled.schema.value)]
+    converts = [
+        casting.implicit(given.kind, target.kind)
+        for given, target in zip(compiled.schema, wanted, strict=False)
+    ]
+    if names != [[one.name for one in part] for part in (wanted.key, wanted.value)] or (
+        None in converts
+    ):
+        raise Invalid(
+            "Incompatible schema between results and sink. Result schema is"
+            f" {compiled.schema}, but the sink schema is {sink.schema}.", statement.place,
+        )  # fmt: skip
+    if compiled.schema == wanted:
+        return compiled
+    count = len(wanted.key)
+    of_key, of_value = _each(converts[:count]), _each(converts[count:])
+
+    def convert(key: Any, row: Any, _: Any) -> Any:
+        return ((of_key(key), of_value(row)),)
+
+    node = nodes.FlatMap(
+        name="insert-types", parents=(compiled.node,), function=convert, schema=wanted
+    )
+    return replace(compiled, node=node, schema=wanted)
+
+
+def _each(converts: Sequence[casting.Cast | None]) -> Callable[[Any], Any]:
+    def convert(values: Any) -> Any:
+        if values is None:
+            return None
+        return tuple(
+            None if value is None or one is None else one(value)
+            for one, value in zip(converts, values, strict=True)
+        )
+
+    return convert
 
 
 def _context(catalogue: Catalogue, defaults: Defaults, reset: str | None, note: Note) -> Context:

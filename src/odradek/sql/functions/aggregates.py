@@ -138,8 +138,12 @@ def _extreme(choose: Callable[[Any, Any], Any]) -> Binder:
 _max, _min = _extreme(max), _extreme(min)
 _max.__doc__ = "Returns the largest value."
 _min.__doc__ = "Returns the smallest value."
-aggregate("MAX", "T -> T")(_max)
-aggregate("MIN", "T -> T")(_min)
+_ORDERED: Final = (
+    "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP",
+)  # fmt: skip
+"""The types whose values have an order."""
+aggregate("MAX", *(f"{kind} -> {kind}" for kind in _ORDERED))(_max)
+aggregate("MIN", *(f"{kind} -> {kind}" for kind in _ORDERED))(_min)
 
 
 @aggregate("COLLECT_LIST", "T -> ARRAY<T>")
@@ -328,8 +332,13 @@ _topk.__doc__ = (
     "Returns the k largest values. With other columns between, structs of sort_col, col0, col1..."
 )
 _topkdistinct.__doc__ = "Returns the k largest values, each once."
-aggregate("TOPK", "T, INTEGER -> ARRAY<T>", "T, ANY... -> ARRAY<STRUCT>", constants=1)(_topk)
-aggregate("TOPKDISTINCT", "T, INTEGER -> ARRAY<T>", constants=1)(_topkdistinct)
+aggregate(
+    "TOPK", *(f"{kind}, INTEGER -> ARRAY<{kind}>" for kind in _ORDERED),
+    *(f"{kind}, ANY... -> ARRAY<STRUCT>" for kind in _ORDERED), constants=1,
+)(_topk)  # fmt: skip
+aggregate(
+    "TOPKDISTINCT", *(f"{kind}, INTEGER -> ARRAY<{kind}>" for kind in _ORDERED), constants=1
+)(_topkdistinct)  # fmt: skip
 
 
 @aggregate("ATTR", "T -> T")

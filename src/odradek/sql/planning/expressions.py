@@ -414,6 +414,8 @@ def _case(node: Any, scope: Scope) -> Compiled:
     kind, values = common_type(
         [compile_expression(result, scope) for result in results], results, "CASE"
     )
+    if kind is None:
+        raise Invalid("Invalid Case expression. All case branches have NULL type", place_of(node))
     if default is None:
         values.append(constant(None, None))
     tests = [one.evaluate for one in conditions]

@@ -23,6 +23,7 @@ from odradek.sql.planning.calls import (
     no_match,
 )
 from odradek.sql.planning.expressions import ROW_ERRORS, Compiled, coerced, compile_expression
+from odradek.sql.planning.keys import check_key_type
 from odradek.sql.planning.parts import Context, Flow
 from odradek.sql.planning.placing import PLACED, place_codec
 from odradek.sql.planning.scope import (
@@ -106,10 +107,9 @@ def _key_columns(
         compiled = compile_expression(node, flow.scope)
         if compiled.kind is None:
             raise Invalid("GROUP BY null groups nothing", place_of(node))
-        if compiled.kind.name == "MAP" or "MAP<" in str(compiled.kind):
-            raise Invalid(f"a key cannot have a MAP: {node.sql()}", place_of(node))
         same = texts.get(canonical(node, flow.scope))
         name = same.name if same is not None else key_name(node, number)
+        check_key_type(name, compiled.kind, node)
         columns.append(Column(name, compiled.kind))
     return columns
 
@@ -123,6 +123,10 @@ def key_name(node: exp.Expr, number: int) -> str:
     if isinstance(node, exp.Dot):
         return str(node.expression.name)
     return f"KSQL_COL_{number}"
+
+
+def has_aggregates(selected: Sequence[Selected]) -> bool:
+    return any(_has_aggregate(one.expression) for one in selected)
 
 
 def _has_aggregate(node: exp.Expr) -> bool:
@@ -149,7 +153,7 @@ class _Rewriter:
             return _reference(f"#aggregate {self._call(node)}", node)
         if isinstance(node, exp.Column) and node.this.name in (WINDOW_START, WINDOW_END):
             return _reference(node.this.name, node)
-        if isinstance(node, exp.Identifier | exp.Literal | exp.Null | exp.Boolean | exp.Lambda):
+        if isinstance(node, exp.Identifier | exp.Null | exp.Lambda | exp.Var | exp.Star):
             return node
         if isinstance(node, exp.Column) and not node.args.get("table"):
             # A variable of a lambda is no column of the rows.

@@ -7,6 +7,7 @@
 The row of a join is the row of the left side, that of the right side, and the join key at the end.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -41,19 +42,21 @@ def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
         )  # fmt: skip
     kind = left_key.kind
     assert kind is not None
+    _check_order(left, right, clause)
     _check_within(left, right, clause)
-    if left.is_table and not right.is_table:
-        raise Refused(
-            "a table joined with a stream is refused: write the stream first", clause.place
-        )
+    _check_windows(left, right, clause)
     if right.is_table and not _is_key(right_node, right):
+        kinds = "table-table joins require to join on the primary key of the right input table"
+        if not left.is_table:
+            kinds = "stream-table joins require to join on the table's primary key"
         raise Invalid(
-            "Invalid join condition: a table is joined by its key, which is"
-            f" {', '.join(column.name for column in right.key_columns)}", place_of(right_node),
-        )  # fmt: skip
+            f"Invalid join condition: {kinds}. Got {left_node.sql()} = {right_node.sql()}.",
+            place_of(right_node),
+        )
     if left.is_table and not _is_key(left_node, left):
         return _foreign_key_join(left, right, clause, left_key, context)
-    column, place = _key_column(left, right, clause, (left_node, right_node), kind)
+    viable = _viable(left, right, clause, (left_node, right_node))
+    column, place = _key_column(left, right, kind, viable)
     left, right = _side_by_side(
         (left, left_node, left_key), (right, right_node, right_key), kind, context
     )
@@ -66,7 +69,7 @@ def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
         scope = Scope((synthetic, *scope.columns), scope.width)
     return Flow(
         node, scope, left.is_table, (column,), (place,), left.key_format, left.window,
-        key_codec=left.key_codec, placed=left.placed,
+        key_codec=left.key_codec, viable=viable, placed=left.placed,
     )  # fmt: skip
 
 
@@ -80,16 +83,53 @@ def _check_within(left: Flow, right: Flow, clause: Join) -> None:
     is_streams = not left.is_table and not right.is_table
     if is_streams and clause.within is None:
         raise Invalid(
-            "a join of two streams needs WITHIN, as in WITHIN 1 HOUR: streams have no end",
+            "Stream-Stream joins must have a WITHIN clause specified. None was provided. Write"
+            " WITHIN 1 HOUR: streams have no end", clause.place,
+        )  # fmt: skip
+    if not is_streams and clause.within is not None:
+        sides = "Table-Table" if left.is_table else "Stream-Table"
+        raise Invalid(
+            f"A window definition was provided for a {sides} join. These joins are not windowed."
+            " Please drop the window definition (ie. the WITHIN clause) and try to execute your"
+            " join again.", clause.within.place,
+        )  # fmt: skip
+
+
+def _check_order(left: Flow, right: Flow, clause: Join) -> None:
+    """Raises for a table on the left of a stream, and for rows of a table alone."""
+    names = f"{', '.join(left.scope.sources)} {_join_name(clause)} {clause.relation.name}"
+    if left.is_table and not right.is_table:
+        raise Invalid(
+            "Invalid join order: table-stream joins are not supported; only stream-table joins."
+            f" Got {names}.", clause.place,
+        )  # fmt: skip
+    if right.is_table and not left.is_table and (clause.kind is JoinKind.OUTER or clause.is_right):
+        kind = "right-outer" if clause.is_right else "full-outer"
+        raise Invalid(
+            f"Invalid join type: {kind} join not supported for stream-table join. Got {names}.",
             clause.place,
         )
-    if not is_streams and clause.within is not None:
-        raise Invalid("WITHIN belongs to a join of two streams", clause.within.place)
-    if right.is_table and not left.is_table and (clause.kind is JoinKind.OUTER or clause.is_right):
+
+
+def _join_name(clause: Join) -> str:
+    return "RIGHT" if clause.is_right else clause.kind.value
+
+
+def _check_windows(left: Flow, right: Flow, clause: Join) -> None:
+    """Raises if the keys of only one side are windowed, or those of both by other windows."""
+    kinds = [None if flow.window is None else flow.window.kind for flow in (left, right)]
+    if (kinds[0] is None) != (kinds[1] is None):
+        shown = ["not" if kind is None else kind for kind in kinds]
         raise Invalid(
-            "a stream is joined with a table by INNER or LEFT JOIN: a row of the table alone makes"
-            " no record", clause.place,
+            f"Can not join windowed source to non-windowed source. The left side is {shown[0]}"
+            f" windowed, {clause.relation.name} is {shown[1]} windowed.", clause.place,
         )  # fmt: skip
+    if kinds[0] != kinds[1] and "SESSION" in kinds:
+        raise Invalid(
+            f"Incompatible windowed sources. Left source: {kinds[0]}. Right source: {kinds[1]}."
+            " Session windowed sources can only be joined to other session windowed sources.",
+            clause.place,
+        )
 
 
 def _sides(clause: Join, left: Flow, right: Flow) -> tuple[exp.Expr, exp.Expr]:
@@ -98,12 +138,14 @@ def _sides(clause: Join, left: Flow, right: Flow) -> tuple[exp.Expr, exp.Expr]:
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.And | exp.Or):
-        raise Refused(
-            "a join by more than one condition is refused: join by a STRUCT or a text of both",
-            place_of(condition),
-        )
+        raise Invalid(
+            "Invalid join condition: joins on multiple conditions are not yet supported. Got"
+            f" {condition.sql()}. Join by a STRUCT or a text of both", place_of(condition),
+        )  # fmt: skip
+    if isinstance(condition, exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
+        raise Invalid("Only equality join criteria is supported.", place_of(condition))
     if not isinstance(condition, exp.EQ):
-        raise Invalid("a join needs a condition of the form left = right", place_of(condition))
+        raise Invalid(f"Unsupported join expression: {condition.sql()}", place_of(condition))
     both = left.scope + right.scope
     sides = [
         _side(operand, left, right, both) for operand in (condition.this, condition.expression)
@@ -113,9 +155,9 @@ def _sides(clause: Join, left: Flow, right: Flow) -> tuple[exp.Expr, exp.Expr]:
     if sides == ["right", "left"]:
         return condition.expression, condition.this
     raise Invalid(
-        "each side of the condition of a join has columns of one stream or table",
-        place_of(condition),
-    )
+        f"Invalid comparison expression in join '{condition.sql()}'. Each side of the join"
+        " comparision must contain references from exactly one source.", place_of(condition),
+    )  # fmt: skip
 
 
 def _side(node: exp.Expr, left: Flow, right: Flow, both: Scope) -> str:
@@ -135,26 +177,47 @@ def _is_key(node: exp.Expr, flow: Flow) -> bool:
         return False
     source = node.args.get("table")
     column = flow.scope.find(node.this.name, source.name if source else None, place_of(node))
-    return column.index == flow.key_places[0]
+    return column.index == flow.key_places[0] or column.index in flow.viable
+
+
+def _viable(left: Flow, right: Flow, clause: Join, sides: tuple[Any, Any]) -> tuple[int, ...]:
+    """Returns the columns of joined rows that are equal to the join key."""
+    if clause.kind is JoinKind.OUTER:
+        return ()
+    found: list[int] = []
+    for node, flow, offset in ((sides[0], left, 0), (sides[1], right, left.scope.width)):
+        inner = node.unnest()
+        place = None
+        if isinstance(inner, exp.Column):
+            source = inner.args.get("table")
+            name = source.name if source else None
+            place = flow.scope.find(inner.this.name, name, place_of(inner)).index
+        if place in flow.viable:
+            found += [one + offset for one in flow.viable]
+        elif place is not None:
+            found.append(place + offset)
+    return tuple(dict.fromkeys(found))
+
+
+def with_selected_key(flow: Flow, selects: Callable[[int], bool]) -> Flow:
+    """Returns a flow whose key is the first of the columns that may stand for it and are
+    selected."""
+    place = next((one for one in flow.viable if selects(one)), None)
+    if place is None or place == flow.key_places[0]:
+        return flow
+    column = next(one for one in flow.scope.columns if one.index == place)
+    return replace(flow, key_columns=(column.column,), key_places=(place,))
 
 
 def _key_column(
-    left: Flow, right: Flow, clause: Join, sides: tuple[Any, Any], kind: SqlType
+    left: Flow, right: Flow, kind: SqlType, viable: tuple[int, ...]
 ) -> tuple[Column, int | None]:
     """Returns the key column of the result and its place in a row; None for a synthetic one."""
     names = {column.name for column in (*left.scope.columns, *right.scope.columns)}
-    if clause.kind is not JoinKind.OUTER:
-        order = ((sides[1], right, left.scope.width), (sides[0], left, 0))
-        for node, flow, offset in order if clause.is_right else order[::-1]:
-            inner = node
-            while isinstance(inner, exp.Paren):
-                inner = inner.this
-            if isinstance(inner, exp.Column):
-                source = inner.args.get("table")
-                found = flow.scope.find(
-                    inner.this.name, source.name if source else None, place_of(inner)
-                )
-                return Column(found.name, kind), found.index + offset
+    if viable:
+        both = (left.scope + right.scope).columns
+        found = next(column for column in both if column.index == viable[0])
+        return Column(found.name, kind), viable[0]
     name, number = "ROWKEY", 0
     while name in names:
         number += 1

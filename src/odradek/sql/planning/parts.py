@@ -74,6 +74,8 @@ class Flow:
     key_texts: tuple[str, ...] = ()
     """The canonical expressions of the keys, for a SELECT that repeats them."""
     key_codec: Codec | None = None
+    viable: tuple[int, ...] = ()
+    """The columns of a row that are equal to the key after a join: each may stand for it."""
     placed: Format = PLACED
     """By which format's bytes records are in their partition."""
 

@@ -4,8 +4,8 @@ The result of a persistent query has key columns and value columns, and its SELE
 keys. The result of a transient one is what its SELECT says, in that order.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -21,6 +21,7 @@ from odradek.sql.planning.expressions import (
     compile_expression,
     condition,
 )
+from odradek.sql.planning.keys import check_key_type
 from odradek.sql.planning.parts import Context, Flow, describe
 from odradek.sql.planning.placing import PLACED, place_codec
 from odradek.sql.planning.scope import Scope, ScopeColumn
@@ -67,6 +68,11 @@ def _compiled(query: Query, context: Context) -> CompiledQuery:
         refuse_calls(query.where, "WHERE")
         flow = filtered(flow, query.where, "WHERE", context)
     selected = expand(query, flow.scope, is_transient=context.is_transient)
+    if context.is_transient and query.group_by is None and grouping.has_aggregates(selected):
+        # Of a query that is only read, all rows are one group.
+        query = replace(query, group_by=(exp.Literal.number(1),))
+    if flow.viable and query.group_by is None:
+        flow = joining.with_selected_key(flow, _selects(selected, flow))
     flow, selected = _with_table_functions(flow, selected, context)
     if query.group_by is not None:
         if query.partition_by is not None:
@@ -83,6 +89,13 @@ def _compiled(query: Query, context: Context) -> CompiledQuery:
         node, schema, flow.is_table, flow.window, flow.key_format, tuple(sources),
         _key_names(flow, selected),
     )  # fmt: skip
+
+
+def _selects(selected: Sequence[Selected], flow: Flow) -> Callable[[int], bool]:
+    """Returns whether SELECT has a column of the rows."""
+    columns = (one.expression for one in selected if isinstance(one.expression, exp.Column))
+    texts = {canonical(column, flow.scope) for column in columns}
+    return lambda place: f"#{place}" in texts
 
 
 def _relations(query: Query) -> list[Relation]:
@@ -204,6 +217,7 @@ def _partitioned(flow: Flow, query: Query, selected: Sequence[Selected], context
     keys: list[Column] = []
     for number, (wanted, one, text) in enumerate(zip(expressions, compiled, texts, strict=False)):
         refuse_calls(wanted, "PARTITION BY")
+        check_key_type(by_text.get(text) or grouping.key_name(wanted, number), one.kind, wanted)
         name = by_text.get(text) or grouping.key_name(wanted, number)
         keys.append(Column(name, one.kind or STRING))
     evaluates = [
@@ -245,15 +259,17 @@ def _projected(
         if place is not None and not context.is_transient:
             if place in keys:
                 raise Invalid(
-                    f"The projection contains the key column {one.name} more than once: use"
-                    f" AS_VALUE to copy it into the value", one.place,
-                )  # fmt: skip
+                    f"The projection contains a key column ({flow.key_columns[place].name}) more"
+                    f" than once, aliased as: {keys[place]} and {one.name}. Each key column must"
+                    " only be in the projection once: use AS_VALUE to copy it into the value",
+                    one.place,
+                )
             keys[place] = one.name
         else:
             values.append((one.name, compiled, one))
     if not context.is_transient:
         _check_keys(flow, keys, query)
-        if not values and flow.is_table:
+        if not values:
             raise Invalid("The projection contains no value columns.", query.place)
     evaluates = [context.evaluate(one, where.expression.sql()) for _, one, where in values]
 
@@ -296,7 +312,10 @@ def _key_names(flow: Flow, selected: Sequence[Selected]) -> tuple[str | None, ..
 def _check_keys(flow: Flow, keys: dict[int, str], query: Query) -> None:
     missing = [column.name for place, column in enumerate(flow.key_columns) if place not in keys]
     if missing:
+        what = "grouping expression" if query.group_by is not None else "key column"
+        many = "s" if len(missing) > 1 else ""
         raise Invalid(
-            f"Key missing from projection. The query must include the key column(s)"
-            f" {', '.join(missing)} in its projection.", query.items[0].place,
+            f"Key{many} missing from projection (ie, SELECT). The query must include the"
+            f" {what}{many} {' and '.join(missing)} in its projection (eg, SELECT"
+            f" {', '.join(missing)}...).", query.items[0].place,
         )  # fmt: skip

@@ -79,9 +79,14 @@ def _check_names(selected: Iterable[Selected], *, is_transient: bool) -> None:
                 one.place,
             )
         if not is_transient and one.name in SYSTEM:
+            if one.has_alias:
+                raise Invalid(
+                    f"`{one.name}` is a reserved column name. You cannot use it as an alias for a"
+                    " column.", one.place,
+                )  # fmt: skip
             raise Invalid(
-                f"'{one.name}' is a reserved column name. It cannot be used as an alias or a"
-                " column: add AS and another name", one.place,
+                f"Reserved column name in select: `{one.name}`. Please remove or alias the column"
+                " (it is a reserved column name).", one.place,
             )  # fmt: skip
         seen.add(one.name)
 

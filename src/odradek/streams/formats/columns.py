@@ -376,10 +376,14 @@ class KafkaCodec(RowCodec):
 
 
 class NothingCodec(RowCodec):
-    """A key or value without columns: what is there is not read, and nothing is written."""
+    """A key or value without columns: what is there is not read. `empty` is written as a value."""
+
+    def __init__(self, *, is_key: bool, empty: bytes = b"") -> None:
+        super().__init__((), is_key=is_key)
+        self._empty = empty
 
     def _encode(self, row: Sequence[Any]) -> bytes | None:
-        return None if self.is_key else b""
+        return None if self.is_key else self._empty
 
     def _decode(self, data: bytes) -> tuple[Any, ...] | None:
         return None if self.is_key else ()
@@ -400,7 +404,7 @@ def make(
     """Returns the codec of a format. Raises `UnfitColumns` if it cannot hold the columns."""
     columns = tuple(column for column in columns if column.header is None)
     if not columns:
-        return NothingCodec(columns, is_key=is_key)
+        return NothingCodec(is_key=is_key, empty=b"{}" if name == "JSON" else b"")
     if is_wrapped is None:
         is_wrapped = not is_key or len(columns) > 1
     if name == "JSON":
