@@ -1,7 +1,10 @@
 """The console of a cluster that needs a log-in: users see and change what the brokers let them, and
 their secrets are nowhere but in memory."""
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -55,12 +58,42 @@ def secured() -> Iterator[Cluster]:
         yield cluster
 
 
+class _OpenSqlServer(BaseHTTPRequestHandler):
+    """A SQL server that asks nobody for a log-in, and notes what it was shown."""
+
+    shown: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.shown.append(self.headers.get("authorization", ""))
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"[]")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @pytest.fixture(scope="module")
-def console(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def sql_server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _OpenSqlServer) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def console(
+    secured: Cluster, sql_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Console]:
     given = secured.client_properties
     settings = {
         "bootstrap.servers": secured.bootstrap,
         "connect.url": "http://127.0.0.1:9",
+        "sql.url": sql_server,
+        "sql.command.topic": "connect-configs",
+        "odradek.pipelines.directory": str(tmp_path_factory.mktemp("pipelines")),
         "client.security.protocol": given["security.protocol"],
         "client.sasl.mechanism": given["sasl.mechanism"],
         "client.ssl.truststore.location": given["ssl.truststore.location"],
@@ -143,9 +176,21 @@ def test_the_brokers_refuse_changes_of_a_reader(visitor: Visitor, secured: Clust
         "/quotas": {"user": "max", "key": "producer_byte_rate", "value": "1"},
         "/new-connector": CONNECTOR,
         "/connectors/lines/do": {"action": "delete", "confirm": "lines"},
+        "/sql": {"text": "SHOW STREAMS;", "action": "run"},
+        "/sql/queries/Q_1": {"action": "pause"},
+        "/pipelines/clicks/stop": {"confirm": "clicks"},
+        "/balance/stop": {},
+        "/brokers/settings": {"setting": "log.cleaner.backoff.ms", "value": "1"},
+        "/brokers/1/loggers": {"logger": "root", "level": "TRACE"},
+        "/access/roles": {
+            "principal": "max", "role": "owner", "resource": "TOPIC", "resource_name": "*",
+            "action": "grant",
+        },
     }.items():  # fmt: skip
         answer = page.request.post(visitor.base + path, form={**fields, "csrf": csrf})
         assert answer.status in (400, 403), path
+    for path in ("/sql", "/pipelines", "/brokers/settings", "/access/roles"):
+        assert page.request.get(visitor.base + path).status == 403, path
     with Admin(secured.client_properties) as admin:
         assert set(admin.list_topics()) >= {"ledger", "payroll"}
         assert len(admin.list_topics()["ledger"].partitions) == 1
@@ -160,6 +205,11 @@ def test_who_may_write_configurations_may_change_connectors(visitor: Visitor) ->
     # The brokers let kim, and the worker is away.
     assert answer.status == 503
     assert "does not answer" in answer.text()
+    # What kim may write to stands for SQL too, and a server that asks for no log-in gets none.
+    form = {"text": "SHOW STREAMS;", "action": "run", "csrf": csrf}
+    answer = visitor.page.request.post(f"{visitor.base}/sql", form=form)
+    assert answer.status == 200, answer.text()
+    assert set(_OpenSqlServer.shown) == {""}
 
 
 def test_the_audit_log_is_for_those_who_may_read_it(visitor: Visitor, secured: Cluster) -> None:

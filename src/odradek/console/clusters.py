@@ -1,5 +1,6 @@
 """The clusters of one console, each with its clients, its registry and its watchers."""
 
+import ssl
 from collections.abc import Iterable
 from typing import Final
 
@@ -8,7 +9,10 @@ from odradek.console.records.masks import Mask, Masks
 from odradek.console.settings import ConsoleSettings
 from odradek.console.watching import Watchers
 from odradek.rest.schema_formats import SchemaFormats
+from odradek.security.tls.contexts import client_context
+from odradek.security.tls.settings import TlsSettings
 from odradek.services.client_pool import ClientPool
+from odradek.world.disk import OsDisk
 
 # Nobody waits for long before a page, and a console must stay small in memory. A page reads what is
 # there: a fetch that waits at the end of a log would hold up the next one.
@@ -68,6 +72,15 @@ class Cluster:
     @property
     def sql_url(self) -> str:
         return (self.settings.sql_url or self.settings.ksql_url).rstrip("/")
+
+    def tls(self) -> ssl.SSLContext:
+        """Returns how services beside the brokers are trusted: by the truststore of the brokers,
+        or else by that of the operating system. It reads files."""
+        given = self.settings.client_properties()
+        trusted = {
+            name: str(text) for name, text in given.items() if name.startswith("ssl.truststore.")
+        }
+        return client_context(TlsSettings.from_properties(trusted), OsDisk().read)
 
     @property
     def has_masks(self) -> bool:

@@ -6,14 +6,12 @@ either case the brokers are asked first who may change something, because a work
 knows nothing of the console's users.
 """
 
-import base64
 from typing import Any, Final
 from urllib.parse import quote
 
 from odradek.console.asking import Asked
 from odradek.console.http_json import HttpRefused, ask_json
-from odradek.console.rights import require_write
-from odradek.services.identity import Kind
+from odradek.console.rights import authorization, require_write
 from odradek.web.problems import Problem
 
 OURS: Final = "odradek"
@@ -90,12 +88,5 @@ async def require_right(asked: Asked) -> None:
 
 
 def _log_in(asked: Asked) -> dict[str, str]:
-    own, caller = asked.cluster.settings.connect_basic_auth_user_info, asked.log_in.caller
-    if own:
-        return {"authorization": f"Basic {base64.b64encode(own.encode()).decode()}"}
-    if caller.kind is Kind.TOKEN:
-        return {"authorization": f"Bearer {caller.secret}"}
-    if caller.kind is Kind.PASSWORD:
-        pair = f"{caller.name}:{caller.secret}".encode()
-        return {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
-    return {}
+    shown = authorization(asked, asked.cluster.settings.connect_basic_auth_user_info)
+    return {"authorization": shown} if shown else {}

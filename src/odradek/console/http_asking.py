@@ -7,8 +7,9 @@ by piece, and leaving the block closes the connection, which ends the query at t
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -24,6 +25,15 @@ class ServiceAway(Exception):
 
 class TooLong(Exception):
     """An answer was longer than the caller accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpService:
+    """Where a service is, what it is shown as a log-in, and whose certificates are trusted."""
+
+    url: str
+    authorization: str = field(default="", repr=False)
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
 
 
 class HttpAnswer:
@@ -84,17 +94,29 @@ class HttpAnswer:
 
 @asynccontextmanager
 async def asked(
-    url: str, method: str, target: str, body: bytes = b"", *, media_type: str, timeout_s: float
+    service: HttpService,
+    method: str,
+    target: str,
+    body: bytes = b"",
+    *,
+    media_type: str,
+    timeout_s: float,
 ) -> AsyncIterator[HttpAnswer]:
     """Sends a request and yields the answer once its head is there. The connection is closed at
     the end. Raises `ServiceAway`, also after `timeout_s` without the head."""
+    url = service.url
     parts = urlsplit(url)
     head = (
         f"{method} {parts.path.rstrip('/')}{target} HTTP/1.1\r\nhost: {parts.netloc}\r\n"
         f"accept: {media_type}\r\ncontent-type: {media_type}\r\nconnection: close\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
+        f"content-length: {len(body)}\r\n"
     )
-    tls: Any = ssl.create_default_context() if parts.scheme == "https" else None
+    if service.authorization:
+        head += f"authorization: {service.authorization}\r\n"
+    head += "\r\n"
+    tls: Any = None
+    if parts.scheme == "https":
+        tls = await asyncio.to_thread(service.tls)
     try:
         async with asyncio.timeout(CONNECT_S):
             reader, writer = await asyncio.open_connection(

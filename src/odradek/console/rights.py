@@ -5,6 +5,7 @@ process on this machine does not know who asks, so here the brokers are asked fi
 may do there, and a permission of Kafka stands for the service.
 """
 
+import base64
 from typing import Final
 
 from odradek.console.asking import Asked
@@ -14,10 +15,24 @@ from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from odradek.services.identity import Kind
 from odradek.services.permissions import may_write
 from odradek.web.problems import Problem
 
 _NOT_SAID: Final = -(2**31)
+
+
+def authorization(asked: Asked, own: str) -> str:
+    """Returns what a service that wants a log-in is shown: the console's own, as `user:password`,
+    or else that of the user. Nothing if it can be shown to no other service: the brokers' tokens
+    for a user (KIP-48) are for brokers alone."""
+    caller = asked.log_in.caller
+    if not own and caller.kind is Kind.TOKEN:
+        return f"Bearer {caller.secret}"
+    if not own and caller.kind is not Kind.PASSWORD:
+        return ""
+    pair = own or f"{caller.name}:{caller.secret}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 async def require_write(asked: Asked, topic: str, what: str) -> None:

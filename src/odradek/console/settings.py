@@ -134,13 +134,25 @@ class ConsoleSettings(WithRegistry):
         )
     )
     ksql_url: str = option(string("ksql.url", "", "Another name of sql.url."))
+    sql_basic_auth_user_info: str = option(
+        custom(
+            "sql.basic.auth.user.info",
+            "",
+            "The log-in of the console at a SQL server that wants one, as user:password. Unset, the"
+            " log-in of the user is passed on to it, if it is a password or a token.",
+            accept=str,
+            expected="user:password",
+            kind=Kind.PASSWORD,
+        )
+    )
     sql_command_topic: str = option(
         string(
             "sql.command.topic",
             "_odradek_sql_default__commands",
-            "The SQL server's topic of statements. Where the brokers need a log-in, who may WRITE"
-            " to it may use SQL: the server reads and writes topics with rights of its own. That of"
-            " ksqlDB is called _confluent-ksql-default__command_topic.",
+            "The SQL server's topic of statements. Where the brokers need a log-in and the server"
+            " does not get that of the user, who may WRITE to it may use SQL: the server reads and"
+            " writes topics with rights of its own. That of ksqlDB is called"
+            " _confluent-ksql-default__command_topic.",
         )
     )
     odradek_pipelines_directory: str = option(
@@ -276,8 +288,12 @@ class ConsoleSettings(WithRegistry):
         ):
             if url and not _is_url(url):
                 raise SettingsError(f"{name}={url!r} is not a URL such as http://127.0.0.1:{port}")
-        if self.connect_basic_auth_user_info and ":" not in self.connect_basic_auth_user_info:
-            raise SettingsError("connect.basic.auth.user.info must be user:password")
+        for name, pair in (
+            ("connect.basic.auth.user.info", self.connect_basic_auth_user_info),
+            ("sql.basic.auth.user.info", self.sql_basic_auth_user_info),
+        ):
+            if pair and ":" not in pair:
+                raise SettingsError(f"{name} must be user:password")
         self._check_openid()
 
     def _check_openid(self) -> None:

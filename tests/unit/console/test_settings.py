@@ -71,6 +71,7 @@ def test_a_read_only_console_has_read_only_clusters() -> None:
         ({"odradek.cluster.name": "a/b"}, "small letters"),
         ({"odradek.masks": "customers"}, "customers/value.email"),
         ({"connect.url": "ftp://x"}, "http://127.0.0.1:8083"),
+        ({"sql.basic.auth.user.info": "ada"}, "user:password"),
         ({"sql.url": "127.0.0.1:8088"}, "sql.url='127.0.0.1:8088' is not a URL"),
         ({"ksql.url": "http://ada:secret@[::1"}, "ksql.url"),
         ({"sql.url": "http://a:1", "ksql.url": "http://b:1"}, "two servers"),

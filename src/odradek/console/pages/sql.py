@@ -1,22 +1,23 @@
 """SQL: statements and queries at a SQL server, `odradek sql-server` or ksqlDB (`sql.url`).
 
-The server reads and writes topics with rights of its own and does not know the console's users.
-So where the brokers need a log-in, SQL is for those who may write to the server's topic of
-statements; and where fields are masked, the console sends nothing that shows or copies records.
+A server that wants a log-in gets that of the user, and decides. One that wants none does not know
+the console's users and reads and writes topics with rights of its own; so where the brokers need a
+log-in, SQL is then for those who may write to its topic of statements. And where fields are masked,
+the console sends nothing that shows or copies records.
 """
 
 import json
 import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from odradek.console.asking import Asked, BadForm, Pages
-from odradek.console.http_asking import ServiceAway
-from odradek.console.rights import require_write
+from odradek.console.http_asking import HttpService, ServiceAway
+from odradek.console.rights import authorization, require_write
 from odradek.console.sql.answers import Shown, shown
 from odradek.console.sql.drawing import picture_of
 from odradek.console.sql.server import Refused, Rows, SqlServer, collected, in_batches
@@ -223,15 +224,34 @@ class SqlPages(Pages):
 
 
 async def _server(asked: Asked) -> SqlServer:
-    """Returns the SQL server, if there is one and the user may use it."""
-    if not asked.cluster.sql_url:
+    """Returns the SQL server, if there is one and the user may use it.
+
+    A server that wants a log-in gets that of the user and decides by itself, as Odradek's does.
+    Where it wants none, or the console has a log-in of its own there, the brokers are asked."""
+    cluster = asked.cluster
+    if not cluster.sql_url:
         raise Problem(404, "no SQL server is configured: set sql.url")
+    service = HttpService(cluster.sql_url, tls=cluster.tls)
+    own = cluster.settings.sql_basic_auth_user_info
+    if not cluster.needs_log_in:
+        return SqlServer(replace(service, authorization=authorization(asked, own) if own else ""))
+    try:
+        if not own and await SqlServer(service).wants_log_in():
+            if shown := authorization(asked, ""):
+                return SqlServer(replace(service, authorization=shown))
+            raise Problem(
+                502,
+                "the SQL server wants a log-in, and yours is a token of the brokers, which it does"
+                " not take; set sql.basic.auth.user.info of the console",
+            )
+    except ServiceAway as error:
+        raise _problem(asked, error) from None
     await require_write(
         asked,
-        asked.cluster.settings.sql_command_topic,
+        cluster.settings.sql_command_topic,
         "may not use SQL, for the SQL server reads and writes topics with rights of its own",
     )
-    return SqlServer(asked.cluster.sql_url)
+    return SqlServer(replace(service, authorization=authorization(asked, own) if own else ""))
 
 
 def _problem(asked: Asked, error: ServiceAway | Refused) -> Problem:

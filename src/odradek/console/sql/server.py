@@ -5,11 +5,11 @@ import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from odradek.console.http_asking import ServiceAway, TooLong, asked
+from odradek.console.http_asking import HttpService, ServiceAway, TooLong, asked
 from odradek.console.sql.texts import ended
 
 _KSQL: Final = "application/vnd.ksql.v1+json"
@@ -45,8 +45,17 @@ class Rows:
 
 
 class SqlServer:
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, service: HttpService) -> None:
+        self._service = service
+
+    async def wants_log_in(self) -> bool:
+        """Returns whether the server refuses who shows no log-in. It is asked without one."""
+        anonymous = replace(self._service, authorization="")
+        async with asked(
+            anonymous, "POST", "/ksql", b'{"ksql":"SHOW PROPERTIES;"}', media_type=_KSQL,
+            timeout_s=_STATEMENT_S,
+        ) as answer:  # fmt: skip
+            return answer.status == 401
 
     async def execute(
         self, text: str, properties: Mapping[str, str] | None = None
@@ -54,7 +63,7 @@ class SqlServer:
         """Carries statements out and returns the answers. Raises `Refused` or `ServiceAway`."""
         body = json.dumps({"ksql": ended(text), "streamsProperties": dict(properties or {})})
         async with asked(
-            self._url, "POST", "/ksql", body.encode(), media_type=_KSQL, timeout_s=_STATEMENT_S
+            self._service, "POST", "/ksql", body.encode(), media_type=_KSQL, timeout_s=_STATEMENT_S
         ) as answer:
             try:
                 async with asyncio.timeout(_STATEMENT_S):
@@ -73,7 +82,7 @@ class SqlServer:
         of the columns. Raises `Refused` or `ServiceAway`; leaving the loop ends the query."""
         body = json.dumps({"ksql": ended(text), "streamsProperties": dict(properties)})
         async with asked(
-            self._url, "POST", "/query", body.encode(), media_type=_KSQL,
+            self._service, "POST", "/query", body.encode(), media_type=_KSQL,
             timeout_s=_QUERY_BEGINS_S,
         ) as answer:  # fmt: skip
             if answer.status >= 400:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from odradek.console.http_asking import ServiceAway, asked
+from odradek.console.http_asking import HttpService, ServiceAway, asked
 from odradek.console.sql.answers import shown
 from odradek.console.sql.server import (
     Refused,
@@ -21,15 +21,20 @@ from odradek.console.sql.server import (
 HEADER = b'[{"header":{"queryId":"q","schema":"`A` INT, `S` STRUCT<`B` INT>, `C``D` STRING"}}'
 
 
+heads: list[str] = []
+"""What the requests to the newest server began with."""
+
+
 @asynccontextmanager
 async def serving(status: int, *pieces: bytes, ends: bool = True) -> AsyncIterator[str]:
     """A server that gives every request these pieces, one write each."""
 
     writers: list[asyncio.StreamWriter] = []
+    heads.clear()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
-        await reader.readuntil(b"\r\n\r\n")
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
         writer.write(b"HTTP/1.1 %d Fine\r\ntransfer-encoding: chunked\r\n\r\n" % status)
         for piece in pieces:
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
@@ -50,7 +55,7 @@ async def serving(status: int, *pieces: bytes, ends: bool = True) -> AsyncIterat
 async def test_rows_come_before_the_line_of_the_next_one() -> None:
     row = b',\n{"row":{"columns":[1,{"B":2},null]}}'
     async with serving(200, HEADER, row, ends=False) as url:
-        rows = SqlServer(url).query("SELECT 1;", {})
+        rows = SqlServer(HttpService(url)).query("SELECT 1;", {})
         async with asyncio.timeout(10):
             first = await anext(rows)
             second = await anext(rows) if not first.rows else first
@@ -62,7 +67,7 @@ async def test_rows_come_before_the_line_of_the_next_one() -> None:
 async def test_an_answer_in_small_pieces() -> None:
     whole = HEADER + b',\n{"row":{"columns":[2.50,{"B":"}"},"]"]}},\n{"finalMessage":"Over"}]\n'
     async with serving(200, *(whole[at : at + 3] for at in range(0, len(whole), 3))) as url:
-        found = await collected(SqlServer(url).query("SELECT 1", {}), 10, 10)
+        found = await collected(SqlServer(HttpService(url)).query("SELECT 1", {}), 10, 10)
     assert found == Rows(["A", "S", "C`D"], [["2.50", '{"B": "}"}', "]"]], "Over")
 
 
@@ -70,23 +75,36 @@ async def test_what_the_server_refuses() -> None:
     body = {"message": "line 1:1: no", "entities": [{"@type": "streams", "streams": []}]}
     async with serving(400, json.dumps(body).encode()) as url:
         with pytest.raises(Refused, match="line 1:1: no") as caught:
-            await SqlServer(url).execute("SHOW NOTHING")
+            await SqlServer(HttpService(url)).execute("SHOW NOTHING")
         with pytest.raises(Refused, match="line 1:1: no"):
-            await collected(SqlServer(url).query("SELECT", {}), 1, 10)
+            await collected(SqlServer(HttpService(url)).query("SELECT", {}), 1, 10)
     assert caught.value.entities == body["entities"]
     async with serving(200, b"<html>") as url:
         with pytest.raises(ServiceAway, match="not answer as a SQL server"):
-            await SqlServer(url).execute("SHOW STREAMS;")
+            await SqlServer(HttpService(url)).execute("SHOW STREAMS;")
     async with serving(502, b"<html>") as url:
         with pytest.raises(Refused, match="status 502"):
-            await SqlServer(url).execute("SHOW STREAMS;")
+            await SqlServer(HttpService(url)).execute("SHOW STREAMS;")
+
+
+async def test_a_server_is_shown_a_log_in_only_where_it_belongs() -> None:
+    async with serving(401, b'{"message": "log in"}') as url:
+        server = SqlServer(HttpService(url, "Basic YWRhOnNlY3JldA=="))
+        assert await server.wants_log_in()
+        assert "authorization" not in heads[-1]
+        with pytest.raises(Refused, match="log in"):
+            await server.execute("SHOW STREAMS;")
+        assert "authorization: Basic YWRhOnNlY3JldA==" in heads[-1]
+        assert "YWRh" not in repr(HttpService(url, "Basic YWRhOnNlY3JldA=="))
+    async with serving(200, b"[]") as url:
+        assert not await SqlServer(HttpService(url)).wants_log_in()
 
 
 async def test_a_server_that_is_away() -> None:
     async with serving(200) as url:
         pass
     with pytest.raises(ServiceAway, match="refused"):
-        await SqlServer(url).execute("SHOW STREAMS;")
+        await SqlServer(HttpService(url)).execute("SHOW STREAMS;")
 
 
 async def test_a_server_that_says_nothing() -> None:
@@ -100,7 +118,7 @@ async def test_a_server_that_says_nothing() -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(ServiceAway, match="within 0 s"):
-        async with asked(url, "GET", "/", media_type="*/*", timeout_s=0.01):
+        async with asked(HttpService(url), "GET", "/", media_type="*/*", timeout_s=0.01):
             pass
     ended.set()
     server.close()
