@@ -28,17 +28,12 @@ import psutil
 from odradek.testing import Cluster
 from tests.scenarios.connect_bench import Bench, until
 from tests.scenarios.connect_isolation import append
+from tests.scenarios.lane_processes import COMMANDS, processes_of
 
 # With a lane of its own each has a Java, so there are fewer.
 SOURCES = {"shared": 3, "own": 1}
-VICTIMS = {
-    "worker": "tests.scenarios.connect_kills --as-worker",
-    "zygote": "odradek.spark.turns.zygote",
-    "host": "odradek.spark.turns.zygote",
-    "driver": "odradek.spark.turns.driver",
-    "java": "org.apache.spark",
-    "python": "odradek.spark.turns.spark_daemon",
-}
+_WORKER = "tests.scenarios.connect_kills --as-worker"
+VICTIMS = ("worker", *COMMANDS)
 _EVERY_S = 0.002
 _BETWEEN_KILLS_S = (1.5, 5.0)
 
@@ -83,22 +78,8 @@ class Worker:
 
     def victims(self, kind: str) -> list[psutil.Process]:
         """Returns the processes of a kind that run now."""
-        found = []
-        worker = psutil.Process(self._process.pid)
-        for process in [worker, *worker.children(recursive=True)]:
-            try:
-                command = " ".join(process.cmdline())
-                parent = " ".join(process.parent().cmdline())
-            except psutil.Error:
-                continue
-            # Java's command line has the names of Python's modules too.
-            of_kind = VICTIMS[kind] in command and ("java" in process.name()) == (kind == "java")
-            # A task's process has the command line of the one that it was forked from.
-            if of_kind and kind in {"host", "zygote"}:
-                of_kind = (VICTIMS[kind] in parent) == (kind == "host")
-            if of_kind:
-                found.append(process)
-        return found
+        command = _WORKER if kind == "worker" else None
+        return processes_of(self._process.pid, kind, command)
 
     def kill(self, kind: str, chance: random.Random) -> bool:
         """Kills one of a kind; returns whether there was one."""

@@ -1,9 +1,12 @@
-"""Kills the SQL server again and again under a query with a join and windows.
+"""Kills what runs a query with a join and windows, again and again.
 
     python -m tests.scenarios.sql_exactly_once --kills 5
+    python -m tests.scenarios.sql_exactly_once --kills 20 --engine spark --brokers 3
 
 Orders arrive all the time. The server that counts them by customer and minute, joined with the
-customers' table, is killed and started again. At the end every result is compared with one that is
+customers' table, is killed and started again; so is, with Spark, any of its processes: that of a
+query, the one these are forked from, the driver, Java, a Python worker of Spark's; and with three
+brokers, one of them. At the end every result is compared with one that is
 computed in plain Python: each order must have made one change, in order, and none may be missing.
 """
 
@@ -15,13 +18,14 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from odradek.client import Producer
 from odradek.testing.cluster import Cluster
-from tests.scenarios.sql_server import sql_started
+from tests.scenarios.lane_processes import COMMANDS, processes_of
+from tests.scenarios.sql_server import SqlServer, sql_started
 
 _CUSTOMERS = 5
 _MINUTE_MS = 60_000
@@ -69,7 +73,7 @@ class _Orders(threading.Thread):
                         timestamp_ms=time_ms,
                     )  # fmt: skip
                 await producer.flush()
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
 
 
 def _expected(orders: list[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], list[int]]]:
@@ -92,15 +96,65 @@ def _orders(bootstrap: str, begin_ms: int) -> Iterator[_Orders]:
         orders.stop()
 
 
-def run(kills: int, directory: Path) -> int:
+class _Killing:
+    """Kills one after the other, and starts again what does not do so itself."""
+
+    def __init__(
+        self, cluster: Cluster, directory: Path, overrides: list[str], chance: random.Random
+    ) -> None:
+        self._cluster = cluster
+        self._directory = directory
+        self._overrides = overrides
+        self._chance = chance
+
+    def server(self, starts: ExitStack) -> SqlServer:
+        started = sql_started(self._directory, self._cluster.bootstrap, *self._overrides)
+        return starts.enter_context(started)
+
+    def kill(self, kind: str, server: SqlServer, starts: ExitStack) -> SqlServer:
+        """Kills one of a kind, and returns the server that runs when the query goes on."""
+        chance = self._chance
+        if kind == "server":
+            server.kill()
+            # The next one takes over when the session of the killed one has ended.
+            server = self.server(starts)
+            server.rows("SELECT c FROM counts EMIT CHANGES LIMIT 1;")
+            time.sleep(chance.uniform(6, 9))
+        elif kind == "broker":
+            broker = chance.randrange(3) + 1
+            self._cluster.kill(broker)
+            time.sleep(chance.uniform(2, 4))
+            self._cluster.restart(broker)
+            time.sleep(chance.uniform(2, 4))
+        else:
+            deadline_s = time.monotonic() + 180
+            while not (found := processes_of(server.process.pid, kind)):
+                assert time.monotonic() < deadline_s, f"there is no {kind}"
+                time.sleep(0.1)
+            chance.choice(found).kill()
+            time.sleep(chance.uniform(1, 4))
+        return server
+
+
+def run(
+    kills: int,
+    directory: Path,
+    engine: str = "process",
+    brokers: int = 1,
+    kinds: Sequence[str] = (),
+) -> int:
     """Returns how many orders were counted. Raises `AssertionError` if a result is wrong."""
     chance = random.Random(kills)
-    # Brokers delete what is older than the retention, so times are those of today.
-    begin_ms = int(time.time() * 1000)
-    with Cluster(brokers=1) as cluster:
+    victims = list(kinds) or _victims(engine, brokers)
+    # Brokers delete what is older than the retention of a week, and refuse what lies ahead. The
+    # time of the orders passes much faster than the clock.
+    begin_ms = int(time.time() * 1000) - 3 * 86_400_000
+    overrides = [f"odradek.sql.engine={engine}", f"ksql.internal.topic.replicas={brokers}"]
+    with Cluster(brokers=brokers) as cluster:
         bootstrap = cluster.bootstrap
+        killing = _Killing(cluster, directory, overrides, chance)
         with ExitStack() as starts:
-            server = starts.enter_context(sql_started(directory, bootstrap))
+            server = killing.server(starts)
             created = server.ksql(_STATEMENTS)
             assert all(one["commandStatus"]["status"] == "SUCCESS" for one in created), created
             for customer in range(_CUSTOMERS):
@@ -111,16 +165,14 @@ def run(kills: int, directory: Path) -> int:
             # The customers are older than all orders, so they are in the table first.
             assert len(server.rows("SELECT * FROM customers;")) == _CUSTOMERS
             with _orders(bootstrap, begin_ms) as orders:
+                server.rows("SELECT c FROM counts EMIT CHANGES LIMIT 1;")
                 for number in range(kills):
                     time.sleep(chance.uniform(1, 3))
-                    server.kill()
-                    print(f"kill {number + 1}: {len(orders.sent)} orders", flush=True)
-                    # The next one takes over when the session of the killed one has ended.
-                    server = starts.enter_context(sql_started(directory, bootstrap))
-                    server.rows("SELECT c FROM counts EMIT CHANGES LIMIT 1;")
-                    time.sleep(chance.uniform(6, 9))
+                    kind = victims[number % len(victims)]
+                    print(f"kill {number + 1}, {kind}: {len(orders.sent)} orders", flush=True)
+                    server = killing.kill(kind, server, starts)
             server.kill()
-            with sql_started(directory, bootstrap) as last:
+            with sql_started(directory, bootstrap, *overrides) as last:
                 limit = len(orders.sent)
                 print(f"{limit} orders are compared", flush=True)
                 rows = last.rows(
@@ -134,12 +186,20 @@ def run(kills: int, directory: Path) -> int:
     return limit
 
 
+def _victims(engine: str, brokers: int) -> list[str]:
+    """Returns who is killed, by turns."""
+    found = ["server"] if engine == "process" else ["host", "server", *COMMANDS]
+    return found if brokers == 1 else [*found, "broker"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--engine", choices=["process", "spark"], default="process")
+    parser.add_argument("--brokers", type=int, choices=[1, 3], default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        count = run(arguments.kills, Path(directory))
+        count = run(arguments.kills, Path(directory), arguments.engine, arguments.brokers)
     print(f"{count} orders, {arguments.kills} kills: each one was counted once")
 
 

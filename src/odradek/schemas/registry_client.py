@@ -69,6 +69,10 @@ class RegistryClient:
         self._http = RegistryHttp(registry)
         self._cache = AnswerCache(registry.cache_capacity)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets a client with the same settings, and connections of its own."""
+        return RegistryClient, (self.settings,)
+
     @property
     def url(self) -> str:
         """The addresses of the registry, without passwords."""

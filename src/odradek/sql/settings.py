@@ -15,6 +15,7 @@ from odradek.client.settings.shared import AdminSettings
 from odradek.config.kinds import boolean, integer, string
 from odradek.config.program_settings import option
 from odradek.config.setting import InvalidSetting
+from odradek.config.spelling import did_you_mean
 from odradek.schemas.errors import BadSetting
 from odradek.schemas.registry_client import RegistryClient
 from odradek.services.settings import (
@@ -124,7 +125,8 @@ class SqlSettings(ServiceSettings):
         string(
             "odradek.sql.engine",
             "process",
-            "What runs persistent queries. There is process: this server, record by record.",
+            "What runs persistent queries. process: this server; spark: a process for each query,"
+            " by the turns of a query of Spark.",
         )
     )
     odradek_sql_http2: bool = option(
@@ -159,10 +161,10 @@ class SqlSettings(ServiceSettings):
         if self.registry and not self.ksql_schema_registry_url:
             raise SettingsError("ksql.schema.registry.url is missing: write its address")
         self.registry_client()
-        if self.odradek_sql_engine != "process":
+        if self.odradek_sql_engine not in ("process", "spark"):
             raise SettingsError(
-                f"odradek.sql.engine is process, not {self.odradek_sql_engine}: Spark is not an"
-                " engine of persistent queries yet"
+                f"odradek.sql.engine is process or spark, not {self.odradek_sql_engine!r}"
+                + did_you_mean(self.odradek_sql_engine, ("process", "spark"))
             )
         if self.ksql_streams_auto_offset_reset.lower() not in ("", *_RESETS):
             raise SettingsError("ksql.streams.auto.offset.reset is earliest or latest")
@@ -251,6 +253,7 @@ class SqlSettings(ServiceSettings):
                 Formats(self.registry_client()),
             ),
             self.ksql_internal_topic_replicas,
+            {} if self.odradek_sql_engine == "spark" else None,
             shown,
         )
 

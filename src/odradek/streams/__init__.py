@@ -5,6 +5,8 @@
     plan     the logical plan that SQL and Python compile to; types of columns
     formats  keys and values as bytes
     running  the reference executor: what every operator means, record by record
+    process  runs a plan on topics in this process, exactly once
+    spark    runs plans by the turns of a query of Spark, each in a process of its own
     dsl      streams and tables in Python, after Kafka Streams
     testing  runs a topology in virtual time, without a broker
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.streams.dsl.builder import StreamsBuilder
     from odradek.streams.dsl.streams import Stream
     from odradek.streams.dsl.tables import Table
+    from odradek.streams.engines import run
     from odradek.streams.formats.primitives import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING
     from odradek.streams.plan.records import Window, Windowed
     from odradek.streams.plan.windows import JoinWindows, SessionWindows, TimeWindows
@@ -42,6 +45,7 @@ _HOMES = {
     "TimeWindows": "odradek.streams.plan.windows",
     "Window": "odradek.streams.plan.records",
     "Windowed": "odradek.streams.plan.records",
+    "run": "odradek.streams.engines",
 }
 
 __all__ = [
@@ -62,6 +66,7 @@ __all__ = [
     "TimeWindows",
     "Window",
     "Windowed",
+    "run",
 ]
 
 if not TYPE_CHECKING:

@@ -211,7 +211,7 @@ def _cell(value: Any) -> str:
 _LISTS: Final = {
     "streams": ("streams", ("name", "topic", "keyFormat", "valueFormat")),
     "tables": ("tables", ("name", "topic", "keyFormat", "valueFormat", "isWindowed")),
-    "queries": ("queries", ("id", "state", "sinks", "queryString")),
+    "queries": ("queries", ("id", "state", "sinks", "queryString", "error")),
     "kafka_topics": ("topics", ("name", "replicaInfo")),
     "function_names": ("functions", ("name", "type", "category")),
     "properties": ("properties", ("name", "value")),
@@ -225,9 +225,10 @@ def shown_entity(entity: Mapping[str, Any]) -> str:
     if kind == "currentStatus":
         return str(entity["commandStatus"]["message"])
     if kind in _LISTS:
-        name, columns = _LISTS[kind]
+        name, known = _LISTS[kind]
+        columns = [one for one in known if any(one in listed for listed in entity[name])]
         rows = [[_cell(one.get(column)) for column in columns] for one in entity[name]]
-        return table(list(columns), rows) if rows else f"there are no {name}"
+        return table(columns, rows) if rows else f"there are no {name}"
     if kind == "sourceDescription":
         return "\n".join(_described(entity["sourceDescription"]))
     if kind == "queryDescription":

@@ -22,6 +22,7 @@ from odradek.protocol.errors import KafkaError
 from odradek.services.client_pool import CallerClients
 from odradek.services.identity import NOBODY
 from odradek.services.running import Service, unreachable
+from odradek.spark.prerequisites import SparkMissing, require_spark
 from odradek.sql.api.codes import (
     BAD_REQUEST,
     BAD_STATEMENT,
@@ -75,6 +76,14 @@ class SqlService(Service):
                 f"no broker can be reached: {reason}; start one with odradek up, or"
                 " name others by bootstrap.servers"
             )
+        if self.own.odradek_sql_engine == "spark":
+            try:
+                await asyncio.to_thread(require_spark)
+            except SparkMissing as missing:
+                raise CannotServe(
+                    f"{missing}. Or set odradek.sql.engine=process: queries then run in the server"
+                    " itself, without Spark"
+                ) from missing
         try:
             await self.log.prepare()
             self._cluster_id = (await self._server.admin.describe_metadata([])).cluster_id or ""

@@ -2,6 +2,7 @@
 statements in the same order (`commands`)."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from odradek.config.spelling import did_you_mean
 from odradek.sql.errors import Invalid, Place
@@ -23,6 +24,14 @@ class QueryInfo:
     is_paused: bool = False
     creates_sink: bool = True
     """Whether it was made by CREATE ... AS SELECT, and ends with its sink."""
+
+
+class QueryStatus(NamedTuple):
+    """How it is with a query: its state, and if it has failed, why, and when."""
+
+    state: str
+    error: str | None = None
+    failed_ms: int = 0
 
 
 class Catalogue:

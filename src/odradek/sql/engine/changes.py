@@ -25,11 +25,12 @@ from odradek.sql.engine.running import RunningQueries
 from odradek.sql.engine.sessions import Session, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
 from odradek.sql.engine.upgrading import check_upgrade
-from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.errors import Invalid, Place, Refused, SqlError
 from odradek.sql.formats.inferring import register
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse
 from odradek.sql.planning.sources import DataSource
+from odradek.streams.plan.nodes import Plan
 from odradek.streams.plan.types import Column, Schema
 
 _log = logging.getLogger("odradek.sql")
@@ -79,8 +80,10 @@ class Changes:
         *,
         topics: Topics,
         forget: Callable[[str], Awaitable[None]],
+        check_place: Callable[[Mapping[str, str], Plan, Place], None],
     ) -> None:
-        """`forget` is told of a stream or table that is dropped or replaced."""
+        """`forget` is told of a stream or table that is dropped or replaced; `check_place` raises
+        for a query that cannot run where it is to run."""
         self.statuses: dict[str, CommandStatus] = {}
         self._settings = settings
         self._catalogue = catalogue
@@ -88,6 +91,7 @@ class Changes:
         self._queries = queries
         self._topics = topics
         self._forget = forget
+        self._check_place = check_place
 
     async def carry_out(self, statement: s.Statement, session: Session, access: Access) -> Entity:
         """Checks a statement, has it applied everywhere, and returns its status."""
@@ -141,6 +145,7 @@ class Changes:
         self, statement: s.CreateAsSelect | s.InsertInto, session: Session, access: Access
     ) -> dict[str, list[int]]:
         prepared = self._prepared(statement, session.properties)
+        self._check_place(session.properties, prepared.plan, statement.place)
         if isinstance(statement, s.CreateAsSelect):
             self._check_replaces(statement, prepared)
         else:

@@ -14,7 +14,6 @@ from typing import Any
 
 from odradek.protocol.acls import Operation
 from odradek.protocol.errors import KafkaError
-from odradek.sql.engine import persistent
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.answering import Answer
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
@@ -22,8 +21,10 @@ from odradek.sql.engine.changes import CHANGES, Changes, Outcome
 from odradek.sql.engine.commands import Command, CommandLog
 from odradek.sql.engine.definitions import Defaults
 from odradek.sql.engine.entities import Entity
+from odradek.sql.engine.handing_over import QueryText, note
 from odradek.sql.engine.inserting import NewRecord, record_of
 from odradek.sql.engine.looking import Looking
+from odradek.sql.engine.placing import AnyRunner, Places
 from odradek.sql.engine.pulling import pull
 from odradek.sql.engine.pushing import push
 from odradek.sql.engine.running import RunningQueries
@@ -36,9 +37,7 @@ from odradek.sql.language.parser import Part, parse, split
 from odradek.sql.language.variables import substitute
 from odradek.sql.planning.parts import Context
 from odradek.sql.planning.sources import Format
-from odradek.streams.plan.nodes import Plan, Sink
-from odradek.streams.process.runner import Runner
-from odradek.streams.running.executor import InputRecord
+from odradek.streams.plan.nodes import Plan
 
 _processing_log = logging.getLogger("odradek.sql.processing")
 
@@ -53,6 +52,8 @@ class EngineSettings:
     reset: str | None = None
     defaults: Defaults = field(default_factory=Defaults)
     replication_factor: int = -1
+    spark: Mapping[str, str] | None = None
+    """Settings of Spark, if it runs persistent queries; None if this process does."""
     properties: dict[str, str] = field(default_factory=dict)
     """All settings as texts, for SHOW PROPERTIES."""
 
@@ -67,10 +68,12 @@ class Engine:
         self.queries = RunningQueries(
             settings.client, settings.service_id, self._runner_of, self.catalogue
         )
+        self._places = Places(settings)
         self._looking = Looking(self)
         self.changes = Changes(
             settings, self.catalogue, log, self.queries,
             topics=Topics(settings.replication_factor), forget=self.views.drop,
+            check_place=self._places.check,
         )  # fmt: skip
 
     # The life of the engine
@@ -89,45 +92,25 @@ class Engine:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await self.queries.stop_all()
+            await self._places.close()
             await self.views.close()
 
-    def _runner_of(self, query: QueryInfo) -> Runner:
+    def _runner_of(self, query: QueryInfo) -> AnyRunner:
         """Returns what runs a query. Raises `SqlError` if it cannot be compiled any more."""
-        runner = Runner(
-            self._prepare_again(query).plan, self.queries.application_id(query.id),
-            self.settings.client, start=query.start, on_bad_record=self._note_bad_record,
-            on_bad_result=self._note_bad_result,
-            replication_factor=self.settings.replication_factor,
-        )  # fmt: skip
+        application_id = self.queries.application_id(query.id)
+        runner = self._places.runner_of(self._text_of(query), query, application_id)
         if query.is_paused:
             runner.pause()
         return runner
 
-    def _prepare_again(self, query: QueryInfo) -> persistent.Prepared:
-        """Compiles a query anew. Its sink is in the catalogue already, as it was made then."""
-        statement = parse(query.text, self.catalogue.types)
-        assert isinstance(statement, s.InsertInto | s.CreateAsSelect)
+    def _text_of(self, query: QueryInfo) -> QueryText:
         reset = reset_of(query.properties, self.settings.reset)
-        return persistent.prepare(
-            statement, self.catalogue, self.settings.defaults, reset=reset, note=self._note
-        )
+        return QueryText.of(query.text, self.catalogue, self.settings.defaults, reset)
 
     def plan(self, query: QueryInfo) -> Plan:
         """Returns the plan of a query, for a picture."""
         runner = self.queries.runner(query.id)
-        return self._prepare_again(query).plan if runner is None else runner.plan
-
-    def _note(self, what: str, error: Exception) -> None:
-        _processing_log.warning("%s is null: %s", what, error)
-
-    def _note_bad_record(self, record: InputRecord, error: Exception) -> None:
-        _processing_log.warning(
-            "the record at offset %d of %s-%d is skipped: %s",
-            record.offset, record.topic, record.partition, error,
-        )  # fmt: skip
-
-    def _note_bad_result(self, sink: Sink, error: Exception) -> None:
-        _processing_log.warning("a result for %s is left out: %s", sink.topic, error)
+        return self._text_of(query)() if runner is None else runner.plan
 
     # Statements
 
@@ -185,7 +168,7 @@ class Engine:
         now on, or up to now. Raises `SqlError`, or what Kafka says."""
         context = Context(
             self.catalogue.sources.get, self.settings.defaults.make,
-            reset_of(session.properties, self.settings.reset), self._note, is_transient=True,
+            reset_of(session.properties, self.settings.reset), note, is_transient=True,
             default_key_format=Format(self.settings.defaults.key_format),
             sources=self.catalogue.sources,
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.sql.engine.catalogue import Catalogue, QueryInfo
+from odradek.sql.engine.catalogue import Catalogue, QueryInfo, QueryStatus
 from odradek.sql.functions.table import AGGREGATES, SCALARS, TYPED_BY_VALUE
 from odradek.sql.functions.tabular import TABULAR
 from odradek.sql.planning.sources import DataSource
@@ -65,18 +65,21 @@ def listed_source(source: DataSource) -> Entity:
 
 
 def described_source(
-    source: DataSource, catalogue: Catalogue, states: Mapping[str, str], extra: Mapping[str, Any]
+    source: DataSource,
+    catalogue: Catalogue,
+    statuses: Mapping[str, QueryStatus],
+    extra: Mapping[str, Any],
 ) -> Entity:
     """`extra` has what is known of the topic, for EXTENDED."""
     return {
         "name": source.name,
         "windowType": None if source.window is None else source.window.kind,
         "readQueries": [
-            listed_query(catalogue.queries[one], catalogue, states)
+            listed_query(catalogue.queries[one], catalogue, statuses)
             for one in catalogue.readers(source.name)
         ],
         "writeQueries": [
-            listed_query(catalogue.queries[one], catalogue, states)
+            listed_query(catalogue.queries[one], catalogue, statuses)
             for one in catalogue.writers(source.name)
         ],
         "fields": fields(source.schema),
@@ -98,24 +101,41 @@ def described_source(
     }
 
 
-def listed_query(query: QueryInfo, catalogue: Catalogue, states: Mapping[str, str]) -> Entity:
-    state = states.get(query.id, "PAUSED" if query.is_paused else "RUNNING")
+def listed_query(
+    query: QueryInfo, catalogue: Catalogue, statuses: Mapping[str, QueryStatus]
+) -> Entity:
+    status = statuses.get(query.id) or _elsewhere(query)
     sink = catalogue.sources.get(query.sink)
-    return {
+    listed = {
         "queryString": f"{query.text};",
         "sinks": [query.sink],
         "sinkKafkaTopics": [] if sink is None else [sink.topic],
         "id": query.id,
-        "statusCount": {state: 1},
+        "statusCount": {status.state: 1},
         "queryType": "PERSISTENT",
-        "state": state,
+        "state": status.state,
     }
+    if status.error is not None:
+        listed["error"] = status.error
+    return listed
+
+
+def _elsewhere(query: QueryInfo) -> QueryStatus:
+    """Returns what is known of a query that another server runs."""
+    return QueryStatus("PAUSED" if query.is_paused else "RUNNING")
+
+
+def _errors(status: QueryStatus) -> list[Entity]:
+    if status.error is None:
+        return []
+    return [{"timestamp": status.failed_ms, "errorMessage": status.error, "type": "SYSTEM"}]
 
 
 def described_query(
-    query: QueryInfo, catalogue: Catalogue, states: Mapping[str, str], picture: str
+    query: QueryInfo, catalogue: Catalogue, statuses: Mapping[str, QueryStatus], picture: str
 ) -> Entity:
     sink = catalogue.sources[query.sink]
+    status = statuses.get(query.id) or _elsewhere(query)
     return {
         "id": query.id,
         "statementText": f"{query.text};",
@@ -126,11 +146,11 @@ def described_query(
         "topology": picture,
         "executionPlan": picture,
         "overriddenProperties": dict(query.properties),
-        "ksqlHostQueryStatus": {"local": states.get(query.id, "RUNNING")},
+        "ksqlHostQueryStatus": {"local": status.state},
         "queryType": "PERSISTENT",
-        "queryErrors": [],
+        "queryErrors": _errors(status),
         "tasksMetadata": [],
-        "state": states.get(query.id, "RUNNING"),
+        "state": status.state,
     }
 
 

@@ -23,7 +23,7 @@ from odradek.sql.engine.entities import (
     listed_source,
     type_object,
 )
-from odradek.sql.engine.sessions import RESET, Session
+from odradek.sql.engine.sessions import OBEYED, Session
 from odradek.sql.errors import Invalid, Refused
 from odradek.sql.functions.table import NAMES
 from odradek.sql.language import statements as s
@@ -95,9 +95,9 @@ class Looking:
                 described = [self._described(one) for one in sorted(catalogue.queries)]
                 kind, content = "queryDescriptions", {"queryDescriptions": described}
             case "QUERIES":
-                states = self._engine.queries.states()
+                statuses = self._engine.queries.statuses()
                 queries = [
-                    listed_query(catalogue.queries[one], catalogue, states)
+                    listed_query(catalogue.queries[one], catalogue, statuses)
                     for one in sorted(catalogue.queries)
                 ]
                 kind, content = "queries", {"queries": queries}
@@ -119,7 +119,7 @@ class Looking:
     def _properties(self, session: Session) -> dict[str, Any]:
         known = {**self._engine.settings.properties, **session.properties}
         listed = [
-            {"name": name, "scope": "KSQL", "value": value, "editable": name in RESET}
+            {"name": name, "scope": "KSQL", "value": value, "editable": name in OBEYED}
             for name, value in sorted(known.items())
         ]
         return {
@@ -175,13 +175,13 @@ class Looking:
             partitions = found.topics[0].partitions
             replication = len(partitions[0].replica_nodes) if partitions else 0
             extra = {"partitions": len(partitions), "replication": replication}
-        return described_source(source, engine.catalogue, engine.queries.states(), extra)
+        return described_source(source, engine.catalogue, engine.queries.statuses(), extra)
 
     def _described(self, query_id: str) -> Entity:
         engine = self._engine
         query = engine.catalogue.queries[query_id]
         plan = engine.plan(query)
-        return described_query(query, engine.catalogue, engine.queries.states(), draw(plan))
+        return described_query(query, engine.catalogue, engine.queries.statuses(), draw(plan))
 
     def _explain(self, statement: s.Explain, session: Session) -> Entity:
         engine = self._engine

@@ -13,9 +13,10 @@ from typing import Any, Final
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
-from odradek.sql.engine.catalogue import Catalogue, QueryInfo
+from odradek.sql.engine.catalogue import Catalogue, QueryInfo, QueryStatus
+from odradek.sql.engine.placing import AnyRunner
 from odradek.sql.errors import SqlError
-from odradek.streams.process.runner import Runner
+from odradek.world.clock import SystemClock
 
 _log = logging.getLogger("odradek.sql")
 _POLL_MS: Final = 1000
@@ -29,7 +30,7 @@ class RunningQueries:
         self,
         client: Mapping[str, Any],
         service_id: str,
-        make: Callable[[QueryInfo], Runner],
+        make: Callable[[QueryInfo], AnyRunner],
         catalogue: Catalogue,
     ) -> None:
         """`make` returns what runs a query, or raises `SqlError`."""
@@ -38,7 +39,8 @@ class RunningQueries:
         self._group = f"_odradek_sql_{service_id}"
         self._make = make
         self._catalogue = catalogue
-        self._runners: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
+        self._refused: dict[str, QueryStatus] = {}
+        self._runners: dict[str, tuple[AnyRunner, asyncio.Task[None]]] = {}
 
     async def run(self, topic: str) -> None:
         """Runs the queries while this server has the partition of the command topic."""
@@ -79,11 +81,14 @@ class RunningQueries:
         except SqlError as error:
             # An earlier version could run it. The others go on.
             _log.error("query %s cannot run any more: %s", query.id, error)
+            self._refused[query.id] = QueryStatus("ERROR", str(error), SystemClock().now_ms())
             return
+        self._refused.pop(query.id, None)
         task = asyncio.create_task(runner.run(), name=query.id)
         self._runners[query.id] = (runner, task)
 
     async def stop(self, query_id: str) -> None:
+        self._refused.pop(query_id, None)
         runner, task = self._runners.pop(query_id, (None, None))
         if runner is not None and task is not None:
             task.cancel()
@@ -97,10 +102,13 @@ class RunningQueries:
         """Returns the transactional id and group of a query."""
         return f"{self._group}_query_{query_id}"
 
-    def states(self) -> dict[str, str]:
-        """Returns the states of the queries that run here."""
-        return {query_id: runner.state.value for query_id, (runner, _) in self._runners.items()}
+    def statuses(self) -> dict[str, QueryStatus]:
+        """Returns how it is with the queries that run here, or should."""
+        return self._refused | {
+            query_id: QueryStatus(runner.state.value, runner.error, runner.failed_ms)
+            for query_id, (runner, _) in self._runners.items()
+        }
 
-    def runner(self, query_id: str) -> Runner | None:
+    def runner(self, query_id: str) -> AnyRunner | None:
         found = self._runners.get(query_id)
         return None if found is None else found[0]

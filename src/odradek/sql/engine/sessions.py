@@ -11,6 +11,10 @@ from odradek.sql.language import statements as s
 RESETS: Final = ("earliest", "latest")
 RESET: Final = ("ksql.streams.auto.offset.reset", "auto.offset.reset")
 
+LANE: Final = "odradek.sql.lane"
+LANES: Final = ("shared", "own")
+OBEYED: Final = (*RESET, LANE)
+
 
 @dataclass
 class Session:
@@ -21,7 +25,7 @@ class Session:
         """Notes what a statement says of the session; returns whether it does."""
         match statement:
             case s.SetProperty():
-                _check_reset(statement)
+                _check_value(statement)
                 self.properties[statement.name] = statement.value
             case s.UnsetProperty():
                 self.properties.pop(statement.name, None)
@@ -36,9 +40,9 @@ class Session:
     def not_obeyed(self) -> list[dict[str, str]]:
         """Returns a warning for each property that is given and not obeyed."""
         return [
-            {"message": f"the property {name} is not obeyed{did_you_mean(name, RESET)}"}
+            {"message": f"the property {name} is not obeyed{did_you_mean(name, OBEYED)}"}
             for name in self.properties
-            if name not in RESET
+            if name not in OBEYED
         ]
 
 
@@ -50,8 +54,10 @@ def reset_of(properties: Mapping[str, str], default: str | None) -> str | None:
     return default
 
 
-def _check_reset(statement: s.SetProperty) -> None:
+def _check_value(statement: s.SetProperty) -> None:
     value = statement.value
+    if statement.name == LANE and value not in LANES:
+        raise Invalid(f"{LANE} is shared or own, not '{value}'", statement.place)
     if statement.name in RESET and value.lower() not in RESETS:
         raise Invalid(
             f"{statement.name} is {' or '.join(RESETS)}, not '{value}'"

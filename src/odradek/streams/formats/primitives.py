@@ -26,6 +26,10 @@ class PrimitiveCodec:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> str:
+        """Another process has the same codec: it is known by its name in this module."""
+        return self.name
+
 
 def _packed(name: str, form: str) -> PrimitiveCodec:
     packing = struct.Struct(form)

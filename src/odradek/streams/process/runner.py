@@ -34,6 +34,7 @@ from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.types import TopicPartition
+from odradek.spark.turns.turns import Turns
 from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan.nodes import Plan, Preparable
 from odradek.streams.process import changelog
@@ -114,14 +115,17 @@ class Runner:
         on_bad_record: BadRecord = raise_for,
         on_bad_result: BadResult = raise_for_result,
         on_committed: Callable[[list[OutputRecord]], None] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """`client` has the settings of all clients: `bootstrap.servers`, security. Where nothing is
         committed, reading begins at `start`, which has an offset for each partition of a topic; a
-        topic that is not in it is read as its source says (`nodes.Source.reset`)."""
+        topic that is not in it is read as its source says (`nodes.Source.reset`). `turns` says when
+        it may work, if not always."""
         self.plan = plan
         self.application_id = application_id
         self.state = State.STARTING
         self.error: str | None = None
+        self.failed_ms = 0
         self.figures = Figures()
         self._client = dict(client)
         self._start = start or {}
@@ -129,6 +133,7 @@ class Runner:
         self._on_bad_record = on_bad_record
         self._on_bad_result = on_bad_result
         self._on_committed = on_committed
+        self._turns = turns or Turns()
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._is_stateful = any(node.stores for node in plan.nodes)
@@ -181,7 +186,8 @@ class Runner:
             self.state = State.STOPPED
 
     def _note(self, error: Exception) -> None:
-        self.state, self.error = State.ERROR, str(error) or type(error).__name__
+        text = " ".join(str(error).split()) or type(error).__name__
+        self.state, self.error, self.failed_ms = State.ERROR, text, SystemClock().now_ms()
         _log.warning("%s starts again: %s", self.application_id, self.error)
 
     async def _run_once(self) -> None:
@@ -200,7 +206,8 @@ class Runner:
             async with Consumer(self._consumer_settings()) as consumer:
                 first = await assign_all(consumer, self.plan, counts, self._start)
                 self._committed_ms = 0
-                self.state, self.error = State.RUNNING, None
+                self.state = State.RUNNING if self._resumed.is_set() else State.PAUSED
+                self.error = None
                 try:
                     while True:
                         await self._step(consumer, producer, executor, transaction)
@@ -271,6 +278,7 @@ class Runner:
         self, consumer: Consumer, producer: Producer, executor: Executor, transaction: _Transaction
     ) -> None:
         await self._resumed.wait()
+        await self._turns.begin()
         polled = await consumer.poll(_POLL_MS)
         now_ms = SystemClock().now_ms()
         next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}

@@ -1,0 +1,65 @@
+"""A persistent query for the process that runs it: the statement, and what it was compiled with.
+
+A plan consists of functions, which no other process can be given. So it gets the text and compiles
+it anew, with the streams, tables and types that there were when the query was made.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.sql.engine import persistent
+from odradek.sql.engine.catalogue import Catalogue
+from odradek.sql.engine.definitions import Defaults
+from odradek.sql.language import statements as s
+from odradek.sql.language.parser import parse
+from odradek.sql.planning.sources import DataSource
+from odradek.streams.plan.nodes import Plan, Sink
+from odradek.streams.plan.types import SqlType
+from odradek.streams.running.executor import InputRecord
+
+_log: Final = logging.getLogger("odradek.sql.processing")
+
+
+def note(what: str, error: Exception) -> None:
+    """Logs an expression that failed for a row."""
+    _log.warning("%s is null: %s", what, error)
+
+
+def skip_record(record: InputRecord, error: Exception) -> None:
+    """Logs a record that cannot be read."""
+    _log.warning(
+        "the record at offset %d of %s-%d is skipped: %s",
+        record.offset, record.topic, record.partition, error,
+    )  # fmt: skip
+
+
+def omit_result(sink: Sink, error: Exception) -> None:
+    """Logs a result that cannot be written."""
+    _log.warning("a result for %s is left out: %s", sink.topic, error)
+
+
+@dataclass(frozen=True)
+class QueryText:
+    text: str
+    sources: Mapping[str, DataSource]
+    types: Mapping[str, SqlType]
+    defaults: Defaults
+    reset: str | None
+
+    @staticmethod
+    def of(text: str, catalogue: Catalogue, defaults: Defaults, reset: str | None) -> "QueryText":
+        return QueryText(text, dict(catalogue.sources), dict(catalogue.types), defaults, reset)
+
+    def prepared(self) -> persistent.Prepared:
+        """Compiles the query. Its sink may be among the sources already, as it was made then."""
+        catalogue = Catalogue()
+        catalogue.sources.update(self.sources)
+        catalogue.types.update(self.types)
+        statement = parse(self.text, catalogue.types)
+        assert isinstance(statement, s.InsertInto | s.CreateAsSelect)
+        return persistent.prepare(statement, catalogue, self.defaults, reset=self.reset, note=note)
+
+    def __call__(self) -> Plan:
+        return self.prepared().plan

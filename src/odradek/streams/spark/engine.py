@@ -1,0 +1,296 @@
+"""Runs queries by a streaming query of Spark: the side of the program that has them.
+
+Each query lives in a process of its own (`query_host`), with its state, its consumer and its
+producer. One streaming query of Spark gives all of them their turns (`odradek.spark.turns`): a
+micro-batch is a turn of every query, and outside of it a query does no work. So queries come and go
+without a new query of Spark, and one that hangs, fails or grows leaves the others their turns.
+
+What the engine promises, and what it rests on:
+
+- *Exactly once, whoever is killed.* Results, changes of state and offsets are one transaction,
+  under the transactional id of the query. A process that takes its place fences it first, reads the
+  state from its changelog, and goes on at the committed offsets. No offset of Spark's counts.
+- *The state is true.* The process of a query tells its state after each turn. One that says nothing
+  for some seconds is killed, and started again. If Spark ends, all queries are in error until it
+  gives them turns again.
+- *Nothing runs before the first query*: no Java and no other process.
+"""
+
+import asyncio
+import contextlib
+import logging
+import pickle
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Final
+
+from odradek.protocol.types import TopicPartition
+from odradek.spark.prerequisites import require_spark
+from odradek.spark.turns.backoff import Backoff
+from odradek.spark.turns.driver import SHARED
+from odradek.spark.turns.driver_process import DriverProcess
+from odradek.spark.turns.hosting import BEAT_S
+from odradek.spark.turns.messages import Message
+from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
+from odradek.streams.plan.nodes import Plan
+from odradek.streams.process.runner import Figures, State
+from odradek.streams.spark.given import GivenQuery
+from odradek.world.clock import SystemClock
+
+_log = logging.getLogger("odradek.streams")
+_HOST: Final = "odradek.streams.spark.query_host"
+_PRELOADED: Final = (
+    "odradek.client.admin.admin",
+    "odradek.client.consumer.consumer",
+    "odradek.client.producer.producer",
+)
+_TURN_MS: Final = 500
+_NO_QUERIES_S: Final = 0.5
+_STOP_S: Final = 5.0
+_LOOK_S: Final = 0.25
+_SILENT_S: Final = 10 * BEAT_S
+_FIRST_WORD_S: Final = 60.0
+FENCED: Final = "another instance of it runs now"
+
+
+class SparkEngine(HostListener):
+    """What all queries of a program share: the process that forks theirs, and that of Spark."""
+
+    def __init__(self, spark: Mapping[str, str] | None = None, *preloaded: str) -> None:
+        """Starts nothing. `spark` has settings of Spark; `preloaded` are modules that the processes
+        of the queries use, which they share."""
+        self._spark = dict(spark or {})
+        self._preloaded = (*_PRELOADED, *preloaded)
+        self._directory = ""
+        self._processes: TaskProcesses | None = None
+        self._driver: DriverProcess | None = None
+        self._opening = asyncio.Lock()
+        self._runners: dict[str, SparkRunner] = {}
+        self._changed = asyncio.Event()
+
+    async def close(self) -> None:
+        """Ends Spark, and every process."""
+        if self._driver is not None:
+            await self._driver.close()
+        if self._processes is not None:
+            await self._processes.close()
+            self._processes = None
+        if self._directory:
+            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+            self._directory = ""
+
+    # For `SparkRunner`
+
+    async def start(self, runner: "SparkRunner", given: Mapping[str, object]) -> Host:
+        processes = await self._opened()
+        host = await processes.start(given)
+        self._runners[host.key] = runner
+        return host
+
+    def stop(self, host: Host) -> None:
+        assert self._processes is not None
+        self._processes.stop(host)
+
+    def kill(self, host: Host) -> None:
+        assert self._processes is not None
+        self._processes.kill(host)
+
+    def tell(self, host: Host, message: Mapping[str, object]) -> None:
+        assert self._processes is not None
+        self._processes.tell(host, message)
+
+    async def _opened(self) -> TaskProcesses:
+        """Starts what all queries share, with the first of them. Raises `SparkMissing`."""
+        async with self._opening:
+            if self._processes is None:
+                await asyncio.to_thread(require_spark)
+                self._directory = tempfile.mkdtemp(prefix="odradek-streams-")
+                processes = TaskProcesses(self._directory, self, _HOST, *self._preloaded)
+                await processes.open()
+                self._processes = processes
+                order = {
+                    "lane": SHARED,
+                    "name": "odradek-streams",
+                    "directory": self._directory,
+                    "turn_ms": _TURN_MS,
+                    "spark": self._spark,
+                }
+                self._driver = DriverProcess(order, self._spark_ended)
+                self._driver.start()
+            return self._processes
+
+    def _spark_ended(self, reason: str) -> None:
+        for runner in [*self._runners.values()]:
+            runner.note_error(f"Spark has ended, and starts again: {reason}")
+
+    # What processes say, and what the query of Spark asks
+
+    def said(self, host: Host, message: Message) -> None:
+        runner = self._runners.get(host.key)
+        if runner is None:
+            return
+        if runner.said(message):
+            self._changed.set()
+
+    def exited(self, host: Host, status: int) -> None:
+        runner = self._runners.pop(host.key, None)
+        if runner is not None:
+            runner.exited(status)
+
+    async def asked_for_tasks(self) -> Message:
+        """Returns the queries that take turns. If there are none, waits for a while."""
+        takers = self._takers()
+        if not takers:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NO_QUERIES_S):
+                    await self._changed.wait()
+            takers = self._takers()
+        return {"tasks": takers, "offsets": {}}
+
+    def _takers(self) -> dict[str, str]:
+        found = self._runners.items()
+        return {runner.application_id: key for key, runner in found if runner.has_spoken}
+
+
+class SparkRunner:
+    """Runs one query on Spark until it is stopped, as `streams.process.runner.Runner` does in the
+    program's own process: `run` is the task; the rest may be called at any time."""
+
+    def __init__(self, engine: SparkEngine, plan: Plan, query: GivenQuery) -> None:
+        self.plan = plan
+        self.application_id = query.application_id
+        self.state = State.STARTING
+        self.error: str | None = None
+        self.failed_ms = 0
+        self.figures = Figures()
+        self._engine = engine
+        self._query = query
+        self._is_paused = False
+        self._host: Host | None = None
+        self._heard_s: float | None = None
+        self._has_ended = False
+        self._exit_status = 0
+
+    @property
+    def changelog_topic(self) -> str:
+        return f"{self.application_id}-changelog"
+
+    @property
+    def process_id(self) -> int | None:
+        return None if self._host is None else self._host.pid
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether its process has its query, and can be given turns."""
+        return self._heard_s is not None
+
+    def pause(self) -> None:
+        self._set_paused(True)
+
+    def resume(self) -> None:
+        self._set_paused(False)
+
+    def _set_paused(self, is_paused: bool) -> None:
+        self._is_paused = is_paused
+        if self._host is not None:
+            self._engine.tell(self._host, {"pause": is_paused})
+
+    async def run(self) -> None:
+        """Runs until it is cancelled, or another instance takes over. If the process ends, another
+        one goes on from what is committed. A plan that has functions which cannot be pickled, or
+        that holds an open file or a lock, is in error at once."""
+        backoff = Backoff()
+        loop = asyncio.get_running_loop()
+        try:
+            given = {"query": self._query.to_text()}
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            self.note_error(f"its plan cannot be given to another process: {error}")
+            return
+        try:
+            while not self._has_ended:
+                began_s = loop.time()
+                await self._run_once({**given, "is_paused": self._is_paused})
+                if not self._has_ended:
+                    self.figures.restarts += 1
+                    await asyncio.sleep(backoff.next_s(loop.time() - began_s))
+        finally:
+            self.state = State.STOPPED
+
+    async def _run_once(self, given: Mapping[str, object]) -> None:
+        """Returns when the process has ended."""
+        self._heard_s = None
+        host = self._host = await self._engine.start(self, given)
+        began_s = asyncio.get_running_loop().time()
+        try:
+            while not await _exits(host, _LOOK_S):
+                if self._is_silent(began_s):
+                    self.note_error("its process says nothing any more; another one is started")
+                    self._engine.kill(host)
+                    await host.exited.wait()
+        finally:
+            self._host = None
+            if not host.exited.is_set():
+                self._engine.stop(host)
+                if not await _exits(host, _STOP_S):
+                    self._engine.kill(host)
+                    await host.exited.wait()
+
+    def _is_silent(self, began_s: float) -> bool:
+        """Whether the process has said nothing for longer than one that is well ever does."""
+        now_s = asyncio.get_running_loop().time()
+        if self._heard_s is None:
+            return now_s - began_s > _FIRST_WORD_S
+        return now_s - self._heard_s > _SILENT_S
+
+    # What the engine says
+
+    def note_error(self, reason: str) -> None:
+        self.state, self.error = State.ERROR, " ".join(reason.split())
+        self.failed_ms = SystemClock().now_ms()
+        _log.warning("%s: %s", self.application_id, self.error)
+
+    def exited(self, status: int) -> None:
+        self._heard_s = None
+        if self._host is not None and self.error is None:
+            how = signal.Signals(-status).name if status < 0 else f"status {status}"
+            self.note_error(f"its process was ended by {how}; another one is started")
+
+    def said(self, message: Message) -> bool:
+        """Returns whether it is the first word of the process."""
+        is_first = self._heard_s is None
+        if is_first:
+            # It was not told what has been ordered since it was started.
+            self._set_paused(self._is_paused)
+        self._heard_s = asyncio.get_running_loop().time()
+        if "state" in message:
+            self._note_turn(message)
+        elif "log" in message:
+            level, name, text = message["log"]
+            logging.getLogger(name).log(level, "%s", text)
+        elif "failed" in message:
+            self.note_error(message["failed"])
+        elif "ended" in message:
+            self._has_ended = True
+            self.error = message["ended"]
+        return is_first
+
+    def _note_turn(self, message: Mapping[str, Any]) -> None:
+        self.state, self.error = State(message["state"]), message["error"]
+        self.failed_ms = message["failed_ms"]
+        figures, restarts = self.figures, self.figures.restarts
+        (figures.records, figures.results, figures.transactions, figures.bad_records, own) = (
+            message["figures"]
+        )
+        figures.restarts = max(restarts, own)
+        for topic, partition, offset in message["offsets"]:
+            figures.offsets[TopicPartition(topic, partition)] = offset
+
+
+async def _exits(host: Host, within_s: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await host.exited.wait()
+    return host.exited.is_set()
