@@ -5,6 +5,7 @@ number where a number is expected. What cannot be converted raises `ValueError`,
 is null.
 """
 
+import base64
 import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
@@ -207,10 +208,14 @@ def inserted(source: SqlType | None, target: SqlType) -> Cast | None:
     if convert is not None or source is None:
         return convert
     if source.name == "STRING":
-        return _READERS.get(target.name)
+        return _bytes_of_text if target.name == "BYTES" else _READERS.get(target.name)
     if isinstance(source, StructType) and isinstance(target, StructType):
         return _inserted_struct(source, target)
     return _inserted_collection(source, target)
+
+
+def _bytes_of_text(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
 
 
 def _inserted_collection(source: SqlType, target: SqlType) -> Cast | None:

@@ -58,8 +58,6 @@ def decimal_of(value: Any, kind: DecimalType) -> Decimal:
 def _read_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
     raise BadRow(f"{value!r} is no BOOLEAN")
 
 
@@ -92,8 +90,10 @@ def _read_double(value: Any) -> float:
 def _read_string(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, float):
-        return double_text(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join('null' if one is None else _read_string(one) for one in value)}]"
     return to_json(value)
 
 
@@ -159,19 +159,20 @@ def _struct_reader(kind: StructType) -> Reader:
 def field_picker(fields: Sequence[tuple[str, SqlType]]) -> Callable[[dict[str, Any]], list[Any]]:
     """Returns what takes the fields out of a JSON object. Case matters only where two differ by
     nothing else."""
-    readers = [(name, name.upper(), reader(kind)) for name, kind in fields]
+    readers = [(name, reader(kind)) for name, kind in fields]
 
     def pick(value: dict[str, Any]) -> list[Any]:
         folded: dict[str, Any] | None = None
         picked = []
-        for name, upper, read in readers:
+        for name, read in readers:
             found = value.get(name)
             if found is None and name not in value:
                 if folded is None:
                     folded = {}
                     for key, one in value.items():
                         folded.setdefault(key.upper(), one)
-                found = folded.get(upper)
+                # A name that was quoted is no name in capitals, and is found as it is alone.
+                found = folded.get(name)
             picked.append(None if found is None else read(found))
         return picked
 
@@ -266,8 +267,9 @@ class JsonCodec(RowCodec):
         self._names = [(column.name, column.kind) for column in columns]
         self._pick = field_picker(self._names)
         self._read_one = None if is_wrapped else reader(columns[0].kind)
-        # Only decimals need the digits as they are written.
-        self._is_exact = any("DECIMAL" in str(column.kind) for column in columns)
+        # Decimals and texts need the digits as they are written.
+        kinds = [str(column.kind) for column in columns]
+        self._is_exact = any("DECIMAL" in kind or "STRING" in kind for kind in kinds)
 
     def _encode(self, row: Sequence[Any]) -> bytes | None:
         if not self._is_wrapped:
@@ -299,6 +301,10 @@ def _has_text_keys(kind: SqlType) -> bool:
     return True
 
 
+def _boolean_of_text(text: str) -> bool:
+    return text.lower() == "true"
+
+
 _DELIMITERS: Final = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -316,25 +322,41 @@ class DelimitedCodec(RowCodec):
                     f"The 'DELIMITED' format does not support type '{column.kind.name}',"
                     f" column: {column.name}"
                 )
-        self._readers = [reader(column.kind) for column in columns]
+        self._readers = [
+            _boolean_of_text if column.kind.name == "BOOLEAN" else reader(column.kind)
+            for column in columns
+        ]
 
     def _encode(self, row: Sequence[Any]) -> bytes | None:
         texts = [
-            "" if value is None else text_of(value, column.kind)
-            for value, column in zip(row, self.columns, strict=True)
+            "" if value is None else self._quoted(text_of(value, column.kind), place == 0)
+            for place, (value, column) in enumerate(zip(row, self.columns, strict=True))
         ]
-        if texts == [""]:
-            return b""
-        line = io.StringIO()
-        csv.writer(line, delimiter=self._delimiter, lineterminator="").writerow(texts)
-        return line.getvalue().encode()
+        return self._delimiter.join(texts).encode()
+
+    def _quoted(self, text: str, is_first: bool) -> str:
+        """Returns a field as Apache Commons CSV 1.4 writes it, which ksqlDB uses: with quotation
+        marks where they are needed, and around a first field that begins with no letter or
+        digit."""
+        if not text:
+            return '""' if is_first else ""
+        begins_oddly = not (text[0].isascii() and text[0].isalnum())
+        needs = (
+            (is_first and begins_oddly)
+            or text[0] <= "#"
+            or text[-1] <= " "
+            or any(mark in text for mark in ("\n", "\r", '"', self._delimiter))
+        )
+        return '"' + text.replace('"', '""') + '"' if needs else text
 
     def _decode(self, data: bytes) -> tuple[Any, ...] | None:
         try:
             lines = list(csv.reader(io.StringIO(data.decode()), delimiter=self._delimiter))
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadRow(f"it is no delimited text: {error}") from None
-        fields = lines[0] if lines else [""]
+        if not lines or not lines[0]:
+            raise BadRow("there are no fields")
+        fields = lines[0]
         if len(fields) != len(self._readers):
             raise BadRow(f"it has {len(fields)} fields, and the columns are {len(self._readers)}")
         return tuple(
