@@ -134,6 +134,30 @@ def test_server_without_brokers_says_so() -> None:
     assert "Traceback" not in told.stderr
 
 
+def test_functions_of_the_operator(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    directory = tmp_path / "functions"
+    directory.mkdir()
+    text = "from odradek.sql import udf\n@udf\ndef half(n: int) -> float:\n    return n / 2\n"
+    (directory / "mine.py").write_text(text)
+    override = f"ksql.extension.dir={directory}"
+    topic = f"halves-{uuid4().hex[:8]}"
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service, override) as server:
+        server.ksql(
+            f"CREATE STREAM s (k INT KEY, n INT) WITH (kafka_topic='{topic}', value_format='JSON',"
+            " partitions=1); INSERT INTO s VALUES (1, 3);"
+        )
+        assert server.rows("SELECT HALF(n) AS h FROM s EMIT CHANGES LIMIT 1;") == [[1.5]]
+        (described,) = server.ksql("DESCRIBE FUNCTION half;")
+        assert described["path"] == f"{directory}/mine.py:2"
+    (directory / "mine.py").write_text("def half(:\n")
+    told = subprocess.run(
+        [sys.executable, "-m", "odradek.cli", "sql-server", "--override", override],
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert told.returncode == 1
+    assert f"ksql.extension.dir: {directory}/mine.py:1: invalid syntax" in told.stderr
+
+
 def test_server_is_killed_and_another_goes_on(
     odradek_cluster: Cluster, service: str, tmp_path: Path
 ) -> None:

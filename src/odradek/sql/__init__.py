@@ -10,9 +10,19 @@ docs/sql.md is the guide, docs/decisions/0097-sql-and-streams.md says why it is 
 """
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
+from odradek.lazy_names import lazy_names
 from odradek.web import missing as web_missing
 from odradek.world.installing import install_line
+
+if TYPE_CHECKING:
+    from odradek.sql.user_functions import udaf, udf, udtf
+else:
+    _HOME = "odradek.sql.user_functions"
+    __getattr__ = lazy_names(__name__, dict.fromkeys(("udaf", "udf", "udtf"), _HOME))
+
+__all__ = ["missing", "udaf", "udf", "udtf"]
 
 
 def missing() -> str | None:

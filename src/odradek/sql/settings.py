@@ -60,7 +60,6 @@ class SqlSettings(ServiceSettings):
     }
     refused: ClassVar[Mapping[str, str]] = {
         "ksql.connect.url": "connectors are made by the REST interface of Connect, not by SQL yet",
-        "ksql.extension.dir": "functions in Java cannot be loaded",
         "ksql.queries.file": "a server without a REST interface is not there yet: send the"
         " statements to /ksql",
     }
@@ -111,6 +110,13 @@ class SqlSettings(ServiceSettings):
             -1,
             "How many replicas topics have that the server makes; -1: as brokers do by default.",
             at_least=-1,
+        )
+    )
+    ksql_extension_dir: str = option(
+        string(
+            "ksql.extension.dir",
+            "",
+            "A directory with functions of your own in Python: docs/sql-functions.md.",
         )
     )
     ksql_max_push_queries: int = option(

@@ -13,8 +13,12 @@ table: docs/sql.md.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "odradek sql-test FILE [FILE ...]"
+    parser.usage = "odradek sql-test [--extension-dir DIR] FILE [FILE ...]"
     parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--extension-dir", metavar="DIR",
+        help="a directory with functions of your own, as ksql.extension.dir of the server",
+    )  # fmt: skip
     parser.add_argument("files", metavar="FILE", nargs="+", help="a file with SQL statements")
 
 
@@ -28,6 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
         from odradek.sql.testing import SqlTester
     except ImportError as error:
         raise CommandFailed(f"{error.name} is not installed: {install_line('sql')}") from None
+    if arguments.extension_dir is not None:
+        from odradek.sql.functions.loading import BadFunctions, load
+
+        try:
+            load(arguments.extension_dir)
+        except BadFunctions as error:
+            raise CommandFailed(str(error)) from None
     failed = 0
     for path in arguments.files:
         text = read_text(path)

@@ -69,6 +69,7 @@ class SqlService(Service):
     # The life of the server
 
     async def check(self) -> None:
+        self._load_functions()
         servers = str(self.settings.client_properties()["bootstrap.servers"])
         reason = await unreachable(servers)
         if reason is not None:
@@ -92,6 +93,18 @@ class SqlService(Service):
                 f"the topic {self.log.topic} cannot be made or read with the server's own log-in:"
                 f" {error}"
             ) from None
+
+    def _load_functions(self) -> None:
+        """Loads the operator's functions, which are refused at the start and not when they are
+        first called."""
+        if not self.own.ksql_extension_dir:
+            return
+        from odradek.sql.functions.loading import BadFunctions, load  # noqa: PLC0415 - large
+
+        try:
+            load(self.own.ksql_extension_dir)
+        except BadFunctions as error:
+            raise CannotServe(f"ksql.extension.dir: {error}") from None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

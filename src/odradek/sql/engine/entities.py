@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo, QueryStatus
+from odradek.sql.functions.loading import PLACES
 from odradek.sql.functions.table import AGGREGATES, SCALARS, TYPED_BY_VALUE
 from odradek.sql.functions.tabular import TABULAR
 from odradek.sql.planning.sources import DataSource
@@ -200,8 +201,10 @@ def _function(name: str, kind: str, doc: str, signatures: Iterable[str]) -> Enti
                 "description": doc,
             }
         )  # fmt: skip
+    is_users = name in PLACES
     return {
-        "name": name, "description": doc, "author": "Odradek", "version": "", "path": "internal",
+        "name": name, "description": doc, "author": "" if is_users else "Odradek",
+        "version": "", "path": PLACES.get(name, "internal"),
         "functions": variants, "type": kind,
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Final
 from odradek.sql.engine import persistent
 from odradek.sql.engine.catalogue import Catalogue
 from odradek.sql.engine.definitions import Defaults
+from odradek.sql.functions.loading import DIRECTORIES, load_once
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse
 from odradek.sql.planning.sources import DataSource
@@ -47,13 +48,19 @@ class QueryText:
     types: Mapping[str, SqlType]
     defaults: Defaults
     reset: str | None
+    functions: tuple[str, ...] = ()
+    """The directories of the operator's functions."""
 
     @staticmethod
     def of(text: str, catalogue: Catalogue, defaults: Defaults, reset: str | None) -> "QueryText":
-        return QueryText(text, dict(catalogue.sources), dict(catalogue.types), defaults, reset)
+        return QueryText(
+            text, dict(catalogue.sources), dict(catalogue.types), defaults, reset,
+            tuple(DIRECTORIES),
+        )  # fmt: skip
 
     def prepared(self) -> persistent.Prepared:
         """Compiles the query. Its sink may be among the sources already, as it was made then."""
+        load_once(self.functions)
         catalogue = Catalogue()
         catalogue.sources.update(self.sources)
         catalogue.types.update(self.types)

@@ -35,4 +35,5 @@ CONSTRUCTORS: Final = {
 }
 """What looks like a function and is a part of the language."""
 
-NAMES: Final = tuple(sorted({*SCALARS, *AGGREGATES, *TABULAR, *TYPED_BY_VALUE}))
+NAMES: Final = sorted({*SCALARS, *AGGREGATES, *TABULAR, *TYPED_BY_VALUE})
+"""The names of all functions; `loading` adds those of the operator."""
