@@ -14,7 +14,8 @@ TRANSFORMS: Final = "Transforms"
 PREDICATES: Final = "Predicates"
 ERRORS: Final = "Error Handling"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_HIGH = Importance.HIGH
+_HIGH, _MEDIUM = Importance.HIGH, Importance.MEDIUM
+_VERSION: Final = "The version of that class; the one that is installed, or nothing."
 MOST_TASKS: Final = 1000
 """A sink has as many tasks as it may, and in the shared lane each of them is a process."""
 
@@ -24,6 +25,12 @@ class ConnectorSettings(PluginSettings):
     connector_class = string(
         "connector.class", REQUIRED, "The class, or the last part of its name.", importance=_HIGH
     )
+    connector_plugin_version = string(
+        "connector.plugin.version",
+        None,
+        "The version of the class; the one that is installed, or nothing.",
+        importance=_MEDIUM,
+    )
     tasks_max = integer(
         "tasks.max",
         1,
@@ -32,13 +39,21 @@ class ConnectorSettings(PluginSettings):
         at_most=MOST_TASKS,
         importance=_HIGH,
     )
+    tasks_max_enforce = boolean(
+        "tasks.max.enforce", True, "Refuse to run a connector that makes more tasks."
+    )
     key_converter = string("key.converter", None, "The converter of keys; unset, the worker's.")
+    key_converter_version = string("key.converter.plugin.version", None, _VERSION)
     value_converter = string(
         "value.converter", None, "The converter of values; unset, the worker's."
     )
+    value_converter_version = string("value.converter.plugin.version", None, _VERSION)
     header_converter = string(
         "header.converter", None, "The converter of headers; unset, the worker's."
     )
+    header_converter_version = string("header.converter.plugin.version", None, _VERSION)
+    transforms = names("transforms", (), "Names for the transforms, in their order.")
+    predicates = names("predicates", (), "Names for the predicates that transforms use.")
     config_action_reload = string(
         "config.action.reload",
         "restart",
@@ -51,8 +66,6 @@ class ConnectorSettings(PluginSettings):
         "The query of Spark that runs the tasks: that of all connectors, or one of its own.",
         choices=("shared", "own"),
     )
-    transforms = names("transforms", (), "Names for the transforms, in their order.")
-    predicates = names("predicates", (), "Names for the predicates that transforms use.")
     errors_retry_timeout = long(
         "errors.retry.timeout", 0, "How long a failed operation is tried again, in ms; -1: always."
     )
@@ -108,10 +121,24 @@ class SourceSettings(ConnectorSettings):
         at_least=0,
     )
     offsets_storage_topic = string(
-        "offsets.storage.topic", None, "A topic for the offsets of this connector alone."
+        "offsets.storage.topic",
+        None,
+        "A topic for the offsets of this connector alone.",
+        may_be_empty=False,
     )
 
+    def wrong_together(self) -> Problems:
+        problems = super().wrong_together()
+        name = "transaction.boundary"
+        if self.transaction_boundary == "connector":
+            problems[name] = [_NO_BOUNDARIES]
+        return problems
 
+
+_NO_BOUNDARIES: Final = (
+    "The connector does not support connector-defined transaction boundaries with the given"
+    " configuration. Please reconfigure it to use a different transaction boundary definition."
+)
 _NEEDS_TOPICS: Final = "Must configure one of topics or topics.regex"
 
 

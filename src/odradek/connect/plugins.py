@@ -269,6 +269,16 @@ def make_converter(
     return found
 
 
+def converter_settings(name: str) -> type[PluginSettings]:
+    """Returns the settings of a converter; those with a registry check theirs themselves. Raises
+    `InvalidConfig`."""
+    plugin = find(CONVERTERS, name)
+    if plugin.class_name not in _CONVERTER_CLASSES.values():
+        return PluginSettings
+    found: type[PluginSettings] = import_module(plugin.module).settings_of(plugin.class_name)
+    return found
+
+
 def make_transform(name: str, properties: Mapping[str, str | None]) -> Transform:
     """Returns a transform. Raises `InvalidConfig`."""
     plugin = find(TRANSFORMS, name)

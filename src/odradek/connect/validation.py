@@ -3,16 +3,19 @@
 Used by the REST interface for `/config/validate`, and before a connector is made or changed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from odradek import __version__
 from odradek.config.kinds import boolean, string
-from odradek.config.setting import Setting
-from odradek.connect import connector_settings, plugins
+from odradek.config.setting import Importance, Setting
+from odradek.connect import connector_settings, plugins, setting_looks
 from odradek.connect.connector_settings import ConnectorSettings, SinkSettings, SourceSettings
+from odradek.connect.converters.with_registry import CONVERTER_TYPE
 from odradek.connect.errors import InvalidConfig
 from odradek.connect.plugins import Plugin
+from odradek.connect.setting_looks import Look
 from odradek.connect.settings import REQUIRED, PluginSettings, Problems, invalid
 from odradek.connect.transforms.chain import properties_below
 
@@ -28,6 +31,7 @@ _GROUPS: Final = {
     "offsets.storage.": "offsets.topic",
 }
 _CONVERTERS: Final = ("key.converter", "value.converter")
+_VERSION: Final = "plugin.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Described:
     name: str
     setting: Setting[Any]
     group: str | None
-    order: int
+    look: Look
     value: str | None
     errors: tuple[str, ...] = ()
 
@@ -64,7 +68,8 @@ def connector_class(properties: Properties) -> str:
     """Returns the name of the class. Raises `InvalidConfig`."""
     name = properties.get("connector.class")
     if not name:
-        raise InvalidConfig(f"Connector config {dict(properties)} contains no connector type")
+        shown = ", ".join(f"{key}={value}" for key, value in properties.items())
+        raise InvalidConfig(f"Connector config {{{shown}}} contains no connector type")
     return name
 
 
@@ -72,32 +77,57 @@ def settings_of(plugin: Plugin) -> type[ConnectorSettings]:
     return SourceSettings if plugin.name in plugins.SOURCES else SinkSettings
 
 
-def validate(properties: Properties) -> Report:
-    """Checks the properties of a connector. Raises `InvalidConfig` if its class is not known."""
+def validate(properties: Properties, defaults: Mapping[str, str] | None = None) -> Report:
+    """Checks the properties of a connector. `defaults` are the converters of the worker's file.
+    Raises `InvalidConfig` if its class is not known."""
     plugin = plugins.find_connector(connector_class(properties))
     common = settings_of(plugin)
     problems: Problems = {}
     for part in (common.validate(properties), plugin.settings_class.validate(properties)):
         for name, lines in part.items():
             problems.setdefault(name, []).extend(lines)
-    described = [
-        *_described(common, properties, _group_of),
-        *_described(plugin.settings_class, properties, lambda _: None),
-    ]
-    for name, reason in _wrong_converters(properties):
-        problems.setdefault(name, []).append(reason)
+    described = common_settings(plugin, properties, defaults or {})
     for kind, known in (("transforms", plugins.TRANSFORMS), ("predicates", plugins.PREDICATES)):
         described += _described_plugins(kind, known, properties, problems)
+    described += own_settings(plugin, properties)
+    for name in _CONVERTERS:
+        described += _described_converter(name, properties, problems)
+    for name, reason in _wrong_converters(properties, problems):
+        problems.setdefault(name, []).append(reason)
     return Report(
         plugin,
-        tuple(
-            Described(
-                found.name, found.setting, found.group, found.order, found.value,
-                tuple(problems.get(found.name, ())),
-            )
-            for found in described
-        ),
-    )  # fmt: skip
+        tuple(replace(found, errors=tuple(problems.get(found.name, ()))) for found in described),
+    )
+
+
+def common_settings(
+    plugin: Plugin, properties: Properties, defaults: Mapping[str, str]
+) -> list[Described]:
+    """Describes the settings that all sources or all sinks have."""
+    proposed = {
+        "key.converter": tuple(plugins.CONVERTERS),
+        "value.converter": tuple(plugins.CONVERTERS),
+        "header.converter": plugins.HEADER_CONVERTERS,
+    }
+    used = {"header.converter": plugins.SIMPLE_HEADERS, **defaults}
+    found = []
+    for setting in settings_of(plugin).declared.values():
+        name = setting.name
+        if name in plugin.settings_class.declared:
+            continue
+        look = replace(setting_looks.COMMON[name], choices=proposed.get(name, ()))
+        if name.endswith(_VERSION):
+            look = replace(look, choices=(plugin.version,), default=plugin.version)
+        elif name in proposed:
+            look = replace(look, default=used.get(name))
+        value = _value(setting, properties, name, look.default)
+        found.append(Described(name, setting, _group_of(name), look, value))
+    return found
+
+
+def own_settings(plugin: Plugin, properties: Properties) -> list[Described]:
+    """Describes the settings of the connector's own class."""
+    return [*described(plugin.settings_class, properties, None)]
 
 
 def raise_for(report: Report) -> None:
@@ -119,34 +149,71 @@ def _group_of(name: str) -> str | None:
     return connector_settings.COMMON
 
 
-def _described(
-    settings: type[PluginSettings],
-    properties: Properties,
-    group_of: Callable[[str], str | None],
-    prefix: str = "",
+def described(
+    settings: type[PluginSettings], properties: Properties, group: str | None, prefix: str = ""
 ) -> Iterator[Described]:
-    for order, setting in enumerate(settings.declared.values(), 1):
+    for setting in settings.declared.values():
         name = f"{prefix}{setting.name}"
-        yield Described(name, setting, group_of(name), order, _value(setting, properties, name))
+        look = setting_looks.own(setting.name, setting.importance)
+        look = replace(look, choices=_choices(setting))
+        yield Described(name, setting, group, look, _value(setting, properties, name))
 
 
-def _value(setting: Setting[Any], properties: Properties, name: str) -> str | None:
+def _choices(setting: Setting[Any]) -> tuple[str, ...]:
+    """Returns the values of a setting that is a choice."""
+    prefix = "one of "
+    if not setting.expected.startswith(prefix):
+        return ()
+    return tuple(setting.expected.removeprefix(prefix).split(", "))
+
+
+def _described_converter(
+    name: str, properties: Properties, problems: Problems
+) -> Iterator[Described]:
+    """Describes the settings of a converter that the connector names."""
+    given = {**_below(f"{name}.", properties), CONVERTER_TYPE: name.partition(".")[0]}
+    try:
+        settings = plugins.converter_settings(properties.get(name) or "")
+    except InvalidConfig:
+        return  # The name of the class is wrong, and its own setting says so.
+    for wrong, lines in settings.validate(given).items():
+        problems.setdefault(f"{name}.{wrong}", []).extend(lines)
+    for found in converter_settings(properties.get(name) or "", given):
+        yield replace(found, name=f"{name}.{found.name}")
+
+
+def converter_settings(name: str, properties: Properties | None = None) -> Iterator[Described]:
+    """Describes the settings of a converter. Raises `InvalidConfig` if there is none."""
+    for setting in plugins.converter_settings(name).declared.values():
+        yield Described(
+            setting.name,
+            setting,
+            setting_looks.CONVERTER_GROUPS.get(setting.name),
+            setting_looks.CONVERTERS[setting.name],
+            _value(setting, properties or {}, setting.name),
+        )
+
+
+def _value(
+    setting: Setting[Any], properties: Properties, name: str, default: str | None = None
+) -> str | None:
     given = properties.get(name)
     if given is not None:
         return "[hidden]" if setting.is_sensitive else given
-    return default_text(setting)
+    return default_text(setting, default)
 
 
-def default_text(setting: Setting[Any]) -> str | None:
+def default_text(setting: Setting[Any], otherwise: str | None = None) -> str | None:
+    """Returns the default as text, and `otherwise` if there is none."""
     if setting.default is REQUIRED or setting.default is None:
-        return None
+        return otherwise
     return setting.write(setting.default)
 
 
-def _wrong_converters(properties: Properties) -> Iterator[tuple[str, str]]:
+def _wrong_converters(properties: Properties, problems: Problems) -> Iterator[tuple[str, str]]:
     for name in _CONVERTERS:
         given = properties.get(name)
-        if given is None:
+        if given is None or any(found.startswith(f"{name}.") for found in problems):
             continue
         try:
             plugins.make_converter(given, _below(f"{name}.", properties), name.partition(".")[0])
@@ -160,14 +227,18 @@ def _wrong_converters(properties: Properties) -> Iterator[tuple[str, str]]:
         )
 
 
-class _OfTransform(PluginSettings):
-    type = string("type", REQUIRED, "The class of the transform.")
-    predicate = string("predicate", "", "The predicate that selects its records.")
-    negate = boolean("negate", False, "Whether it works on the records that are not selected.")
-
-
 class _OfPredicate(PluginSettings):
-    type = string("type", REQUIRED, "The class of the predicate.")
+    type = string("type", REQUIRED, "The class.", importance=Importance.HIGH)
+    version = string(
+        _VERSION, None, "The version of the class; the one that is installed, or nothing."
+    )
+
+
+class _Selecting(PluginSettings):
+    """What all transforms have."""
+
+    predicate = string("predicate", None, "The predicate that selects its records.")
+    negate = boolean("negate", False, "Whether it works on the records that are not selected.")
 
 
 def _described_plugins(
@@ -176,11 +247,12 @@ def _described_plugins(
     """Describes the settings of all transforms, or of all predicates."""
     if kind in problems:
         return
-    own = _OfTransform if kind == "transforms" else _OfPredicate
     for alias in _list(properties.get(kind)):
         prefix = f"{kind}.{alias}."
         given = _below(prefix, properties)
-        classes: list[type[PluginSettings]] = [own]
+        classes: list[type[PluginSettings]] = [_OfPredicate]
+        if kind == "transforms":
+            classes.append(_Selecting)
         try:
             classes.append(plugins.find(known, given["type"] or "").settings_class)
         except KeyError:
@@ -194,8 +266,35 @@ def _described_plugins(
         if kind == "transforms":
             _check_predicate(prefix, given, properties, problems)
         title = f"{kind.capitalize()}: {alias}"
-        for settings in classes:
-            yield from _described(settings, properties, lambda _, title=title: title, prefix)  # type: ignore[misc]
+        for look, setting in zip(
+            _looks_of(kind, alias, known), _OfPredicate.declared.values(), strict=True
+        ):
+            value = _value(setting, properties, f"{prefix}{setting.name}", look.default)
+            yield Described(f"{prefix}{setting.name}", setting, title, look, value)
+        own = [
+            found
+            for settings in classes[1:]
+            for found in described(settings, properties, title, prefix)
+        ]
+        own.sort(key=_rank)
+        for order, found in enumerate(own, 2):
+            yield replace(found, look=replace(found.look, order=order))
+
+
+def _rank(found: Described) -> tuple[bool, int, str]:
+    """Settings come in this order: without a default, by importance, by name."""
+    return not found.is_required, [*Importance].index(found.look.importance), found.name
+
+
+def _looks_of(kind: str, alias: str, known: Mapping[str, Plugin]) -> tuple[Look, Look]:
+    """Returns how the class of a transform or predicate is shown, and its version."""
+    word = "Transformation" if kind == "transforms" else "Predicate"
+    high = Importance.HIGH
+    versions = (__version__,)
+    return (
+        Look(f"{word} type for {alias}", 0, "LONG", high, "CLASS", tuple(known)),
+        Look(f"{word} version for {alias}", 1, "LONG", high, None, versions, __version__),
+    )
 
 
 def _check_predicate(

@@ -36,7 +36,7 @@ class LoggerLevel(msgspec.Struct):
 
 
 class SetLevel(msgspec.Struct):
-    level: str
+    level: str | None = None
 
 
 class LogLine(msgspec.Struct):
@@ -103,7 +103,10 @@ class AdminEndpoints:
 
     async def _set_level(self, request: Request) -> Response:
         name = _ours(str(request.path_params["logger"]))
-        level = (await body_of(request, SetLevel)).level.strip().upper()
+        given = (await body_of(request, SetLevel)).level
+        if given is None:
+            raise Problem(400, "Desired 'level' parameter was not specified in request.")
+        level = given.strip().upper()
         try:
             logs.require_level(level)
         except ValueError as error:

@@ -18,6 +18,7 @@ from odradek.connect.api.surface import (
 )
 from odradek.connect.engine.engine import TaskId
 from odradek.connect.worker.config_state import RestartRequest, TargetState
+from odradek.connect.worker.operations import NO_STATUS, UNKNOWN
 from odradek.connect.worker.status_state import State, topic_forgotten
 from odradek.services.forwarding import FORWARDED
 from odradek.web.endpoints import Endpoint, Parameter
@@ -182,7 +183,8 @@ class ConnectorEndpoints:
 
     async def _task_status(self, request: Request) -> Response:
         task = _task(request)
-        self._operations.require_task(task)
+        self._operations.config(task.connector, NO_STATUS)
+        self._operations.require_task(task, "No status found for task {}")
         return json_response(self._surface.task_status(task))
 
     async def _topics(self, request: Request) -> Response:
@@ -270,7 +272,7 @@ class ConnectorEndpoints:
         only_failed = _flag(request, _FAILED)
 
         async def restart() -> Response:
-            self._operations.config(name)
+            self._operations.config(name, UNKNOWN)
             shown = self._restarting(name, includes_tasks, only_failed)
             await self._operations.restart(RestartRequest(name, includes_tasks, only_failed))
             if not includes_tasks and not only_failed:
@@ -293,7 +295,8 @@ class ConnectorEndpoints:
         task = _task(request)
         worker = self._surface.worker
         await self._surface.require_allowed(request)
-        self._operations.require_task(task)
+        self._operations.config(task.connector, UNKNOWN)
+        self._operations.require_task(task, "Unknown task: {}")
         if worker.restart_task(task):
             return Response(status_code=204)
         owner = None if worker.shares is None else worker.shares.owner(task)

@@ -1,11 +1,9 @@
 """Declared settings as JSON, with the names that Kafka Connect gives to their parts."""
 
-from typing import Any, Final
+from collections.abc import Iterable
 
 import msgspec
 
-from odradek.config.setting import Setting
-from odradek.connect.settings import REQUIRED, PluginSettings
 from odradek.connect.validation import Described, Report, default_text
 
 
@@ -43,31 +41,25 @@ class Validation(msgspec.Struct):
     configs: list[Config]
 
 
-_WIDTHS: Final = {"BOOLEAN": "SHORT", "INT": "SHORT", "LONG": "SHORT", "LIST": "LONG"}
-
-
-def definition_of(name: str, setting: Setting[Any], group: str | None, order: int) -> Definition:
-    kind = setting.kind.name
+def definition_of(found: Described) -> Definition:
+    look, setting = found.look, found.setting
     return Definition(
-        name,
-        kind,
-        setting.default is REQUIRED,
-        default_text(setting),
-        setting.importance.name,
+        found.name,
+        look.kind or setting.kind.name,
+        found.is_required,
+        default_text(setting, look.default),
+        look.importance.name,
         setting.doc,
-        group,
-        order,
-        _WIDTHS.get(kind, "MEDIUM"),
-        name,
+        found.group,
+        look.order,
+        look.width,
+        look.title,
         [],
     )
 
 
-def definitions_of(settings: type[PluginSettings], group: str | None = None) -> list[Definition]:
-    return [
-        definition_of(setting.name, setting, group, order)
-        for order, setting in enumerate(settings.declared.values(), 1)
-    ]
+def definitions_of(found: Iterable[Described]) -> list[Definition]:
+    return list(map(definition_of, found))
 
 
 def validation_of(report: Report) -> Validation:
@@ -77,15 +69,8 @@ def validation_of(report: Report) -> Validation:
 
 
 def _config(found: Described) -> Config:
+    proposed = [*found.look.choices]
     return Config(
-        definition_of(found.name, found.setting, found.group, found.order),
-        Value(found.name, found.value, _recommended(found.setting), list(found.errors), True),
+        definition_of(found),
+        Value(found.name, found.value, proposed, list(found.errors), True),
     )
-
-
-def _recommended(setting: Setting[Any]) -> list[str]:
-    """Returns the values of a setting that is a choice."""
-    prefix = "one of "
-    if not setting.expected.startswith(prefix):
-        return []
-    return setting.expected.removeprefix(prefix).split(", ")

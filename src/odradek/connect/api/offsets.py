@@ -6,6 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from odradek.connect import plugins
 from odradek.connect.api.surface import Surface, body_of
 from odradek.web.endpoints import Endpoint
 from odradek.web.problems import Problem, json_response
@@ -19,7 +20,7 @@ class OffsetEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ConnectorOffsets(msgspec.Struct, forbid_unknown_fields=True):
-    offsets: list[OffsetEntry]
+    offsets: list[OffsetEntry] | None = None
 
 
 class Message(msgspec.Struct):
@@ -32,6 +33,7 @@ _ANSWERS: Final = {
     409: "No worker leads the group at the moment. Try again.",
     503: "The brokers failed.",
 }
+_ALL_DONE: Final = "The offsets for this connector have been {} successfully"
 _DONE: Final = (
     "The Connect framework-managed offsets for this connector have been {} successfully. However,"
     " if this connector manages offsets externally, they will need to be manually {} in the system"
@@ -74,13 +76,22 @@ class OffsetEndpoints:
 
         async def patch() -> Response:
             await self._operations.change_offsets(name, entries)
-            return json_response({"message": _DONE.format("altered", "altered")})
+            return json_response({"message": self._done(name, "altered")})
 
         return await self._surface.change(request, patch)
 
     async def _delete(self, request: Request) -> Response:
+        name = str(request.path_params["name"])
+
         async def delete() -> Response:
-            await self._operations.change_offsets(str(request.path_params["name"]), None)
-            return json_response({"message": _DONE.format("reset", "reset")})
+            await self._operations.change_offsets(name, None)
+            return json_response({"message": self._done(name, "reset")})
 
         return await self._surface.change(request, delete)
+
+    def _done(self, name: str, word: str) -> str:
+        """Returns the words of Kafka Connect, which say whether there may be offsets elsewhere."""
+        plugin = plugins.find_connector(self._operations.config(name)["connector.class"])
+        if plugin.load().keeps_no_offsets:
+            return _ALL_DONE.format(word)
+        return _DONE.format(word, word)

@@ -24,10 +24,8 @@ from odradek.connect.api.surface import (
     preview_count,
     texts,
 )
-from odradek.connect.connector_settings import COMMON
 from odradek.connect.errors import InvalidConfig
 from odradek.connect.plugins import Plugin, near_connector
-from odradek.connect.settings import PluginSettings
 from odradek.connect.worker.secrets import kept
 from odradek.web.endpoints import Endpoint, Parameter
 from odradek.web.problems import Problem, json_response
@@ -40,7 +38,7 @@ class PluginInfo(msgspec.Struct):
 
 
 _ONLY: Final = Parameter("connectorsOnly", bool, True, "false: transforms and converters too.")
-_VERSION: Final = Parameter("version", str, None, "The one that is installed.", is_ignored=True)
+_VERSION: Final = Parameter("version", str, None, "The one that is installed, or nothing.")
 _NO_SUCH: Final = {404: "There is no such plug-in."}
 
 
@@ -54,7 +52,8 @@ class PluginEndpoints:
             Endpoint("GET", "/connector-plugins", self._list, "What is installed.", (_ONLY,),
                      answer=list[PluginInfo], ignores_unknown=True),
             Endpoint("GET", f"{one}/config", self._config, "The settings of a plug-in.",
-                     (_VERSION,), responses={200: "Its settings.", **_NO_SUCH},
+                     (_VERSION,), responses={200: "Its settings.", 400: "Another version.",
+                                             **_NO_SUCH},
                      answer=list[Definition], ignores_unknown=True),
             Endpoint("PUT", f"{one}/config/validate", self._validate,
                      "Checks a configuration, field by field; makes nothing.", changes=True,
@@ -81,17 +80,28 @@ class PluginEndpoints:
 
     async def _config(self, request: Request) -> Response:
         name = str(request.path_params["plugin"])
-        found = _find(name)
-        if found is None:
+        installed = _find(name)
+        if installed is None:
             raise Problem(404, f"Unknown plugin {name}{near_connector(name) or '.'}")
-        plugin, kind = found
+        plugin, kind = installed
+        version = request.query_params.get(_VERSION.name) or plugin.version
+        if version.strip("[]") != plugin.version:
+            raise Problem(
+                400,
+                f"Plugin {plugin.name} not found that matches the version range {version},"
+                f" available versions: [{plugin.version}]",
+            )
         if kind in {"source", "sink"}:
-            own = definitions_of(plugin.settings_class)
-            taken = {one.name for one in own}
-            common = definitions_of(validation.settings_of(plugin), COMMON)
-            return json_response([*(one for one in common if one.name not in taken), *own])
-        settings = getattr(plugin.load(), "settings_class", PluginSettings)
-        return json_response(definitions_of(settings))
+            converters = self._surface.operations.checker.converters
+            found = [
+                *validation.own_settings(plugin, {}),
+                *validation.common_settings(plugin, {}, converters),
+            ]
+        elif kind in {"converter", "header_converter"}:
+            found = [*validation.converter_settings(name)]
+        else:
+            found = [*validation.described(plugin.settings_class, {}, None)]
+        return json_response(definitions_of(found))
 
     async def _preview(self, request: Request) -> Response:
         await self._surface.require_allowed(request)

@@ -17,7 +17,7 @@ from odradek.connect.engine.context import is_source
 from odradek.connect.engine.engine import TaskId
 from odradek.connect.errors import ConnectError, DataError, InvalidConfig
 from odradek.connect.worker.config_store import NotLeader
-from odradek.connect.worker.operations import Conflict, NotFound, Operations, WrongState
+from odradek.connect.worker.operations import NO_STATUS, Conflict, NotFound, Operations, WrongState
 from odradek.connect.worker.preview import Preview
 from odradek.connect.worker.status_state import Status
 from odradek.services.forwarding import FORWARDED, OFFSET, Answer, Forwarder, Unreachable
@@ -213,6 +213,7 @@ class Surface:
         }
 
     def status(self, name: str) -> dict[str, Any]:
+        self.operations.config(name, NO_STATUS)
         count = len(self.operations.task_configs(name))
         return {
             "name": name,

@@ -81,6 +81,9 @@ class SinkTask(ABC):
 
 class Connector(ABC):
     settings_class: ClassVar[type[PluginSettings]]
+    # Whether nothing outside of Kafka knows how far the connector has come: no slot of a database,
+    # no file that was moved away. Users are told so when they set its offsets.
+    keeps_no_offsets: ClassVar[bool] = False
 
     # How often `task_properties` is asked again, in seconds, for connectors whose tasks depend on
     # what the source has at the time; None if the tasks depend on the properties alone.

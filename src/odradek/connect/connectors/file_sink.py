@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import BinaryIO, ClassVar
 
 from odradek.config.kinds import string
+from odradek.config.setting import Importance
 from odradek.connect.connectors.connector import FailedRecord, SinkConnector, SinkTask
 from odradek.connect.converters.primitives import java_string
 from odradek.connect.errors import DataError
@@ -14,11 +15,17 @@ from odradek.connect.settings import PluginSettings
 
 
 class FileSinkSettings(PluginSettings):
-    file = string("file", None, "The file to append to. A worker does not write to its output.")
+    file = string(
+        "file",
+        None,
+        "The file to append to. A worker does not write to its output.",
+        importance=Importance.HIGH,
+    )
 
 
 class FileSink(SinkConnector):
     settings_class: ClassVar = FileSinkSettings
+    keeps_no_offsets: ClassVar = True
 
     def __init__(self, settings: FileSinkSettings) -> None:
         self._settings = settings

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, Final
 
 from odradek.config.kinds import integer, string
+from odradek.config.setting import Importance
 from odradek.connect.connectors.connector import SourceConnector, SourceTask
 from odradek.connect.connectors.positions import Positions, SourceOffset, SourcePartition
 from odradek.connect.data import schemas
@@ -30,15 +31,31 @@ _log = logging.getLogger("odradek.connect")
 
 
 class FileSourceSettings(PluginSettings):
-    file = string("file", None, "The file to read. A worker does not read its standard input.")
-    topic = string("topic", REQUIRED, "The topic for the lines.", may_be_empty=False)
+    file = string(
+        "file",
+        None,
+        "The file to read. A worker does not read its standard input.",
+        importance=Importance.HIGH,
+    )
+    topic = string(
+        "topic",
+        REQUIRED,
+        "The topic for the lines.",
+        may_be_empty=False,
+        importance=Importance.HIGH,
+    )
     batch_size = integer(
-        "batch.size", 2000, "The number of lines that are read at once, at most.", at_least=1
+        "batch.size",
+        2000,
+        "The number of lines that are read at once, at most.",
+        at_least=1,
+        importance=Importance.LOW,
     )
 
 
 class FileSource(SourceConnector):
     settings_class: ClassVar = FileSourceSettings
+    keeps_no_offsets: ClassVar = True
 
     def __init__(self, settings: FileSourceSettings) -> None:
         self._settings = settings
@@ -51,10 +68,18 @@ class FileSource(SourceConnector):
 
     def check_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         if partition.keys() != {FILENAME}:
-            raise DataError(f'the partition of a file is {{"{FILENAME}": ...}}')
+            raise DataError(f"Partition objects should contain the key '{FILENAME}' alone")
         position = 0 if offset is None else offset.get(POSITION)
-        if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-            raise DataError(f'the offset in a file is {{"{POSITION}": N}}, N not negative')
+        if position is None:
+            raise DataError(f"Offset objects should either be null or contain the key '{POSITION}'")
+        if isinstance(position, bool) or not isinstance(position, int):
+            raise DataError(
+                f"The value for the '{POSITION}' key in the offset is expected to be a whole number"
+            )
+        if position < 0:
+            raise DataError(
+                f"The value for the '{POSITION}' key in the offset should be a non-negative value"
+            )
 
 
 class FileSourceTask(SourceTask):

@@ -21,7 +21,15 @@ Properties = Mapping[str, str | None]
 _ENCODING: Final = "converter.encoding"
 
 
-class JsonConverterSettings(PluginSettings):
+class ConverterSettings(PluginSettings):
+    converter_type = string("converter.type", None, "What it converts: key, value or header.")
+
+
+class StringConverterSettings(ConverterSettings):
+    encoding = string("converter.encoding", "UTF-8", "The encoding of texts.")
+
+
+class JsonConverterSettings(ConverterSettings):
     schemas_enable = boolean(
         "schemas.enable", True, "Write the schema beside each value, and expect it there."
     )
@@ -96,3 +104,12 @@ def float_converter(_: Properties) -> NumberConverter:
 
 def double_converter(_: Properties) -> NumberConverter:
     return NumberConverter(schemas.FLOAT64)
+
+
+def settings_of(function: str) -> type[ConverterSettings]:
+    """Returns the settings of the converter that a function of this module makes."""
+    found: dict[str, type[ConverterSettings]] = {
+        json_converter.__name__: JsonConverterSettings,
+        string_converter.__name__: StringConverterSettings,
+    }
+    return found.get(function, ConverterSettings)

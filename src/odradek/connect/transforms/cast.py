@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from odradek.config.kinds import boolean, names
+from odradek.config.setting import Importance
 from odradek.connect.converters.primitives import java_string
 from odradek.connect.data import values
 from odradek.connect.data.schemas import INTEGERS, Field, Schema, Type
@@ -34,6 +35,7 @@ class CastSettings(PluginSettings):
         REQUIRED,
         "The types: field:type for each field, as in id:int64,price:string; or one type for the "
         f"whole key or value. Types are {', '.join(_TYPES)}.",
+        importance=Importance.HIGH,
     )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of a field where it is null."

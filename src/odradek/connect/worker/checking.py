@@ -20,24 +20,32 @@ from odradek.connect.engine.context import connector_of
 from odradek.connect.engine.task_thread import TaskThread
 from odradek.connect.engine.topics import wrong_rules
 from odradek.connect.errors import ConnectError, InvalidConfig
+from odradek.connect.setting_looks import Look
 from odradek.connect.settings import Problems, invalid
 from odradek.connect.validation import Described, Properties, Report, connector_class, validate
 from odradek.connect.worker.secrets import Secrets
 
 _OUTSIDE_S: Final = 20.0
 _OFFSETS_TOPIC: Final = "offsets.storage.topic"
-_VERSION: Final = "connector.plugin.version"
+_VERSION: Final = ".plugin.version"
 # Names that no class declares one by one.
 _PREFIXES: Final = (
     "key.converter.", "value.converter.", "header.converter.", "transforms.", "predicates.",
     "topic.creation.", "producer.override.", "consumer.override.", "admin.override.", "odradek.",
-    _VERSION,
 )  # fmt: skip
 
 
 class Checker:
-    def __init__(self, secrets: Secrets, clients: ConnectorClients, offsets_topic: str) -> None:
+    def __init__(
+        self,
+        secrets: Secrets,
+        clients: ConnectorClients,
+        offsets_topic: str,
+        converters: Mapping[str, str],
+    ) -> None:
+        """`converters` are the properties of the worker's converters."""
         self._secrets = secrets
+        self.converters = converters
         self._clients = clients
         self._offsets_topic = offsets_topic
 
@@ -47,9 +55,9 @@ class Checker:
         connector_class(self._secrets.shown(given))  # Its message shows the properties.
         unresolved = self._unresolved(given)
         if unresolved:
-            return self._with_problems(validate(given), given, unresolved)
+            return self._with_problems(validate(given, self.converters), given, unresolved)
         resolved = self._secrets.resolved(given)
-        found = await asyncio.to_thread(validate, {**properties, **resolved})
+        found = await asyncio.to_thread(validate, {**properties, **resolved}, self.converters)
         report = self._with_problems(found, given, self._problems(resolved, found))
         if not report.errors:
             outside = await _outside(resolved)
@@ -76,10 +84,10 @@ class Checker:
                     f"all sources of a worker keep their offsets in its topic {self._offsets_topic}"
                 )
                 problems[_OFFSETS_TOPIC] = [invalid(_OFFSETS_TOPIC, topic, reason)]
-        version = properties.get(_VERSION)
-        if version and version.strip("[]") != report.plugin.version:
-            reason = f"version {report.plugin.version} is installed"
-            problems[_VERSION] = [invalid(_VERSION, version, reason)]
+        for name, version in properties.items():
+            if name.endswith(_VERSION) and version.strip("[]") != report.plugin.version:
+                reason = f"version {report.plugin.version} is installed"
+                problems[name] = [invalid(name, version, reason)]
         return problems
 
     @staticmethod
@@ -120,7 +128,7 @@ class Checker:
         ]
         settings += [
             Described(
-                name, string(name, None, "A property of this name."), COMMON, 0,
+                name, string(name, None, "A property of this name."), COMMON, Look(name, 0),
                 self._secrets.shown(given).get(name), tuple(map(redact, lines)),
             )
             for name, lines in problems.items()

@@ -183,20 +183,29 @@ def _topic_partition(partition: Mapping[str, Any]) -> TopicPartition:
     topic = partition.get(TOPIC)
     if partition.keys() != {TOPIC, PARTITION} or not isinstance(topic, str) or not topic:
         raise DataError(
-            f'the partition of a sink is {{"{TOPIC}": "NAME", "{PARTITION}": N}}, not'
-            f" {dict(partition)}"
+            f"The partition for a sink connector offset must contain the keys '{TOPIC}' and"
+            f" '{PARTITION}', and no others"
         )
     return TopicPartition(topic, _number(partition, PARTITION))
 
 
 def _number(given: Mapping[str, Any], name: str) -> int:
+    if name == OFFSET and given.keys() != {OFFSET}:
+        raise DataError(
+            f"The offset for a sink connector should either be null or contain the key '{OFFSET}',"
+            " and no others"
+        )
     value = given.get(name)
     try:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(value)
         number = int(value)
-        if number < 0 or (name == OFFSET and given.keys() != {OFFSET}):
-            raise ValueError(value)
     except ValueError:
-        raise DataError(f"{name} is a number that is not negative: {dict(given)}") from None
+        word = "offset" if name == OFFSET else "partition"
+        raise DataError(
+            f"Failed to parse the following Kafka {word} value in the provided offsets: '{value}'."
+            f" {word.capitalize()} values for sink connectors need to be integers."
+        ) from None
+    if number < 0:
+        raise DataError(f"{name} must not be negative, and is {number}")
     return number

@@ -7,6 +7,7 @@ changes are made one after the other, so that what was checked still holds when 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from odradek.connect.engine.engine import TaskId
 from odradek.connect.errors import ConnectError, InvalidConfig
@@ -27,6 +28,8 @@ from odradek.connect.worker.secrets import kept
 from odradek.connect.worker.worker import Worker
 
 Properties = Mapping[str, str]
+UNKNOWN: Final = "Unknown connector: {}"
+NO_STATUS: Final = "No status found for connector {}"
 
 
 class NotFound(ConnectError):
@@ -48,20 +51,22 @@ class Operations:
         self.offsets = offsets
         self._changing = asyncio.Lock()
 
-    def config(self, name: str) -> dict[str, str]:
-        """Returns the properties of a connector as they are stored. Raises `NotFound`."""
+    def config(self, name: str, otherwise: str = "Connector {} not found") -> dict[str, str]:
+        """Returns the properties of a connector as they are stored. Raises `NotFound` with the
+        words of `otherwise`: Kafka Connect has other ones for each question."""
         found = self.worker.configs.connectors.get(name)
         if found is None:
-            raise NotFound(f"Connector {name} not found")
+            raise NotFound(otherwise.format(name))
         return found
 
     def task_configs(self, name: str) -> Sequence[Properties]:
         self.config(name)
         return self.worker.configs.tasks.get(name, [])
 
-    def require_task(self, task: TaskId) -> None:
-        if task.number >= len(self.task_configs(task.connector)):
-            raise NotFound(f"Task {task.number} of connector {task.connector} not found")
+    def require_task(self, task: TaskId, otherwise: str) -> None:
+        """Raises `NotFound` with the words of `otherwise` if there is no such task."""
+        if task.number >= len(self.worker.configs.tasks.get(task.connector, ())):
+            raise NotFound(otherwise.format(task))
 
     async def create(
         self, name: str, properties: Properties, target: TargetState | None
@@ -112,7 +117,7 @@ class Operations:
 
     async def set_target(self, name: str, target: TargetState) -> None:
         async with self._changing:
-            self.config(name)
+            self.config(name, "Unknown connector {}")
             records = [target_record(name, target)]
             if target is TargetState.STOPPED:
                 records += task_records(name, [])
@@ -120,7 +125,7 @@ class Operations:
 
     async def restart(self, request: RestartRequest) -> None:
         async with self._changing:
-            self.config(request.connector)
+            self.config(request.connector, UNKNOWN)
             await self._write([restart_record(request)])
 
     async def _write(self, records: Sequence[ConfigRecord]) -> None:

@@ -165,7 +165,8 @@ class _Plan:
         most = int(properties.get("tasks.max") or 1)
         async with asyncio.timeout(_PLAN_S):
             made, replan_s = await self._thread.call(lambda: _ask(resolved, most))
-        if len(made) > most:
+        enforces = (properties.get("tasks.max.enforce") or "true").lower() == "true"
+        if enforces and len(made) > most:
             raise InvalidConfig(f"the connector has made {len(made)} tasks, and tasks.max={most}")
         tasks = [self._secrets.with_references(properties, task) for task in made]
         state = self._store.state

@@ -107,7 +107,7 @@ class ConnectService(Service):
             engines.engine_name(settings.odradek_engine), context, self.worker
         )
         self.worker.use(self.engine)
-        checker = Checker(self.secrets, context.clients, self.offset_store.topic)
+        checker = Checker(self.secrets, context.clients, self.offset_store.topic, context.worker)
         offsets = Offsets(self.offset_store, clients, context.clients, fencing)
         self.operations = Operations(self.worker, checker, offsets)
         self.forwarder = Forwarder(_trust(settings, world))

@@ -54,7 +54,7 @@ def shared(owner: str | None) -> Shares:
 
 async def test_a_task_that_does_not_exist(surface: Surface) -> None:
     surface.worker.shares = shared(None)
-    with pytest.raises(NotFound, match="Task 1 of connector files not found"):
+    with pytest.raises(NotFound, match="Unknown task: files-1"):
         await restart(surface, 1)
 
 
