@@ -129,11 +129,11 @@ class Registration:
         if known is not None:
             return known
         check_may_register(state, subject, candidate.id)
-        completed = candidate
+        is_checked = candidate.id < 0 and state.validates_new_schemas(subject)
+        completed = candidate._replace(is_checked=is_checked)
         if not is_import:
-            is_checked = candidate.id < 0 and state.validates_new_schemas(subject)
             completed = _completed(
-                candidate._replace(is_checked=is_checked),
+                completed,
                 config,
                 versions[0] if versions else None,
                 self._next_version(subject),
@@ -285,9 +285,11 @@ class Registration:
         )  # fmt: skip
 
     def source(self, candidate: Candidate) -> Source:
-        """Returns a schema with all the texts that it refers to."""
+        """Returns a schema with all the texts that it refers to. A new schema may not refer to
+        versions that are soft deleted."""
         resolved: dict[str, str] = {}
-        self._resolve(candidate.subject, candidate.references, resolved, ())
+        deleted = not candidate.is_checked
+        self._resolve(candidate.subject, candidate.references, resolved, (), deleted=deleted)
         return Source(
             candidate.schema_type, candidate.schema or "", candidate.references,
             tuple(resolved.items()), candidate.is_checked or candidate.schema_type != "AVRO",
@@ -299,6 +301,8 @@ class Registration:
         references: Sequence[Reference],
         resolved: dict[str, str],
         path: tuple[tuple[str, int], ...],
+        *,
+        deleted: bool,
     ) -> None:
         if len(path) > _MAX_DEPTH or len(resolved) > _MAX_RESOLVED:
             raise errors.invalid_schema("its references go too deep, or there are too many")
@@ -306,7 +310,7 @@ class Registration:
             if reference.name in resolved:
                 continue
             target = relative(subject, reference.subject)
-            version = self._state.version(target, reference.version, deleted=True)
+            version = self._state.version(target, reference.version, deleted=deleted)
             if version is None:
                 raise errors.invalid_schema(
                     f'No schema reference found for subject "{reference.subject}" and version'
@@ -315,7 +319,9 @@ class Registration:
             place = (version.subject, version.version)
             if place in path:
                 raise errors.invalid_schema(f"the reference {reference.name} leads back to itself")
-            self._resolve(version.subject, version.references, resolved, (*path, place))
+            self._resolve(
+                version.subject, version.references, resolved, (*path, place), deleted=deleted
+            )
             resolved[reference.name] = version.schema
 
 

@@ -173,3 +173,20 @@ async def test_a_name_of_a_type_may_stand_in_an_object() -> None:
         assert json.loads(stored)["fields"][1]["type"] == "E"
         misspelt = record({"name": "e", "type": {"type": "strin"}})
         assert (await one.register("s", misspelt)).json["error_code"] == 42201
+
+
+async def test_a_new_schema_may_not_refer_to_what_is_deleted() -> None:
+    async with instance() as one:
+        first = (await one.register("base", record(A))).json["id"]
+        used = [{"name": "R", "subject": "base", "version": 1}]
+        parent = '{"type":"record","name":"P","fields":[{"name":"r","type":"R"}]}'
+        made = (await one.register("s", parent, references=used)).json["id"]
+        await one.ask("DELETE", "/subjects/s")
+        await one.ask("DELETE", "/subjects/base")
+        refused = await one.register("t", parent, references=used)
+        assert refused.json["error_code"] == 42201
+        # What was registered before can be read and found.
+        assert (await one.ask("GET", f"/schemas/ids/{first}")).json["deleted"] is True
+        assert (await one.ask("GET", f"/schemas/ids/{made}?format=resolved")).status == 200
+        body = {"schema": parent, "references": used}
+        assert (await one.ask("POST", "/subjects/s?deleted=true", body)).json["id"] == made

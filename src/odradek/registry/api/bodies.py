@@ -95,6 +95,7 @@ class SchemaString(msgspec.Struct, omit_defaults=True, rename="camel"):
     version: int | None = None
     max_id: int | None = None
     ts: int | None = None
+    deleted: bool | None = None
     schema_tags: list[SchemaTags] | None = None
 
 

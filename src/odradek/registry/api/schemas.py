@@ -194,6 +194,7 @@ class SchemaEndpoints:
             version.rule_set,
             guid(version),
             ts=version.ts,
+            deleted=version.deleted,
         )
 
     async def _schema(self, request: Request) -> Response:
