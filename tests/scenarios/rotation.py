@@ -8,8 +8,10 @@ Three brokers with SASL_SSL between them and to their clients. Each round
    new one to new connections;
 2. gives the user of the load another password, and tells the clients, as an operator does by a
    file that they read;
-3. restarts one broker, so that every client has to connect again with the new password, and every
-   broker to a certificate that is new.
+3. gives the brokers themselves another password: first the user's credential, then the log-in of
+   each broker, by `odradek configs`;
+4. restarts one broker, so that every client has to connect again with the new password, and every
+   broker to a certificate that is new, with the brokers' new password.
 
 At the end every acknowledged record must be there once, and the first password must be refused.
 """
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from odradek.client.errors import AuthenticationFailed
 from odradek.client.sync import Admin
+from odradek.local.securing import BROKER
 from tests.scenarios.chaos_cluster import ChaosCluster, Seat, odradek
 from tests.scenarios.chaos_run import ChaosRun, report, stop_and_restart
 
@@ -31,6 +34,8 @@ _LOADS_S = 30.0
 _RELOAD_MS = 200
 # `admin`: the rest of the load (transactions, the watch) may do without permissions of its own.
 _USER = "admin"
+_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_LOG_IN = "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"
 
 
 class Rotation:
@@ -55,17 +60,26 @@ class Rotation:
         return time.monotonic() - began_s
 
     def change_password(self, password: str) -> None:
-        self._tool(
-            *("configs", "--alter", "--user", _USER, "--command-config", str(self._file)),
-            *("--bootstrap-server", self._cluster.bootstrap),
-            *("--add-config", f"SCRAM-SHA-512=[password={password}]"),
-        )
+        self._configure("--user", _USER, f"SCRAM-SHA-512=[password={password}]")
         for file in (self._file, self._file.with_name("librdkafka.properties")):
             file.write_text(file.read_text().replace(self._password, password))
         self._password = password
         for producer in self._run.producers:
             producer.log_in_as(_USER, password)
         self._run.follower.log_in_as(_USER, password)
+
+    def change_password_of_brokers(self, password: str) -> None:
+        """Connections that are open go on; new ones wait for the new log-in of their broker."""
+        self._configure("--user", BROKER, f"SCRAM-SHA-512=[password={password}]")
+        line = f'{_MODULE} required username="{BROKER}" password="{password}";'
+        for seat in self._cluster.seats.values():
+            self._configure("--broker", str(seat.id), f"{_LOG_IN}=[{line}]")
+
+    def _configure(self, kind: str, name: str, change: str) -> None:
+        self._tool(
+            *("configs", "--alter", kind, name, "--command-config", str(self._file)),
+            *("--bootstrap-server", self._cluster.bootstrap, "--add-config", change),
+        )
 
     def first_password_is_refused(self) -> bool:
         with Admin(self._first) as admin:
@@ -99,6 +113,7 @@ def rotate(directory: Path, rounds: int) -> tuple[ChaosRun, list[str]]:
         for number in range(rounds):
             loaded_s = rotation.renew_certificates()
             rotation.change_password(f"password-{number}")
+            rotation.change_password_of_brokers(f"between-{number}")
             cost = run.suffer("rotation", seats[number % len(seats)], stop_and_restart)
             print(f"certificates in use after {loaded_s:.2f} s; {cost}", flush=True)
         found = run.judge()
