@@ -22,6 +22,11 @@ from odradek.tools.terminal import print_json
 Action = Callable[[WorkerClient, argparse.Namespace], int]
 
 
+_UNKNOWN: Final = re.compile(
+    "Connector (.+) not found|No status found for connector (.+)|Unknown connector:? (.+)"
+)
+
+
 def carry_out(arguments: argparse.Namespace) -> int:
     client = client_of(arguments)
     try:
@@ -37,8 +42,10 @@ def _for_people(client: WorkerClient, arguments: argparse.Namespace, message: st
         return (
             f"the offsets of {name} can be changed when it is stopped: odradek connect stop {name}"
         )
-    if (unknown := re.fullmatch("Connector (.+) not found", message)) is not None:
-        return message + did_you_mean(unknown[1], client.ask("GET", "/connectors"))
+    if (unknown := _UNKNOWN.fullmatch(message)) is not None:
+        name = next(group for group in unknown.groups() if group)
+        known = client.ask("GET", "/connectors")
+        return f"Connector {name} not found{did_you_mean(name, known)}"
     if several := re.match("(Failed to find any class.*), available .*?(; did .*)?$", message):
         return several[1] + (several[2] or "; odradek connect plugins lists what there is")
     return re.sub(r"\.?\nYou can also find .*", "", message).replace("\n", " ")
