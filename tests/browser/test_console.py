@@ -134,7 +134,11 @@ def test_pages_that_are_not_there(visitor: Visitor) -> None:
 def test_fits_every_screen(visitor: Visitor) -> None:
     for width in (360, 800, 3840):
         visitor.page.set_viewport_size({"width": width, "height": 900})
-        for path in ("", "/topics", "/topics/orders/messages", "/topics/orders/manage"):
+        for path in (
+            "", "/topics", "/topics/orders/messages", "/topics/orders/manage", "/balance",
+            "/brokers/settings?q=log.retention", "/brokers/1/loggers?q=request", "/audit",
+            "/hanging-transactions", "/balance/leaders",
+        ):  # fmt: skip
             visitor.go(path)
             wide = visitor.page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, (path, width, wide)
