@@ -282,11 +282,8 @@ def iso_text(value: int, kind: SqlType) -> str:
     moment = moment_of(value)
     if kind.name == "TIMESTAMP":
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}"
-    # As java.time.LocalTime prints it: no more than there is.
-    text = f"{moment:%H:%M}"
-    if moment.second or moment.microsecond:
-        text += f":{moment:%S}"
-    return f"{text}.{moment.microsecond // 1000:03}" if moment.microsecond else text
+    # As ksqlDB: no seconds where there are none, and never parts of a second.
+    return f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
 
 
 _ISO: Final = re.compile(
@@ -310,11 +307,13 @@ def read_timestamp(text: str) -> int:
 
 
 def read_date(text: str) -> int:
+    if not re.fullmatch(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", text.strip()):
+        raise ValueError(f"{text!r} is no DATE: write 2024-01-31")
     return read_timestamp(text) // DAY_MS
 
 
 def read_time(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", text.strip())
+    match = re.fullmatch(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no TIME: write 23:59:59")
     hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)

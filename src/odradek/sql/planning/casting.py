@@ -81,11 +81,21 @@ def _to_number(target: SqlType) -> Cast:
     bits = _BITS[target.name]
 
     def whole(value: Any) -> int:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{value} is no {target}")
+        if isinstance(value, float):
+            return _saturated(value, bits)
         return wrapped(int(value), bits)
 
     return whole
+
+
+def _saturated(value: float, bits: int) -> int:
+    """Returns the whole number that Java makes of a DOUBLE: the nearest there is, 0 for NaN."""
+    half = 1 << bits - 1
+    if math.isnan(value):
+        return 0
+    if math.isinf(value):
+        return half - 1 if value > 0 else -half
+    return max(-half, min(half - 1, int(value)))
 
 
 def wrapped(value: int, bits: int) -> int:
@@ -96,11 +106,13 @@ def wrapped(value: int, bits: int) -> int:
 
 def _from_text(target: SqlType) -> Cast | None:
     if target.name == "BOOLEAN":
-        return lambda text: text.strip().lower() == "true"
+        return lambda text: _begins(text.strip(), _BOOLEANS)
     if isinstance(target, DecimalType):
         return lambda text: decimal_of(text.strip(), target)
+    if target.name == "BYTES":
+        return _bytes_of_text
     if target.name == "DOUBLE":
-        return lambda text: _number(float, text, target)
+        return lambda text: _number(_finite, text, target)
     if target.name in _BITS:
         limit = 1 << _BITS[target.name] - 1
 
@@ -114,9 +126,22 @@ def _from_text(target: SqlType) -> Cast | None:
     return _READERS.get(target.name)
 
 
+def _begins(text: str, words: tuple[str, ...]) -> bool:
+    """Returns whether a text is the beginning of a word."""
+    return bool(text) and any(word.startswith(text.lower()) for word in words)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
 def _number(read: Callable[[str], Any], text: str, target: SqlType) -> Any:
     try:
-        return read(text.strip())
+        # Python allows underscores in numbers.
+        return read(text.strip().replace("_", "?"))
     except ValueError:
         raise ValueError(f"'{text}' is no {target}") from None
 
@@ -286,7 +311,7 @@ def literal(text: str, target: SqlType) -> Any:
         return text
     if target.name == "BOOLEAN":
         for words, value in ((_BOOLEANS, True), (_NOT_BOOLEANS, False)):
-            if text and any(word.startswith(text.lower()) for word in words):
+            if _begins(text, words):
                 return value
         raise ValueError(f"'{text}' is no BOOLEAN")
     reader = _from_text(target)

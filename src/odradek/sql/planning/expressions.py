@@ -13,24 +13,18 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from odradek.config.spelling import did_you_mean
 from odradek.sql.errors import Invalid, Refused
 from odradek.sql.functions.java_times import moment_of, read_timestamp, timestamp_of, zone
 from odradek.sql.language.dialect import place_of
 from odradek.sql.planning import casting, operators
 from odradek.sql.planning.scope import Scope
-from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan.types import (
     BIGINT,
     BOOLEAN,
     BYTES,
-    INTEGER,
     STRING,
-    ArrayType,
     DecimalType,
-    MapType,
     SqlType,
-    StructType,
 )
 
 Row = Sequence[Any]
@@ -169,9 +163,9 @@ def _arithmetic(sign: str) -> Callable[[Any, Scope], Compiled]:
         found = None if one is None or other is None else operators.arithmetic(sign, one, other)
         if found is None:
             raise Invalid(
-                f"'{sign}' is not defined for {left.kind or 'NULL'} and {right.kind or 'NULL'}",
-                place_of(node),
-            )
+                f"Unsupported arithmetic types. {left.kind or 'NULL'} {right.kind or 'NULL'}:"
+                f" '{sign}' is not defined for them", place_of(node),
+            )  # fmt: skip
         kind, compute = found
         return _binary(left, right, compute, kind)
 
@@ -214,6 +208,12 @@ def _concatenate(node: Any, scope: Scope) -> Compiled:
 def _comparison(sign: str) -> Callable[[Any, Scope], Compiled]:
     def compile_comparison(node: Any, scope: Scope) -> Compiled:
         left, right = _matched(node.this, node.expression, *_two(node, scope))
+        if left.kind is None or right.kind is None:
+            raise Invalid(
+                f"Comparison with NULL not supported: {left.kind or 'NULL'} {sign}"
+                f" {right.kind or 'NULL'}. Use 'IS NULL' or 'IS NOT NULL' instead.",
+                place_of(node),
+            )
         compare = operators.comparison(sign, left.kind, right.kind)
         if isinstance(compare, str):
             raise Invalid(compare, place_of(node))
@@ -233,7 +233,21 @@ def _matched(
         return left, _as_compared(right, left.kind, right_node)
     if left.is_literal and left.kind == STRING and right.kind != STRING:
         return _as_compared(left, right.kind, left_node), right
+    if left.kind == STRING and right.kind.name in _TIMES:
+        return _read_as(left, right.kind), right
+    if right.kind == STRING and left.kind.name in _TIMES:
+        return left, _read_as(right, left.kind)
     return left, right
+
+
+_TIMES: Final = ("DATE", "TIME", "TIMESTAMP")
+
+
+def _read_as(text: Compiled, kind: SqlType) -> Compiled:
+    """Returns a text that is compared with a time as one."""
+    convert = casting.cast(STRING, kind)
+    assert convert is not None
+    return converted(text, convert, kind)
 
 
 def _as_compared(text: Compiled, kind: SqlType, node: exp.Expr) -> Compiled:
@@ -442,95 +456,10 @@ def _cast(node: Any, scope: Scope) -> Compiled:
     return converted(compiled, convert, target)
 
 
-def _array(node: Any, scope: Scope) -> Compiled:
-    if not node.expressions:
-        raise Invalid("an empty array has no type: write CAST(ARRAY[null] AS ...)", place_of(node))
-    items = [compile_expression(one, scope) for one in node.expressions]
-    kind, items = common_type(items, node.expressions, "ARRAY")
-    if kind is None:
-        raise Invalid("an array of nulls has no type: CAST one of them to a type", place_of(node))
-    evaluates = [item.evaluate for item in items]
-    return Compiled(ArrayType(kind), lambda row: [evaluate(row) for evaluate in evaluates])
+def _constructed(node: Any, scope: Scope) -> Compiled:
+    from odradek.sql.planning.constructing import compile_part  # noqa: PLC0415 - it calls us
 
-
-def _map(node: Any, scope: Scope) -> Compiled:
-    key_nodes = node.args["keys"].expressions
-    value_nodes = node.args["values"].expressions
-    if not key_nodes:
-        raise Invalid("an empty map has no type: write AS_MAP of two arrays", place_of(node))
-    keys = [compile_expression(one, scope) for one in key_nodes]
-    values = [compile_expression(one, scope) for one in value_nodes]
-    key_kind, keys = common_type(keys, key_nodes, "MAP")
-    value_kind, values = common_type(values, value_nodes, "MAP")
-    if key_kind is None or value_kind is None:
-        raise Invalid("a map of nulls has no type: CAST one of them to a type", place_of(node))
-    pairs = [(key.evaluate, value.evaluate) for key, value in zip(keys, values, strict=True)]
-    return Compiled(
-        MapType(key_kind, value_kind),
-        lambda row: {hashable(key(row)): value(row) for key, value in pairs},
-    )
-
-
-def _struct(node: Any, scope: Scope) -> Compiled:
-    fields: list[tuple[str, SqlType]] = []
-    evaluates: list[tuple[str, Evaluate]] = []
-    for pair in node.expressions:
-        name = pair.this.name
-        compiled = compile_expression(pair.expression, scope)
-        if any(name == other for other, _ in fields):
-            raise Invalid(f"the field {name} is given twice", place_of(node))
-        fields.append((name, compiled.kind or STRING))
-        evaluates.append((name, compiled.evaluate))
-    return Compiled(
-        StructType(tuple(fields)),
-        lambda row: {name: evaluate(row) for name, evaluate in evaluates},
-    )
-
-
-def _dereference(node: Any, scope: Scope) -> Compiled:
-    base = compile_expression(node.this, scope)
-    name = node.expression.name
-    if not isinstance(base.kind, StructType):
-        raise Invalid(f"'->{name}' needs a STRUCT, and this is {base.kind}", place_of(node))
-    kind = base.kind.field_type(name)
-    if kind is None:
-        near = did_you_mean(name, [field for field, _ in base.kind.fields])
-        raise Invalid(f"there is no field {name} in {base.kind}{near}", place_of(node))
-    evaluate = base.evaluate
-
-    def read(row: Any) -> Any:
-        value = evaluate(row)
-        return None if value is None else value.get(name)
-
-    return Compiled(kind, read)
-
-
-def _subscript(node: Any, scope: Scope) -> Compiled:
-    base = compile_expression(node.this, scope)
-    (index_node,) = node.expressions
-    index = compile_expression(index_node, scope)
-    evaluate, evaluate_index = base.evaluate, index.evaluate
-    if isinstance(base.kind, MapType):
-        index = coerced(index, base.kind.key, index_node, "the key of a map")
-        evaluate_index = index.evaluate
-
-        def read_map(row: Any) -> Any:
-            value, key = evaluate(row), evaluate_index(row)
-            return None if value is None else value.get(key)
-
-        return Compiled(base.kind.value, read_map)
-    if not isinstance(base.kind, ArrayType):
-        raise Invalid(f"'[]' needs an ARRAY or a MAP, and this is {base.kind}", place_of(node))
-    if index.kind not in (INTEGER, BIGINT):
-        raise Invalid(f"the place in an array is INTEGER, not {index.kind}", place_of(index_node))
-
-    def read_array(row: Any) -> Any:
-        values, place = evaluate(row), evaluate_index(row)
-        if values is None or place is None or place == 0 or abs(place) > len(values):
-            return None
-        return values[place - 1] if place > 0 else values[place]
-
-    return Compiled(base.kind.element, read_array)
+    return compile_part(node, scope)
 
 
 def _at_time_zone(node: Any, scope: Scope) -> Compiled:
@@ -568,8 +497,9 @@ _COMPILERS: Final[dict[type, Callable[[Any, Scope], Compiled]]] = {
     exp.GT: _comparison(">"), exp.GTE: _comparison(">="), exp.NullSafeEQ: _distinct(is_not=True),
     exp.NullSafeNEQ: _distinct(is_not=False), exp.And: _and, exp.Or: _or, exp.Not: _not,
     exp.Is: _is_null, exp.Between: _between, exp.In: _in, exp.Like: _like,
-    exp.Escape: _escaped_like, exp.Case: _case, exp.Cast: _cast, exp.Array: _array,
-    exp.VarMap: _map, exp.Struct: _struct, exp.Dot: _dereference, exp.Bracket: _subscript,
+    exp.Escape: _escaped_like, exp.Case: _case, exp.Cast: _cast, exp.Array: _constructed,
+    exp.VarMap: _constructed, exp.Struct: _constructed, exp.Dot: _constructed,
+    exp.Bracket: _constructed,
     exp.AtTimeZone: _at_time_zone, exp.Anonymous: _call, exp.Lambda: _misplaced,
     exp.Var: _misplaced, exp.Star: _misplaced,
 }  # fmt: skip

@@ -266,6 +266,11 @@ def _projected(
                 )
             keys[place] = one.name
         else:
+            if compiled.kind is None and not context.is_transient:
+                raise Invalid(
+                    "Can't infer a type of null. Please explicitly cast it to a required type,"
+                    " e.g. CAST(null AS VARCHAR).", one.place,
+                )  # fmt: skip
             values.append((one.name, compiled, one))
     if not context.is_transient:
         _check_keys(flow, keys, query)

@@ -68,7 +68,7 @@ def _reader_of_integers(name: str) -> Reader:
         try:
             if isinstance(value, bool | list | dict):
                 raise ValueError
-            number = int(value)
+            number = int(value.replace("_", "?") if isinstance(value, str) else value)
         except (ValueError, OverflowError):
             raise BadRow(f"{value!r} is no {name}") from None
         if not -limit <= number < limit:
