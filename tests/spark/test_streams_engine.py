@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import psutil
+import pytest
 
 from odradek.client import Consumer, Producer
 from odradek.client.admin.admin import Admin
@@ -23,6 +24,7 @@ from odradek.streams.process.runner import State
 from odradek.streams.running.executor import Executor, InputRecord, OutputRecord
 from odradek.streams.spark.engine import SparkEngine, SparkRunner
 from odradek.streams.spark.given import GivenQuery, ReadyPlan
+from odradek.streams.spark.own_runner import OwnRunner
 from odradek.testing import Cluster
 from tests.needs import need
 from tests.scenarios import sql_exactly_once
@@ -158,7 +160,9 @@ async def _partitions(consumer: Consumer, topic: str) -> Any:
 
 
 @asynccontextmanager
-async def _running(runners: Sequence[SparkRunner], engine: SparkEngine) -> AsyncIterator[None]:
+async def _running(
+    runners: Sequence[SparkRunner | OwnRunner], engine: SparkEngine | None
+) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(runner.run()) for runner in runners]
     try:
         yield
@@ -166,7 +170,8 @@ async def _running(runners: Sequence[SparkRunner], engine: SparkEngine) -> Async
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await engine.close()
+        if engine is not None:
+            await engine.close()
 
 
 async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: Cluster) -> None:
@@ -211,6 +216,41 @@ async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: 
             assert await _read(servers, f"{name}-{mark}", count) == expected, name
         await until(lambda: all(one.state is State.RUNNING for one in runners.values()))
     assert all(one.state is State.STOPPED for one in runners.values())
+
+
+async def test_records_that_go_through_spark_are_handled_once(brokers: Cluster) -> None:
+    """A query in its own lane; Java is killed in the midst of it, and it is paused."""
+    need(java)
+    servers, mark = brokers.bootstrap, uuid4().hex[:8]
+    source, sink = f"events-{mark}", f"own-{mark}"
+    events = _events(begin_ms=1_600_000_000_000)
+    plan = _stateless(source, sink)
+    client = {"bootstrap.servers": servers}
+    async with Admin(client) as admin:
+        await admin.create_topics([NewTopic(topic, _PARTITIONS, 1) for topic in (source, sink)])
+    query = GivenQuery(ReadyPlan(plan), f"app-{mark}", client, {}, -1)
+    runner = OwnRunner(plan, query, {"spark.master": "local[2]"})
+    half = _RECORDS // 2
+    async with _running([runner], None):
+        await _send(servers, source, events[:half])
+        await until(lambda: runner.figures.records > 0)
+        await _send(servers, source, events[half:])
+        for java_process in processes_of(psutil.Process().pid, "java"):
+            if f"app-{mark}" in " ".join(java_process.cmdline()):
+                java_process.kill()
+        await until(lambda: runner.state is State.ERROR)
+        assert runner.error == "its Java process has ended"
+        expected = _expected(plan, source, events)
+        assert await _read(servers, sink, sum(map(len, expected.values()))) == expected
+        runner.pause()
+        await until(lambda: runner.state is State.PAUSED)
+    assert runner.state is State.STOPPED
+
+
+def test_a_lane_of_its_own_is_refused_for_what_keeps_state() -> None:
+    query = GivenQuery(ReadyPlan(_counts("in", "out")), "app", {}, {}, -1)
+    with pytest.raises(ValueError, match=r"keeps no state, .* an aggregate \(count-"):
+        OwnRunner(query.make_plan(), query, {})
 
 
 async def test_a_plan_that_no_other_process_can_have_is_in_error() -> None:

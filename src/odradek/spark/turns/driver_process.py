@@ -5,6 +5,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final
 
 from odradek.spark.turns.backoff import Backoff
@@ -31,6 +32,7 @@ class DriverProcess:
         self._on_message = on_message
         self._restarts = restarts
         self._process: asyncio.subprocess.Process | None = None
+        self._has_worked = False
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -54,11 +56,13 @@ class DriverProcess:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
+            self._has_worked = False
             reason = await self._run_once()
             if not self._restarts:
                 self._on_failure(reason)
                 return
-            pause_s = backoff.next_s(loop.time() - began_s)
+            # One that has finished a batch may start again at once, however short it lived.
+            pause_s = backoff.next_s(inf if self._has_worked else loop.time() - began_s)
             _log.error("Spark has ended: %s; it starts again in %.0f s", reason, pause_s)
             self._on_failure(reason)
             await asyncio.sleep(pause_s)
@@ -80,6 +84,7 @@ class DriverProcess:
             process.stdin.write(encoded(self._order))
             while (message := await received(process.stdout)) is not None:
                 reason = message.get("failed", reason)
+                self._has_worked = self._has_worked or "batch" in message
                 if self._on_message is not None:
                     self._on_message(message)
             status = await process.wait()

@@ -24,6 +24,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Final
 
 from odradek.protocol.types import TopicPartition
@@ -172,7 +173,8 @@ class SparkRunner:
         self._host: Host | None = None
         self._heard_s: float | None = None
         self._has_ended = False
-        self._exit_status = 0
+        self._earlier = (0, 0, 0, 0)
+        """What former processes of the query have counted."""
 
     @property
     def changelog_topic(self) -> str:
@@ -211,17 +213,25 @@ class SparkRunner:
             return
         try:
             while not self._has_ended:
-                began_s = loop.time()
+                began_s, before = loop.time(), self.figures.transactions
                 await self._run_once({**given, "is_paused": self._is_paused})
                 if not self._has_ended:
                     self.figures.restarts += 1
-                    await asyncio.sleep(backoff.next_s(loop.time() - began_s))
+                    # One that has worked may start again at once, however short it lived.
+                    has_worked = self.figures.transactions > before
+                    await asyncio.sleep(
+                        backoff.next_s(inf if has_worked else loop.time() - began_s)
+                    )
         finally:
             self.state = State.STOPPED
 
     async def _run_once(self, given: Mapping[str, object]) -> None:
         """Returns when the process has ended."""
         self._heard_s = None
+        figures = self.figures
+        self._earlier = (
+            figures.records, figures.results, figures.transactions, figures.bad_records,
+        )  # fmt: skip
         host = self._host = await self._engine.start(self, given)
         began_s = asyncio.get_running_loop().time()
         try:
@@ -280,11 +290,11 @@ class SparkRunner:
     def _note_turn(self, message: Mapping[str, Any]) -> None:
         self.state, self.error = State(message["state"]), message["error"]
         self.failed_ms = message["failed_ms"]
-        figures, restarts = self.figures, self.figures.restarts
-        (figures.records, figures.results, figures.transactions, figures.bad_records, own) = (
-            message["figures"]
+        figures = self.figures
+        counted = zip(self._earlier, message["figures"], strict=True)
+        figures.records, figures.results, figures.transactions, figures.bad_records = (
+            before + now for before, now in counted
         )
-        figures.restarts = max(restarts, own)
         for topic, partition, offset in message["offsets"]:
             figures.offsets[TopicPartition(topic, partition)] = offset
 

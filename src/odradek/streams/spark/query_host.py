@@ -114,7 +114,6 @@ class _Host:
                 "failed_ms": runner.failed_ms,
                 "figures": [
                     figures.records, figures.results, figures.transactions, figures.bad_records,
-                    figures.restarts,
                 ],
                 "offsets": offsets,
             }
