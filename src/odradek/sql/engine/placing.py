@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 from odradek.sql.engine.catalogue import QueryInfo
 from odradek.sql.engine.handing_over import QueryText, omit_result, skip_record
-from odradek.sql.engine.sessions import LANE
-from odradek.sql.errors import Place, Refused
+from odradek.sql.engine.sessions import LANE, LANES
+from odradek.sql.errors import Invalid, Place, Refused
 from odradek.streams.plan.nodes import Plan
 from odradek.streams.process.runner import Runner
 from odradek.streams.spark.engine import SparkEngine, SparkRunner
@@ -46,8 +46,12 @@ class Places:
             await self._shared.close()
 
     def check(self, properties: Mapping[str, str], plan: Plan, place: Place | None = None) -> None:
-        """Raises `Refused` for a query that cannot run where it is to run."""
-        if properties.get(LANE) != "own":
+        """Raises `Refused` for a query that cannot run where it is to run, and `Invalid` if that is
+        no lane: a request may have said it, and not SET."""
+        lane = properties.get(LANE, "shared")
+        if lane not in LANES:
+            raise Invalid(f"{LANE} is shared or own, not '{lane}'", place)
+        if lane == "shared":
             return
         if self._shared is None:
             raise Refused(f"{LANE}=own needs a server with odradek.sql.engine=spark", place)
