@@ -13,11 +13,11 @@ from typing import Any
 _EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
 
 
-class SqlServer:
-    def __init__(self, process: "subprocess.Popen[str]", port: int, log: Path) -> None:
-        self.process = process
+class SqlClient:
+    """Asks a SQL server of this machine."""
+
+    def __init__(self, port: int) -> None:
         self.port = port
-        self.log = log
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         content = json.dumps(body).encode() if isinstance(body, dict) else body
@@ -65,6 +65,13 @@ class SqlServer:
             return [answer.readline().decode().strip() for _ in range(count)]
         finally:
             connection.close()
+
+
+class SqlServer(SqlClient):
+    def __init__(self, process: "subprocess.Popen[str]", port: int, log: Path) -> None:
+        super().__init__(port)
+        self.process = process
+        self.log = log
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

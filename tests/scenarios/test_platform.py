@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.scenarios.rest_server import V2, Rest
+from tests.scenarios.sql_server import SqlClient
 from tests.scenarios.test_real_principals import free_ports
 
 DEADLINE_S = 60
@@ -70,6 +71,7 @@ def test_one_command_starts_watches_and_stops_everything(tmp_path: Path) -> None
         assert shown.returncode == 0
         assert rest_url in shown.stdout
         schemas_by_rest(Rest(rest, Path(data, "rest-proxy.log")))
+        connectors_by_sql(sql, tmp_path)
         # A service that dies is started again.
         for name, url in (("REST proxy", f"{rest_url}/brokers"),
                           ("schema registry", f"{registry_url}/subjects"),
@@ -139,6 +141,37 @@ def schemas_by_rest(rest: Rest) -> None:
             lambda: rest("GET", f"{path}/records", None, {"Accept": kind}).json, "no records"
         )
         assert records[0]["value"] == avro
+
+
+def connectors_by_sql(port: int, directory: Path) -> None:
+    """The SQL server makes connectors by the worker of the platform."""
+    server = SqlClient(port)
+    (directory / "lines").write_text("one\n")
+    with_ = (
+        f"WITH ('connector.class'='FileStreamSource', 'file'='{directory}/lines', 'topic'='lines')"
+    )
+    (wrong,) = server.ksql(f"CREATE SINK CONNECTOR lines {with_};")["message"].splitlines()
+    assert "LINES is a SOURCE connector" in wrong
+    (created,) = server.ksql(f"CREATE SOURCE CONNECTOR `lines` {with_};")
+    assert created["info"]["name"] == "lines"
+    assert "already exists" in server.ksql(f"CREATE SOURCE CONNECTOR `lines` {with_};")["message"]
+    (skipped,) = server.ksql(f"CREATE SOURCE CONNECTOR IF NOT EXISTS `lines` {with_};")
+    assert skipped["@type"] == "warning_entity"
+    until(
+        lambda: "RUNNING (1/1 tasks" in server.ksql("SHOW SOURCE CONNECTORS;")[0]["connectors"][0]
+        ["state"], "the connector does not run",
+    )  # fmt: skip
+    assert server.ksql("SHOW SINK CONNECTORS;")[0]["connectors"] == []
+    (described,) = server.ksql("DESCRIBE CONNECTOR `lines`;")
+    assert described["connectorClass"] == "FileStreamSource"
+    assert described["status"]["connector"]["state"] == "RUNNING"
+    (plugins,) = server.ksql("SHOW CONNECTOR PLUGINS;")
+    assert any("FileStream" in one["class"] for one in plugins["connectorsPlugins"])
+    (dropped,) = server.ksql("DROP CONNECTOR `lines`;")
+    assert dropped["connectorName"] == "lines"
+    assert "does not exist" in server.ksql("DROP CONNECTOR `lines`;")["message"]
+    (skipped,) = server.ksql("DROP CONNECTOR IF EXISTS `lines`;")
+    assert skipped["@type"] == "warning_entity"
 
 
 def test_a_file_of_its_output_has_all_lines(tmp_path: Path) -> None:

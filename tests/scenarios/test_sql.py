@@ -134,6 +134,52 @@ def test_server_without_brokers_says_so() -> None:
     assert "Traceback" not in told.stderr
 
 
+def test_statements_of_a_file(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    topic = f"file-{uuid4().hex[:8]}"
+    file = tmp_path / "queries.sql"
+    create = (
+        "SET 'auto.offset.reset' = 'earliest';\n"
+        f"CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='{topic}', value_format='JSON',"
+        " partitions=1);\n"
+        f"CREATE TABLE n WITH (kafka_topic='{topic}-n') AS SELECT k, COUNT(*) AS n FROM s GROUP"
+        " BY k;\n"
+    )
+    file.write_text(create)
+    override = f"ksql.queries.file={file}"
+    for count in (1, 2):  # The second one goes on where the first one was.
+        with sql_started(tmp_path, odradek_cluster.bootstrap, service, override) as server:
+            refused = server.ksql("DROP TABLE n;")
+            assert "are those of ksql.queries.file" in refused["message"]
+            assert server.ksql("INSERT INTO s VALUES (7, 1);") == []
+            changes = server.rows(f"SELECT n FROM n EMIT CHANGES LIMIT {count};")
+            assert changes == [[number + 1] for number in range(count)]
+            assert server.rows("SELECT n FROM n WHERE k = 7;") == [[count]]
+    file.write_text(create + "CREATE STREAM t AS SELECT nothing FROM s;\n")
+    command = [sys.executable, "-m", "odradek.cli", "sql-server", "--override", override]
+    command += ["--override", f"bootstrap.servers={odradek_cluster.bootstrap}"]
+    command += ["--override", service, "--override", "listeners=http://127.0.0.1:0"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert told.returncode == 1
+    assert f"{file}: line 4:27: Column 'NOTHING' cannot be resolved" in told.stderr
+
+
+def test_system_properties_hold_where_a_request_says_nothing(
+    odradek_cluster: Cluster, service: str, tmp_path: Path
+) -> None:
+    topic = f"system-{uuid4().hex[:8]}"
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
+        server.ksql(
+            f"CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='{topic}', value_format='JSON',"
+            " partitions=1); INSERT INTO s VALUES (1, 2);"
+            " ALTER SYSTEM 'auto.offset.reset' = 'earliest';"
+        )
+        with server.stream("SELECT * FROM s EMIT CHANGES LIMIT 1;", {}) as lines:
+            next(lines)
+            assert next(lines) == [1, 2]
+        wrong = server.ksql("ALTER SYSTEM 'auto.offset.rest' = 'earliest';")
+        assert "did you mean auto.offset.reset?" in wrong["message"]
+
+
 def test_functions_of_the_operator(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
     directory = tmp_path / "functions"
     directory.mkdir()

@@ -278,6 +278,7 @@ class Platform:
                 "listeners": self._url("SQL server"),
                 "ksql.internal.topic.replicas": str(self._replicas),
                 "ksql.schema.registry.url": self._url("schema registry"),
+                "ksql.connect.url": self._url("Connect worker"),
             }
             if self._secured is not None:
                 await self._secured.wait()

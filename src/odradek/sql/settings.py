@@ -6,9 +6,11 @@ those of an https listener, too, as in ksqlDB. With `authentication.method` call
 brokers themselves (docs/decisions/0105-log-ins-of-the-sql-server.md).
 """
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
 
 from odradek.client.errors import SettingsError
 from odradek.client.settings.shared import AdminSettings
@@ -58,11 +60,7 @@ class SqlSettings(ServiceSettings):
         "ksql.headers.columns.enabled": ("true",),
         "ksql.suppress.enabled": ("true",),
     }
-    refused: ClassVar[Mapping[str, str]] = {
-        "ksql.connect.url": "connectors are made by the REST interface of Connect, not by SQL yet",
-        "ksql.queries.file": "a server without a REST interface is not there yet: send the"
-        " statements to /ksql",
-    }
+    refused: ClassVar[Mapping[str, str]] = {}
 
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     """How the registry is reached: settings `ksql.schema.registry.`, passed on to its client."""
@@ -110,6 +108,21 @@ class SqlSettings(ServiceSettings):
             -1,
             "How many replicas topics have that the server makes; -1: as brokers do by default.",
             at_least=-1,
+        )
+    )
+    ksql_connect_url: str = option(
+        string(
+            "ksql.connect.url",
+            "",
+            "A worker of Kafka Connect, for CREATE CONNECTOR and its kin, as http://127.0.0.1:8083.",
+        )
+    )
+    ksql_queries_file: str = option(
+        string(
+            "ksql.queries.file",
+            "",
+            "A file of statements that the server carries out when it starts; no others change"
+            " anything then.",
         )
     )
     ksql_extension_dir: str = option(
@@ -167,6 +180,14 @@ class SqlSettings(ServiceSettings):
         if self.registry and not self.ksql_schema_registry_url:
             raise SettingsError("ksql.schema.registry.url is missing: write its address")
         self.registry_client()
+        if self.ksql_connect_url and urlsplit(self.ksql_connect_url).scheme not in (
+            "http",
+            "https",
+        ):
+            raise SettingsError(
+                "ksql.connect.url is a URL such as http://127.0.0.1:8083, not"
+                f" {self._shown_connect_url()}"
+            )
         if self.odradek_sql_engine not in ("process", "spark"):
             raise SettingsError(
                 f"odradek.sql.engine is process or spark, not {self.odradek_sql_engine!r}"
@@ -246,6 +267,7 @@ class SqlSettings(ServiceSettings):
             "ksql.persistence.default.format.key": self.ksql_persistence_default_format_key,
             "ksql.persistence.default.format.value": self.ksql_persistence_default_format_value,
             "ksql.schema.registry.url": self.ksql_schema_registry_url,
+            "ksql.connect.url": self._shown_connect_url(),
             "odradek.sql.engine": self.odradek_sql_engine,
         }
         value_format = self.ksql_persistence_default_format_value.upper() or None
@@ -260,8 +282,29 @@ class SqlSettings(ServiceSettings):
             ),
             self.ksql_internal_topic_replicas,
             {} if self.odradek_sql_engine == "spark" else None,
+            self.ksql_connect_url,
+            self._trust(),
             shown,
         )
+
+    def _shown_connect_url(self) -> str:
+        scheme, separator, rest = self.ksql_connect_url.partition("://")
+        return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+    def _trust(self) -> ssl.SSLContext | None:
+        """Returns what the certificate of Kafka Connect is checked by: the trust store for brokers.
+        None is what the system trusts."""
+        given = {name: text for name, text in self.clients.items() if ".truststore." in name}
+        if not given or not self.ksql_connect_url.startswith("https:"):
+            return None
+        from odradek.security.tls.contexts import client_context  # noqa: PLC0415 - with TLS
+        from odradek.security.tls.settings import TlsSettings  # noqa: PLC0415
+        from odradek.world.disk import OsDisk  # noqa: PLC0415
+
+        try:
+            return client_context(TlsSettings.from_properties(given), OsDisk().read)
+        except InvalidSetting as error:
+            raise SettingsError(str(error)) from None
 
     def own_client(self) -> dict[str, Any]:
         """Returns the properties of the server's own clients."""

@@ -11,6 +11,7 @@ command topic: until then the server is as small as a service can be, and starts
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
@@ -33,6 +34,7 @@ from odradek.sql.api.codes import (
 from odradek.sql.api.media import DELIMITED, KSQL
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.commands import Command, CommandLog, command_topic
+from odradek.sql.engine.file_log import FileLog
 from odradek.sql.errors import Forbidden, QueryEndpoint, SqlError
 from odradek.sql.settings import SqlSettings
 from odradek.web.endpoints import Endpoint
@@ -57,7 +59,8 @@ class SqlService(Service):
         self.own = settings
         client = settings.own_client()
         topic = command_topic(settings.ksql_service_id)
-        self.log = CommandLog(topic, client, self._apply, settings.ksql_internal_topic_replicas)
+        kind = FileLog if settings.ksql_queries_file else CommandLog
+        self.log = kind(topic, client, self._apply, settings.ksql_internal_topic_replicas)
         self._cluster_id = ""
         self._statements: Statements | None = None
         self._running: asyncio.Task[None] | None = None
@@ -93,6 +96,7 @@ class SqlService(Service):
                 f"the topic {self.log.topic} cannot be made or read with the server's own log-in:"
                 f" {error}"
             ) from None
+        await self._run_file()
 
     def _load_functions(self) -> None:
         """Loads the operator's functions, which are refused at the start and not when they are
@@ -119,6 +123,18 @@ class SqlService(Service):
                 await asyncio.gather(task, return_exceptions=True)
             await self.log.close()
             await self._server.close()
+
+    async def _run_file(self) -> None:
+        """Carries out the statements of `ksql.queries.file`, and no others from then on."""
+        path = self.own.ksql_queries_file
+        if not path:
+            return
+        try:
+            text = await asyncio.to_thread(Path(path).read_text, encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CannotServe(f"ksql.queries.file: {path} cannot be read: {error}") from None
+        await self.loaded().run_file(text, self.own_access())
+        self.log.is_open = False
 
     async def _apply(self, command: Command) -> Any:
         return await self.loaded().engine.apply(command)

@@ -20,12 +20,14 @@ from odradek.sql.api.codes import (
 from odradek.sql.api.inserts import Inserts
 from odradek.sql.api.media import DELIMITED, KSQL
 from odradek.sql.api.queries import Queries
+from odradek.sql.engine.access import Access
 from odradek.sql.engine.engine import Engine, StatementFailed
 from odradek.sql.engine.sessions import RESET, Session
 from odradek.sql.errors import Forbidden, Invalid, QueryEndpoint, SqlError
 from odradek.sql.language.parser import split
 from odradek.sql.language.variables import substitute
 from odradek.web.problems import Problem, json_response
+from odradek.web.serving import CannotServe
 from odradek.web.streaming import TwoWayStream
 
 if TYPE_CHECKING:
@@ -58,6 +60,14 @@ class Statements:
         except StatementFailed as error:
             return failed(error)
         return json_response(entities, media_type=KSQL)
+
+    async def run_file(self, text: str, access: Access) -> None:
+        """Carries out the statements of a file. Raises `CannotServe` for the first that fails."""
+        path = self._service.own.ksql_queries_file
+        try:
+            await self.engine.execute(text, Session(), access)
+        except (StatementFailed, SqlError) as error:
+            raise CannotServe(f"ksql.queries.file: {path}: {error}") from None
 
     async def terminate(self, request: Request) -> Response:
         """Ends all persistent queries and drops all streams and tables. Topics of queries are

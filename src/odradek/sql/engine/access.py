@@ -16,6 +16,7 @@ from odradek.client.producer.producer import Producer
 from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.services.client_pool import CallerClients
+from odradek.services.identity import Caller
 from odradek.services.permissions import allowed_operations
 from odradek.sql.errors import Forbidden
 
@@ -38,6 +39,11 @@ class Access:
     @property
     def producer(self) -> Producer:
         return self._clients.producer
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks, with the secret: for other services that are asked in the caller's name."""
+        return self._clients.caller
 
     @property
     def is_checked(self) -> bool:

@@ -39,6 +39,8 @@ class Catalogue:
         self.sources: dict[str, DataSource] = {}
         self.types: dict[str, SqlType] = {}
         self.queries: dict[str, QueryInfo] = {}
+        self.system: dict[str, str] = {}
+        """Properties by ALTER SYSTEM, which hold where a request says nothing."""
 
     def source(self, name: str, place: Place | None = None) -> DataSource:
         found = self.sources.get(name)

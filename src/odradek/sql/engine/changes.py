@@ -22,7 +22,7 @@ from odradek.sql.engine.commands import Command, CommandLog
 from odradek.sql.engine.definitions import Defaults, complete, define
 from odradek.sql.engine.entities import Entity, entity
 from odradek.sql.engine.running import RunningQueries
-from odradek.sql.engine.sessions import Session, reset_of
+from odradek.sql.engine.sessions import Session, check_property, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
 from odradek.sql.engine.upgrading import check_upgrade
 from odradek.sql.errors import Invalid, Place, Refused, SqlError
@@ -37,7 +37,7 @@ _log = logging.getLogger("odradek.sql")
 
 CHANGES: Final = (
     s.CreateSource, s.CreateAsSelect, s.InsertInto, s.DropSource, s.CreateType, s.DropType,
-    s.ControlQuery, s.AlterSource,
+    s.ControlQuery, s.AlterSource, s.AlterSystem,
 )  # fmt: skip
 
 
@@ -96,6 +96,11 @@ class Changes:
     async def carry_out(self, statement: s.Statement, session: Session, access: Access) -> Entity:
         """Checks a statement, has it applied everywhere, and returns its status."""
         await access.require_change()
+        if not self._log.is_open:
+            raise Refused(
+                "the statements of this server are those of ksql.queries.file: change the file,"
+                " and start it again", statement.place,
+            )  # fmt: skip
         if isinstance(statement, s.CreateSource):
             statement = await asyncio.to_thread(complete, statement, self._settings.defaults)
         skipped, start = await self._check(statement, session, access)
@@ -163,7 +168,7 @@ class Changes:
     def _prepared(
         self, statement: s.CreateAsSelect | s.InsertInto, properties: Mapping[str, str]
     ) -> persistent.Prepared:
-        reset = reset_of(properties, self._settings.reset)
+        reset = reset_of({**self._catalogue.system, **properties}, self._settings.reset)
         return persistent.prepare(statement, self._catalogue, self._settings.defaults, reset=reset)
 
     def _check_other(self, statement: s.Statement) -> str | None:
@@ -184,6 +189,8 @@ class Changes:
             self._catalogue.query(statement.query, statement.place)
         elif isinstance(statement, s.AlterSource):
             self._altered(statement)
+        elif isinstance(statement, s.AlterSystem):
+            check_property(statement, known_alone=True)
         return None
 
     def _check_name(self, statement: s.CreateSource | s.CreateAsSelect) -> str | None:
@@ -286,6 +293,9 @@ class Changes:
                 source = self._altered(statement)
                 catalogue.sources[source.name] = source
                 message = f"{source.kind.capitalize()} altered"
+            case s.AlterSystem():
+                catalogue.system[statement.name] = statement.value
+                message = f"System property {statement.name} was set to {statement.value}."
             case _:
                 raise AssertionError(f"{type(statement).__name__} changes nothing")
         return Outcome(message)
@@ -302,7 +312,9 @@ class Changes:
     ) -> Outcome:
         if isinstance(statement, s.CreateAsSelect):
             self._check_name(statement)
-        prepared = self._prepared(statement, command.properties)
+        # What the system says later does not change a query that there is.
+        properties = {**self._catalogue.system, **command.properties}
+        prepared = self._prepared(statement, properties)
         query_id = f"INSERTQUERY_{command.number}"
         if isinstance(statement, s.InsertInto):
             query_id = self._new_query_id(statement) or query_id
@@ -317,7 +329,7 @@ class Changes:
             await self._forget(statement.name)
         sources = tuple(dict.fromkeys(one.name for one in prepared.compiled.sources))
         query = QueryInfo(
-            query_id, statement.text, prepared.sink.name, sources, command.properties,
+            query_id, statement.text, prepared.sink.name, sources, properties,
             creates_sink=isinstance(statement, s.CreateAsSelect), start=command.start,
         )  # fmt: skip
         self._catalogue.queries[query_id] = query
@@ -378,6 +390,8 @@ def command_id_of(statement: s.Statement) -> str:
             place, action = f"type/{statement.name}", "create"
         case s.DropType():
             place, action = f"type/{statement.name}", "drop"
+        case s.AlterSystem():
+            place, action = f"cluster/{statement.name}", "alter"
         case s.ControlQuery():
             place = f"terminate/{statement.query or 'ALL'}"
             action = {"TERMINATE": "execute"}.get(statement.action, statement.action.lower())

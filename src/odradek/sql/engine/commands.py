@@ -50,6 +50,9 @@ Apply = Callable[[Command], Awaitable[Any]]
 class CommandLog:
     """Writes commands, and has each of them applied, in order."""
 
+    is_open = True
+    """Whether statements can be written at all."""
+
     def __init__(
         self, topic: str, client: Mapping[str, Any], apply: Apply, replication_factor: int = -1
     ) -> None:

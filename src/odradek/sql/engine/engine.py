@@ -7,6 +7,7 @@ catalogue and the brokers (`looking`); queries by `answering`. `running` has the
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from odradek.sql.engine.answering import Answer
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.changes import CHANGES, Changes, Outcome
 from odradek.sql.engine.commands import Command, CommandLog
+from odradek.sql.engine.connectors import KINDS as CONNECTOR_KINDS
+from odradek.sql.engine.connectors import Connectors
 from odradek.sql.engine.definitions import Defaults
 from odradek.sql.engine.entities import Entity
 from odradek.sql.engine.handing_over import QueryText, note
@@ -54,6 +57,8 @@ class EngineSettings:
     replication_factor: int = -1
     spark: Mapping[str, str] | None = None
     """Settings of Spark, if it runs persistent queries; None if this process does."""
+    connect_url: str = ""
+    connect_tls: ssl.SSLContext | None = None
     properties: dict[str, str] = field(default_factory=dict)
     """All settings as texts, for SHOW PROPERTIES."""
 
@@ -69,6 +74,7 @@ class Engine:
             settings.client, settings.service_id, self._runner_of, self.catalogue
         )
         self._places = Places(settings)
+        self.connectors = Connectors(settings.connect_url, settings.connect_tls)
         self._looking = Looking(self)
         self.changes = Changes(
             settings, self.catalogue, log, self.queries,
@@ -94,6 +100,7 @@ class Engine:
             await self.queries.stop_all()
             await self._places.close()
             await self.views.close()
+            self.connectors.close()
 
     def _runner_of(self, query: QueryInfo) -> AnyRunner:
         """Returns what runs a query. Raises `SqlError` if it cannot be compiled any more."""
@@ -154,6 +161,10 @@ class Engine:
             record = await asyncio.to_thread(record_of, statement, source, make)
             await self.insert(record, access)
             return None
+        if isinstance(statement, CONNECTOR_KINDS) or (
+            isinstance(statement, s.Show) and statement.what.startswith("CONNECTOR")
+        ):
+            return await self.connectors.answer(statement, access)
         if isinstance(statement, CHANGES):
             return await self.changes.carry_out(statement, session, access)
         return await self._looking.answer(statement, session, access)
@@ -166,9 +177,10 @@ class Engine:
     async def query(self, statement: s.Query, session: Session, access: Access) -> Answer:
         """Returns the answer of a push or pull query, with rows of all that is in the topics from
         now on, or up to now. Raises `SqlError`, or what Kafka says."""
+        properties = {**self.catalogue.system, **session.properties}
         context = Context(
             self.catalogue.sources.get, self.settings.defaults.make,
-            reset_of(session.properties, self.settings.reset), note, is_transient=True,
+            reset_of(properties, self.settings.reset), note, is_transient=True,
             default_key_format=Format(self.settings.defaults.key_format),
             sources=self.catalogue.sources,
         )  # fmt: skip

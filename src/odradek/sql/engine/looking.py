@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _ASSERT_MS: Final = 1000
 _LOOK_AGAIN_S: Final = 0.1
-_CONNECTORS: Final = "connectors are made by the REST interface of Connect, not by SQL yet"
 
 
 class Looking:
@@ -59,8 +58,6 @@ class Looking:
                 return self._explain(statement, session)
             case s.AssertTopic() | s.AssertSchema():
                 return await self._assert(statement, access)
-            case s.CreateConnector() | s.DropConnector() | s.DescribeConnector():
-                raise Refused(f"{_name(statement)} is refused: {_CONNECTORS}", statement.place)
             case s.AssertValues() | s.AssertSource():
                 raise Refused(
                     f"{_name(statement)} is refused: it belongs to tests of statements",
@@ -68,8 +65,8 @@ class Looking:
                 )
             case s.RunScript():
                 raise Refused(
-                    "RUN SCRIPT is refused by the server: it reads no files of callers; send the"
-                    " statements themselves", statement.place,
+                    "RUN SCRIPT is refused by the server: it reads no files of callers; odradek sql"
+                    " sends the statements of the file", statement.place,
                 )  # fmt: skip
         raise Refused(f"{_name(statement)} is refused by the server", statement.place)
 
@@ -113,11 +110,14 @@ class Looking:
             case "PROPERTIES":
                 kind, content = "properties", self._properties(session)
             case _:
-                raise Refused(f"SHOW {statement.what} is refused: {_CONNECTORS}", statement.place)
+                raise Refused(f"SHOW {statement.what} is refused", statement.place)
         return kind, content
 
     def _properties(self, session: Session) -> dict[str, Any]:
-        known = {**self._engine.settings.properties, **session.properties}
+        known = {
+            **self._engine.settings.properties, **self._engine.catalogue.system,
+            **session.properties,
+        }  # fmt: skip
         listed = [
             {"name": name, "scope": "KSQL", "value": value, "editable": name in OBEYED}
             for name, value in sorted(known.items())

@@ -25,7 +25,7 @@ class Session:
         """Notes what a statement says of the session; returns whether it does."""
         match statement:
             case s.SetProperty():
-                _check_value(statement)
+                check_property(statement)
                 self.properties[statement.name] = statement.value
             case s.UnsetProperty():
                 self.properties.pop(statement.name, None)
@@ -54,8 +54,15 @@ def reset_of(properties: Mapping[str, str], default: str | None) -> str | None:
     return default
 
 
-def _check_value(statement: s.SetProperty) -> None:
+def check_property(statement: s.SetProperty | s.AlterSystem, *, known_alone: bool = False) -> None:
+    """Raises `Invalid` for a value that a property cannot have, and for a property that is not
+    obeyed if only those may be set."""
     value = statement.value
+    if known_alone and statement.name not in OBEYED:
+        raise Invalid(
+            f"the property {statement.name} is not obeyed{did_you_mean(statement.name, OBEYED)}",
+            statement.place,
+        )
     if statement.name == LANE and value not in LANES:
         raise Invalid(f"{LANE} is shared or own, not '{value}'", statement.place)
     if statement.name in RESET and value.lower() not in RESETS:
