@@ -23,7 +23,7 @@ from odradek.schemas.errors import (
     SchemaError,
 )
 from odradek.schemas.framing import frame, frame_message, unframe, unframe_message
-from odradek.schemas.registry_client import Registered, RegistryClient, Schema
+from odradek.schemas.registry_client import Registered, RegistryClient, Schema, require_no_rules
 from odradek.web.problems import Problem
 
 _TYPE_OF: Final = {"AVRO": "AVRO", "JSONSCHEMA": "JSON", "PROTOBUF": "PROTOBUF"}
@@ -43,6 +43,7 @@ def write(
         if wanted.kind is not None and wanted.kind != name:
             raise Problem(422, f"the schema is {name}, not {wanted.kind}", code=NOT_SERIALIZABLE)
         content = None
+        require_no_rules(registered)
         if data != b"null":
             content = codec_of(registered.schema).write(registered.id, data)
     except SchemaError as error:

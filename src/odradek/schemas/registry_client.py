@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from urllib.parse import quote
 
 from odradek.schemas.answer_cache import AnswerCache
-from odradek.schemas.errors import RegistryFailed
+from odradek.schemas.errors import BadSchema, RegistryFailed
 from odradek.schemas.framing import SchemaId, id_text
 from odradek.schemas.parsed import SCHEMA_TYPES, Reference, SchemaType
 from odradek.schemas.registry_http import RegistryHttp
@@ -29,11 +29,13 @@ _MAX_REFERENCE_DEPTH: Final = 64
 
 class Schema(NamedTuple):
     """A schema's text. `imports` are the texts that it refers to; each comes after those it needs
-    itself."""
+    itself. `write_rules` are the names of the rules of its data contract that a writer must carry
+    out on each value, such as encrypting a field."""
 
     kind: SchemaType
     text: str
     imports: tuple[tuple[str, str], ...] = ()
+    write_rules: tuple[str, ...] = ()
 
 
 class Registered(NamedTuple):
@@ -46,6 +48,17 @@ class Registered(NamedTuple):
     version: int = 0
     guid: str | None = None
     references: tuple[Reference, ...] = ()
+
+
+def require_no_rules(found: Registered, way_out: str = "") -> None:
+    """Raises `BadSchema` if a value would have to be checked or changed before it is written with
+    this schema: it may have to be encrypted. Everybody who writes calls it."""
+    rules = ", ".join(found.schema.write_rules)
+    if rules:
+        raise BadSchema(
+            f"schema {found.id} demands of writers the rule {rules[:200]}, and rules are not"
+            f" carried out here: write with Confluent's client{way_out}"
+        )
 
 
 class Verdict(NamedTuple):
@@ -145,9 +158,24 @@ class RegistryClient:
     ) -> int:
         """Registers a schema under a subject and returns its id, which is the old one if it was
         registered before."""
+        return self.registered(subject, kind, text, references, normalize=normalize).id
+
+    def registered(
+        self,
+        subject: str,
+        kind: SchemaType,
+        text: str,
+        references: Iterable[Reference] = (),
+        *,
+        normalize: bool = False,
+    ) -> Registered:
+        """Registers a schema under a subject and returns what the registry says of it: its id, and
+        the rules that it has taken over from the version before. Old registries say only the id."""
         body = _request(kind, text, references)
         path = f"/subjects/{_quoted(subject)}/versions"
-        return int(self._ask("POST", path, _normalizing(normalize), body)["id"])
+        answer = self._ask("POST", path, _normalizing(normalize), body)
+        schema = Schema(kind, text, write_rules=_write_rules(answer))
+        return Registered(int(answer["id"]), schema, subject)
 
     def lookup(
         self,
@@ -294,7 +322,8 @@ class RegistryClient:
                 raise RegistryFailed(f"a schema of type {kind} is unknown here")
             imports: dict[str, str] = {}
             self._gather(answer, imports, 0)
-            return Schema(kind, str(answer["schema"]), tuple(imports.items()))
+            rules = _write_rules(answer)
+            return Schema(kind, str(answer["schema"]), tuple(imports.items()), rules)
         except (AttributeError, KeyError):
             raise RegistryFailed(f"{self.url} did not answer as a registry does") from None
 
@@ -341,6 +370,16 @@ def _request(kind: SchemaType, text: str, references: Iterable[Reference]) -> di
     if names:
         asked["references"] = names
     return asked
+
+
+def _write_rules(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    rule_set = answer.get("ruleSet") or {}
+    return tuple(
+        f"{rule.get('name')} ({rule.get('type')})"
+        for kind in ("domainRules", "encodingRules")
+        for rule in rule_set.get(kind) or ()
+        if rule.get("mode") in {"WRITE", "WRITEREAD"} and not rule.get("disabled")
+    )
 
 
 def _references(answer: Mapping[str, Any]) -> tuple[Reference, ...]:

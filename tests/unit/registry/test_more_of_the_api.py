@@ -1,8 +1,14 @@
 """What Confluent's registry documents beyond the first steps: tags, modes, checks, aliases."""
 
+import asyncio
 import json
 from typing import Any
 
+import pytest
+
+from odradek.schemas.errors import BadSchema
+from odradek.schemas.registry_client import RegistryClient
+from odradek.schemas.serializers import AvroSerializer, MessageField, SerializationContext
 from tests.unit.registry.service import instance
 from tests.unit.registry.test_api import B_DEFAULT, A, B, record
 
@@ -190,3 +196,32 @@ async def test_a_new_schema_may_not_refer_to_what_is_deleted() -> None:
         assert (await one.ask("GET", f"/schemas/ids/{made}?format=resolved")).status == 200
         body = {"schema": parent, "references": used}
         assert (await one.ask("POST", "/subjects/s?deleted=true", body)).json["id"] == made
+
+
+async def test_a_serializer_does_not_write_past_a_rule() -> None:
+    """A value that should be encrypted is not sent in plain because a client knows no rules."""
+    rule = {"name": "pii", "type": "ENCRYPT", "mode": "WRITEREAD", "kind": "TRANSFORM"}
+    read = {"name": "r", "type": "CEL", "mode": "READ", "kind": "CONDITION", "expr": "true"}
+    async with instance() as one:
+        await one.register("t-value", record(A), ruleSet={"domainRules": [rule]})
+        await one.register("u-value", record(A), ruleSet={"domainRules": [read]})
+        context = SerializationContext("t", MessageField.VALUE)
+        url = f"http://127.0.0.1:{one.identity.port}"
+
+        def write(schema: str | None, conf: dict[str, Any], context: Any = context) -> Any:
+            with RegistryClient(url) as client:
+                return AvroSerializer(client, schema, None, conf)({"a": 1}, context)
+
+        # The second is new, and takes the rules over when it is registered.
+        for schema, conf in (
+            (record(A), {}),
+            (record(A, B_DEFAULT), {}),
+            (record(A), {"auto.register.schemas": False}),
+            (None, {"use.latest.version": True}),
+            (None, {"use.schema.id": 1}),
+        ):
+            with pytest.raises(BadSchema, match="pii"):
+                await asyncio.to_thread(write, schema, conf)
+        assert await asyncio.to_thread(write, record(A), {"odradek.ignore.rules": True})
+        other = SerializationContext("u", MessageField.VALUE)
+        assert await asyncio.to_thread(write, record(A), {}, other)

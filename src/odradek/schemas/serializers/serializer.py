@@ -23,7 +23,7 @@ from uuid import UUID
 from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema, BadSetting, NotRegistered, RegistryFailed
 from odradek.schemas.parsed import Reference, SchemaType
-from odradek.schemas.registry_client import Registered, RegistryClient
+from odradek.schemas.registry_client import Registered, RegistryClient, require_no_rules
 from odradek.schemas.registry_client import Schema as KnownSchema
 from odradek.schemas.serializers.own_schema import Schema, class_named, schema_text
 from odradek.schemas.serializers.preparations import Preparations
@@ -151,6 +151,8 @@ class RegistrySerializer(ABC):
                 f"schema {found.id} has type {found.schema.kind}, and this serializer writes"
                 f" {self.kind}"
             )
+        if not settings.ignores_rules:
+            require_no_rules(found, "; odradek.ignore.rules=true writes without")
         is_own = own is not None and found.schema.text == own.schema.schema_str
         codec = own.codec if own is not None and is_own else self._codec(found.schema, own)
         return self._writer(found, codec, context)
@@ -170,11 +172,10 @@ class RegistrySerializer(ABC):
         normalize = self.settings.normalize
         known = KnownSchema(self.kind, text, own.imports)
         if self.settings.auto_register:
-            schema_id = self.client.register(
-                subject, self.kind, text, references, normalize=normalize
-            )
+            made = self.client.registered(subject, self.kind, text, references, normalize=normalize)
             if not self.settings.in_headers:
-                return Registered(schema_id, known, subject)
+                known = known._replace(write_rules=made.schema.write_rules)
+                return made._replace(schema=known)
         try:
             found = self.client.lookup(subject, self.kind, text, references, normalize=normalize)
         except NotRegistered as error:
@@ -184,7 +185,7 @@ class RegistrySerializer(ABC):
                 error.status,
                 error.error_code,
             ) from None
-        return found._replace(schema=known)
+        return found._replace(schema=known._replace(write_rules=found.schema.write_rules))
 
     def _writer(self, found: Registered, codec: Any, context: Any) -> Write:
         path = self._path(codec)

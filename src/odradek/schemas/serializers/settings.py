@@ -48,6 +48,8 @@ class SerdeSettings:
     strict: bool = False
     """Refuses Avro records with fields that the schema does not have, or without one of its."""
     strict_allow_default: bool = False
+    ignores_rules: bool = False
+    """Writes with schemas that demand rules, without carrying them out."""
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, object] | None) -> Self:
@@ -163,6 +165,7 @@ _DECLARED: Final[dict[str, tuple[str, _Parse]]] = {
     "use.deprecated.format": ("deprecated_format", _flag),
     "validate.strict": ("strict", _flag),
     "validate.strict.allow.default": ("strict_allow_default", _flag),
+    "odradek.ignore.rules": ("ignores_rules", _flag),
 }
 
 

@@ -22,7 +22,7 @@ class MemoryRegistry(RegistryClient):
             raise NotRegistered(f"Schema {schema_id} not found", 404, 40403)
         return self._schemas[schema_id - 1]
 
-    def register(
+    def registered(
         self,
         subject: str,
         kind: SchemaType,
@@ -30,7 +30,7 @@ class MemoryRegistry(RegistryClient):
         references: Iterable[Reference] = (),
         *,
         normalize: bool = False,
-    ) -> int:
+    ) -> Registered:
         schema = Schema(kind, text)
         if schema not in self._schemas:
             self._schemas.append(schema)
@@ -38,7 +38,7 @@ class MemoryRegistry(RegistryClient):
         versions = self._subjects.setdefault(subject, [])
         if schema_id not in versions:
             versions.append(schema_id)
-        return schema_id
+        return Registered(schema_id, schema, subject)
 
     def latest(self, subject: str) -> Registered:
         versions = self._subjects.get(subject)
