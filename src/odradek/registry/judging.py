@@ -141,7 +141,7 @@ def answer(question: Question, cache: Cache) -> Answer:
         for index, source in enumerate(compared):
             found = check(level, new, [cache.parse(source)])
             if found:
-                reasons = tuple(one.described() for one in found)
+                reasons = tuple(one.described(new.schema_type) for one in found)
                 return Answer(new.text, failed=index, reasons=reasons)
     return Answer(new.text)
 

@@ -82,6 +82,8 @@ class _Comparison:
                 _pointer(path),
                 f"The type at path '{_pointer(path)}' is {reader.kind} in the {{reader}} schema and"
                 f" {writer.kind} in the {{writer}} schema",
+                f"reader type: {reader.kind.upper()} not compatible with writer type:"
+                f" {writer.kind.upper()}",
             )
 
     def _same_kind(
@@ -129,6 +131,7 @@ class _Comparison:
                         _pointer(at),
                         f"The field '{wanted.name}' at path '{_pointer(at)}' of the {{reader}}"
                         " schema has no default, and the {writer} schema does not have it",
+                        wanted.name,
                     )
 
 
@@ -147,6 +150,7 @@ def _branch_missing(writer: Node, path: tuple[str, ...]) -> Incompatibility:
         _pointer(path),
         f"The union at path '{_pointer(path)}' of the {{reader}} schema has no type for {kind} of"
         " the {writer} schema",
+        f"reader union lacking writer type: {writer.kind.upper()}",
     )
 
 
@@ -168,6 +172,7 @@ def _names(reader: Node, writer: Node, path: tuple[str, ...]) -> Iterable[Incomp
             at,
             f"The name at path '{at}' is {reader.name} in the {{reader}} schema and {writer.name}"
             " in the {writer} schema; an alias can say that they are the same",
+            f"expected: {writer.name}",
         )
 
 
@@ -178,6 +183,7 @@ def _sizes(reader: Node, writer: Node, path: tuple[str, ...]) -> Iterable[Incomp
             _pointer(path),
             f"The size at path '{_pointer(path)}' is {reader.size} in the {{reader}} schema and"
             f" {writer.size} in the {{writer}} schema",
+            f"expected: {writer.size}, found: {reader.size}",
         )
 
 
@@ -189,4 +195,5 @@ def _symbols(reader: Node, writer: Node, path: tuple[str, ...]) -> Iterable[Inco
             _pointer(path),
             f"The enum at path '{_pointer(path)}' of the {{reader}} schema has no default and not"
             f" the symbols {', '.join(missing)[:500]} of the {{writer}} schema",
+            f"[{', '.join(missing)[:500]}]",
         )

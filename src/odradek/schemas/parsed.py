@@ -44,19 +44,27 @@ class Incompatibility(NamedTuple):
     `type` is the name that Confluent's registry gives to the reason. `path` says where: a JSON
     pointer in Avro and JSON Schema, names of messages and fields in Protobuf. `message` is one
     sentence in which `{reader}` and `{writer}` stand for the two schemas; `sentence` fills them in.
+    `info` is what Java's Avro library says of it, such as the name of the field, for programs that
+    look for it.
     """
 
     type: str
     path: str
     message: str
+    info: str = ""
 
     def sentence(self, reader: str = "reader", writer: str = "writer") -> str:
         """Returns the message with words for the two schemas, such as "new" and "old"."""
         return self.message.replace("{reader}", reader).replace("{writer}", writer)
 
-    def described(self) -> str:
-        """Returns type and message in the notation of the answers of a registry."""
-        return f"{{errorType:'{self.type}', description:'{self.message}'}}"
+    def described(self, schema_type: SchemaType) -> str:
+        """Returns it in the notation of the answers of a registry, which differs by format."""
+        if schema_type == "AVRO":
+            members = {"errorType": self.type, "description": self.message}
+            if self.info:
+                members["additionalInfo"] = self.info
+            return "{" + ", ".join(f"{name}:'{text}'" for name, text in members.items()) + "}"
+        return f'{{errorType:"{self.type}", description:"{self.message}"}}'
 
 
 class ParsedSchema(ABC):

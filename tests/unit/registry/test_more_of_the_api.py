@@ -139,6 +139,23 @@ async def test_who_asks_for_all_reasons_hears_of_an_invalid_schema_too() -> None
         assert "Invalid schema" in answer.json["messages"][0]
 
 
+async def test_reasons_have_the_notation_of_their_format() -> None:
+    """Programs look for the type and, in Avro, for the name of the field."""
+    dated = '{"type":"object","properties":{"a":{"type":"string"}}%s}'
+    proto = 'syntax = "proto3"; message M { %s a = 1; }'
+    async with instance() as one:
+        await one.register("s", record(A))
+        said = (await one.register("s", record(A, B))).json["message"]
+        assert "{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'" in said
+        assert "additionalInfo:'b'}" in said
+        await one.register("j", dated % "", "JSON")
+        said = (await one.register("j", dated % ',"required":["a"]', "JSON")).json["message"]
+        assert '{errorType:"REQUIRED_ATTRIBUTE_ADDED", description:"' in said
+        await one.register("p", proto % "int32", "PROTOBUF")
+        said = (await one.register("p", proto % "string", "PROTOBUF")).json["message"]
+        assert '{errorType:"FIELD_SCALAR_KIND_CHANGED", description:"' in said
+
+
 async def test_schemas_are_listed_by_rule_and_by_alias() -> None:
     async with instance() as one:
         rules = {"domainRules": [{"name": "r", "type": "CEL", "mode": "WRITE", "expr": "true"}]}

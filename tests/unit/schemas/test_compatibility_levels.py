@@ -63,7 +63,7 @@ def test_messages_name_the_new_and_the_old_schema() -> None:
     assert backward[0].message == "the old schema lacks what the new needs"
     forward = check(Level.FORWARD, Letters("a"), _letters("ab"))
     assert forward[0].message == "the new schema lacks what the old needs"
-    assert forward[0].described().startswith("{errorType:'LETTER', description:'the new")
+    assert forward[0].described("AVRO").startswith("{errorType:'LETTER', description:'the new")
 
 
 def test_only_the_newest_schema_that_does_not_fit_is_reported() -> None:
