@@ -175,7 +175,8 @@ async def _running(
 
 
 async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: Cluster) -> None:
-    """A query is killed, paused and resumed, and Java is killed, in the midst of it."""
+    """A query is killed, paused and resumed, and Java is killed, in the midst of it. Another one,
+    whose topics are missing, says so all the time."""
     need(java)
     servers, mark = brokers.bootstrap, uuid4().hex[:8]
     source = f"events-{mark}"
@@ -195,8 +196,11 @@ async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: 
         )
         for name, plan in plans.items()
     }  # fmt: skip
+    nowhere = _counts(f"missing-{mark}", f"nowhere-{mark}")
+    query = GivenQuery(ReadyPlan(nowhere), f"app-nowhere-{mark}", client, {}, -1)
+    failing = SparkRunner(engine, nowhere, query)
     half = _RECORDS // 2
-    async with _running(list(runners.values()), engine):
+    async with _running([*runners.values(), failing], engine):
         await _send(servers, source, events[:half])
         await until(lambda: all(one.figures.records == half for one in runners.values()))
         runners["table"].pause()
@@ -215,6 +219,9 @@ async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: 
             count = sum(map(len, expected.values()))
             assert await _read(servers, f"{name}-{mark}", count) == expected, name
         await until(lambda: all(one.state is State.RUNNING for one in runners.values()))
+        assert failing.state is State.ERROR
+        assert failing.error is not None
+        assert f"missing-{mark}" in failing.error
     assert all(one.state is State.STOPPED for one in runners.values())
 
 
@@ -266,24 +273,7 @@ async def test_a_plan_that_no_other_process_can_have_is_in_error() -> None:
     assert "lock" in runner.error
 
 
-async def test_a_plan_that_cannot_be_made_says_why(brokers: Cluster) -> None:
-    need(java)
-    engine = SparkEngine()
-    plan = _counts("no-such-topic", "no-such-sink")
-    given = GivenQuery(
-        ReadyPlan(plan), f"app-{uuid4().hex[:8]}", {"bootstrap.servers": brokers.bootstrap},
-        {}, -1,
-    )  # fmt: skip
-    runner = SparkRunner(engine, plan, given)
-    async with _running([runner], engine):
-        await until(lambda: runner.state is State.ERROR)
-        assert runner.error is not None
-        assert "no-such" in runner.error
-        assert "\n" not in runner.error
-
-
 def test_sql_is_exactly_once_whoever_is_killed(tmp_path: Path) -> None:
     """The long form is `python -m tests.scenarios.sql_exactly_once --engine spark --kills 20`."""
     need(java)
-    kinds = ["host", "server"]
-    assert sql_exactly_once.run(2, tmp_path, "spark", kinds=kinds) > 0
+    assert sql_exactly_once.run(1, tmp_path, "spark", kinds=["host"]) > 0

@@ -64,6 +64,8 @@ class SqlSettings(ServiceSettings):
 
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     """How the registry is reached: settings `ksql.schema.registry.`, passed on to its client."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Settings `spark.`, passed on to the Sparks that run queries."""
 
     listeners: tuple[str, ...] | str = listeners(PORT)
     ksql_schema_registry_url: str = option(
@@ -158,6 +160,9 @@ class SqlSettings(ServiceSettings):
 
     @classmethod
     def _pass_on(cls, name: str, value: str, passed: dict[str, Any]) -> bool:
+        if name.startswith("spark."):
+            passed.setdefault("spark", {})[name] = value.strip()
+            return True
         rest = name.removeprefix(_REGISTRY)
         if rest == name or not rest.startswith(("ssl.", "basic.auth.", "bearer.auth.")):
             return super()._pass_on(name, value, passed)
@@ -177,6 +182,10 @@ class SqlSettings(ServiceSettings):
 
     def _check_together(self) -> None:
         super()._check_together()
+        if self.spark and self.odradek_sql_engine != "spark":
+            raise SettingsError(
+                f"{next(iter(self.spark))} has no effect without odradek.sql.engine=spark"
+            )
         if self.registry and not self.ksql_schema_registry_url:
             raise SettingsError("ksql.schema.registry.url is missing: write its address")
         self.registry_client()
@@ -281,7 +290,7 @@ class SqlSettings(ServiceSettings):
                 Formats(self.registry_client()),
             ),
             self.ksql_internal_topic_replicas,
-            {} if self.odradek_sql_engine == "spark" else None,
+            self.spark if self.odradek_sql_engine == "spark" else None,
             self.ksql_connect_url,
             self._trust(),
             shown,

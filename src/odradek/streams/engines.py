@@ -44,9 +44,9 @@ async def run(
     from odradek.streams.spark.given import GivenQuery, ReadyPlan  # noqa: PLC0415
     from odradek.streams.spark.own_runner import OwnRunner  # noqa: PLC0415
 
+    await asyncio.to_thread(require_spark)
     given = GivenQuery(ReadyPlan(plan), application_id, client, {}, -1)
     if lane == "own":
-        await asyncio.to_thread(require_spark)
         await OwnRunner(plan, given, spark or {}).run()
         return
     shared = SparkEngine(spark)

@@ -2,12 +2,14 @@
 
 import pytest
 
+from odradek.client.errors import SettingsError
 from odradek.sql.engine.engine import EngineSettings
 from odradek.sql.engine.handing_over import QueryText
 from odradek.sql.engine.placing import Places
 from odradek.sql.engine.sessions import Session
 from odradek.sql.errors import Invalid, Refused
 from odradek.sql.language.parser import Part, parse, split
+from odradek.sql.settings import SqlSettings
 from odradek.sql.testing import SqlTester
 from odradek.streams.plan.nodes import Plan
 from odradek.streams.spark.own_runner import OwnRunner
@@ -74,3 +76,16 @@ def test_a_lane_that_there_is_not_is_refused() -> None:
     with pytest.raises(Invalid, match="is shared or own, not 'fast'"):
         _places(on_spark=True).check({"odradek.sql.lane": "fast"}, Plan(()))
     assert session.not_obeyed() == []
+
+
+def test_settings_of_spark_need_the_engine_spark() -> None:
+    settings = SqlSettings.from_file(
+        {"odradek.sql.engine": "spark", "spark.master": "spark://there:7077"}
+    )
+    assert settings.engine_settings().spark == {"spark.master": "spark://there:7077"}
+    assert SqlSettings.from_file({"odradek.sql.engine": "spark"}).engine_settings().spark == {}
+    assert SqlSettings.from_file({}).engine_settings().spark is None
+    with pytest.raises(SettingsError, match=r"spark\.master has no effect without"):
+        SqlSettings.from_file({"spark.master": "spark://there:7077"})
+    with pytest.raises(SettingsError, match="process or spark, not 'flink'"):
+        SqlSettings.from_file({"odradek.sql.engine": "flink"})

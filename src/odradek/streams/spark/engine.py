@@ -28,7 +28,7 @@ from math import inf
 from typing import Any, Final
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark.prerequisites import require_spark
+from odradek.spark.prerequisites import SparkMissing, require_spark
 from odradek.spark.turns.backoff import Backoff
 from odradek.spark.turns.driver import SHARED
 from odradek.spark.turns.driver_process import DriverProcess
@@ -214,7 +214,10 @@ class SparkRunner:
         try:
             while not self._has_ended:
                 began_s, before = loop.time(), self.figures.transactions
-                await self._run_once({**given, "is_paused": self._is_paused})
+                try:
+                    await self._run_once({**given, "is_paused": self._is_paused})
+                except (SparkMissing, OSError) as error:
+                    self.note_error(str(error))
                 if not self._has_ended:
                     self.figures.restarts += 1
                     # One that has worked may start again at once, however short it lived.
