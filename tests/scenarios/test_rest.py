@@ -357,6 +357,13 @@ class TestVersion2:
             both = rest("POST", f"{path}/subscription", {"topics": [topic]}, kind=V2)
             assert both.code == 40903
 
+    def test_offsets_are_committed_by_members_alone(self, rest: Rest, topic: str) -> None:
+        with rest.consumer("early", format="json") as path:
+            rest("POST", f"{path}/subscription", {"topics": [topic]}, kind=V2)
+            offsets = {"offsets": [{"topic": topic, "partition": 0, "offset": 1}]}
+            refused = rest("POST", f"{path}/offsets", offsets, kind=V2)
+            assert (refused.status, refused.code) == (409, 40903)
+
     def test_max_bytes_loses_nothing(self, rest: Rest, topic: str) -> None:
         produce(rest, topic, [{"value": "x" * 100} for _ in range(20)])
         with rest.consumer("small", format="json", **EARLIEST) as path:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from odradek.client.consumer.consumer import Consumer, ConsumerRecord
-from odradek.client.errors import Wakeup
+from odradek.client.errors import CommitFailed, Wakeup
 from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.protocol.types import TopicPartition
 from odradek.rest.formats import as_json, encode_base64
@@ -275,7 +275,12 @@ class Consumers:
                 _partition(one): OffsetAndMetadata(_checked(one.offset) + 1, one.metadata or "")
                 for one in wanted.offsets
             }
-            await instance.consumer.commit(offsets)
+            try:
+                await instance.consumer.commit(offsets)
+            except CommitFailed:
+                raise _illegal(
+                    "the instance is not a member of its group now: reading records joins it"
+                ) from None
             done = [
                 {
                     "topic": topic, "partition": index, "consumed": committed.offset - 1,
