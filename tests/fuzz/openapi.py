@@ -21,6 +21,7 @@ from benchmarks.broker_process import odradek_broker
 from tests.scenarios import connect_process
 from tests.scenarios.registry_process import running
 from tests.scenarios.rest_server import rest_started
+from tests.scenarios.sql_server import sql_started
 
 _CHECKS: Final = (
     "not_a_server_error",
@@ -50,10 +51,18 @@ def _connect(directory: Path, bootstrap: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{worker.port}"
 
 
+@contextmanager
+def _sql(directory: Path, bootstrap: str) -> Iterator[str]:
+    directory.mkdir()
+    with sql_started(directory, bootstrap) as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
 SERVICES: Final[dict[str, Callable[[Path, str], AbstractContextManager[str]]]] = {
     "registry": _registry,
     "rest": _rest,
     "connect": _connect,
+    "sql": _sql,
 }
 
 

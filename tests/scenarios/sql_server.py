@@ -3,12 +3,16 @@
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import CloseConnection, RejectConnection, Request, TextMessage
 
 _EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
 
@@ -65,6 +69,35 @@ class SqlClient:
             return [answer.readline().decode().strip() for _ in range(count)]
         finally:
             connection.close()
+
+
+class SocketClient:
+    """A web socket at a SQL server: `messages` yields texts, and a pair of code and reason last."""
+
+    def __init__(self, port: int, path: str, headers: dict[str, str] | None = None) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._connection = WSConnection(ConnectionType.CLIENT)
+        extra = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        asked = Request(host=f"127.0.0.1:{port}", target=path, extra_headers=extra)
+        self._socket.sendall(self._connection.send(asked))
+
+    def messages(self) -> Generator[Any]:
+        with self._socket:
+            yield from self._received()
+
+    def _received(self) -> Iterator[Any]:
+        while True:
+            data = self._socket.recv(65536)
+            self._connection.receive_data(data or None)
+            for event in self._connection.events():
+                if isinstance(event, TextMessage):
+                    yield event.data
+                elif isinstance(event, CloseConnection):
+                    yield event.code, event.reason
+                    return
+                elif isinstance(event, RejectConnection):
+                    yield event.status_code, ""
+                    return
 
 
 class SqlServer(SqlClient):

@@ -5,13 +5,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
 
 from odradek.testing import Cluster
 from tests.scenarios.registry_process import running as registry_running
-from tests.scenarios.sql_server import sql_started
+from tests.scenarios.sql_server import SocketClient, sql_started
 
 
 @pytest.fixture
@@ -132,6 +133,47 @@ def test_server_without_brokers_says_so() -> None:
     assert told.returncode == 1
     assert f"no broker can be reached: {address}: " in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_queries_over_a_web_socket(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    topic = f"socket-{uuid4().hex[:8]}"
+
+    def path(text: str) -> str:
+        body = {"ksql": text, "streamsProperties": {"auto.offset.reset": "earliest"}}
+        return f"/ws/query?{urlencode({'request': json.dumps(body)})}"
+
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
+        server.ksql(
+            f"CREATE STREAM s (k INT KEY, v STRING) WITH (kafka_topic='{topic}',"
+            " value_format='JSON', partitions=1); INSERT INTO s VALUES (1, 'x');"
+        )
+        query = SocketClient(server.port, path("SELECT * FROM s EMIT CHANGES LIMIT 2;")).messages()
+        columns = json.loads(next(query))
+        assert [(one["name"], one["schema"]["type"]) for one in columns] == [
+            ("K", "INTEGER"), ("V", "STRING"),
+        ]  # fmt: skip
+        assert json.loads(next(query)) == {"row": {"columns": [1, "x"]}}
+        server.ksql("INSERT INTO s VALUES (2, 'y');")
+        assert json.loads(next(query)) == {"row": {"columns": [2, "y"]}}
+        assert next(query) == (1000, "done")
+        printed = SocketClient(server.port, path(f"PRINT '{topic}' FROM BEGINNING LIMIT 1;"))
+        (line, end) = printed.messages()
+        assert "key: 1, value: " in line
+        assert end == (1000, "done")
+        for text, reason in (("SELECT * FROM nothing;", "NOTHING does not exist"),
+                             ("SHOW STREAMS;", "a query is expected here")):  # fmt: skip
+            code, said = list(SocketClient(server.port, path(text)).messages())[-1]
+            assert code == 1003
+            assert reason in said
+        # A page of another site may not ask, and one that goes away ends its query.
+        foreign = SocketClient(server.port, path("SHOW STREAMS;"), {"origin": "http://evil.test"})
+        assert list(foreign.messages()) == [(403, "")]
+        going = SocketClient(server.port, path("SELECT * FROM s EMIT CHANGES;")).messages()
+        next(going)
+        going.close()
+        assert server.rows("SELECT COUNT(*) AS n FROM s EMIT CHANGES LIMIT 1;") == [[1]]
+        assert server.ask("GET", "/ws/query")[0] == 426
+    assert "Traceback" not in server.log.read_text()
 
 
 def test_statements_of_a_file(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:

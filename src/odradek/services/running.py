@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 
 from odradek import __version__
@@ -70,7 +70,7 @@ class Service(ABC):
         yield
 
     @asynccontextmanager
-    async def clients(self, request: Request) -> AsyncIterator[CallerClients]:
+    async def clients(self, request: HTTPConnection) -> AsyncIterator[CallerClients]:
         """Lends the Kafka clients of who asks."""
         caller = caller_in(request.scope, is_required=self.settings.uses_sasl)
         async with self.pool.clients(caller) as clients:

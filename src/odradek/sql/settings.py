@@ -322,10 +322,11 @@ class SqlSettings(ServiceSettings):
 
     def listener(self) -> Listener:
         found = super().listener()
-        return replace(found, http2=self.odradek_sql_http2 and _has_http2())
+        http2 = self.odradek_sql_http2 and _is_installed("zttp")
+        return replace(found, http2=http2, web_sockets=_is_installed("wsproto"))
 
 
-def _has_http2() -> bool:
+def _is_installed(name: str) -> bool:
     from importlib.util import find_spec  # noqa: PLC0415 - for this alone
 
-    return find_spec("zttp") is not None
+    return find_spec(name) is not None

@@ -30,6 +30,8 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._guards(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._guards.web_socket(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan.lifespan(scope, receive, send)
 

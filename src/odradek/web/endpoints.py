@@ -6,12 +6,15 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
 from odradek.config.spelling import did_you_mean
 from odradek.web.media import JSON
 from odradek.web.problems import Problem
 
 Handler = Callable[[Request], Awaitable[Response]]
+WebSocketHandler = Callable[[WebSocket], Awaitable[None]]
+"""Talks to a client whose web socket is not accepted yet."""
 TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -73,6 +76,8 @@ class Endpoint:
     stream as long as it likes."""
     ignores_unknown: bool = False
     """Whether parameters that are not declared are passed over: newer clients may send more."""
+    web_socket: WebSocketHandler | None = None
+    """Takes the clients that ask this path for a web socket."""
     is_stream: bool = False
     """Whether the request or the answer may go on for long: no time limit, and no limit of the body
     but `max_body_bytes`."""

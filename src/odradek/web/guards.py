@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from odradek.web.endpoints import Endpoint
 from odradek.web.login import PEER, LogIn, Login
@@ -133,6 +134,38 @@ class Guards:
             _log(scope, exchange, took_s)
             self._policy.observe(endpoint, exchange.status or 500, took_s)
 
+    async def web_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Checks a client that asks for a web socket as any other request, and lets its endpoint
+        talk to it. Whoever is refused gets an answer over HTTP."""
+        began_s = asyncio.get_running_loop().time()
+        scope["method"] = "GET"
+        found = self._routes.find(scope.get("raw_path", b"").decode("latin-1") or scope["path"])
+        endpoint = None if found is None else found.endpoint("GET")
+        talk = None if endpoint is None else endpoint.web_socket
+        exchange = _Exchange(receive, send, None)
+        self._streams += 1
+        try:
+            if self._streams > self._policy.limits.max_streams:
+                raise Problem(503, "too many requests at once; try again", {"retry-after": "1"})
+            headers = Headers(scope=scope)
+            await self._check(scope, headers)
+            self._check_endpoint(scope, headers, endpoint)
+            if talk is None:
+                raise Problem(404, f"there is no web socket at {_shown_path(scope)}")
+            exchange.status = _SWITCHED
+            await talk(WebSocket(scope, exchange.receive, exchange.send))
+        except Problem as problem:
+            exchange.status = problem.status
+            response = self._show(problem, scope)
+            await WebSocket(scope, receive, send).send_denial_response(response)
+        except WebSocketDisconnect:
+            pass
+        finally:
+            self._streams -= 1
+            took_s = asyncio.get_running_loop().time() - began_s
+            _log(scope, exchange, took_s)
+            self._policy.observe(endpoint, exchange.status, took_s)
+
     def _show(self, problem: Problem, scope: Scope) -> Response:
         if self._policy.show is not None:
             return self._policy.show(problem, scope)
@@ -245,6 +278,7 @@ class _Broken(Exception):
     """An answer that had begun when something failed; uvicorn closes the connection."""
 
 
+_SWITCHED: Final = 101
 _CLIENT_WENT: Final = 499
 """What the access log says, as nginx's does, when the client left before it had its answer."""
 
@@ -303,7 +337,7 @@ class _Exchange:
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self._received += len(message.get("body", b""))
+        self._received += len(message.get("body") or b"")
         if self._max_body_bytes is not None and self._received > self._max_body_bytes:
             raise _too_large(self._max_body_bytes)
         return message
@@ -312,7 +346,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         else:
-            self.sent += len(message.get("body", b""))
+            self.sent += len(message.get("body") or message.get("text") or b"")
         await self._send(message)
 
 

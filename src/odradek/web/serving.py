@@ -60,6 +60,7 @@ class Listener:
     context: ssl.SSLContext | None = None
     """TLS as a context that is made already, in place of `tls`."""
     http2: bool = False
+    web_sockets: bool = False
     drain_s: float = 10.0
 
     @property
@@ -118,7 +119,7 @@ def _config(app: ASGIApp, listener: Listener) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=_protocol(listener),
-        ws="none",
+        ws="wsproto" if listener.web_sockets else "none",
         log_config=None,
         access_log=False,
         server_header=False,

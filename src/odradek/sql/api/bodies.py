@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from odradek.sql.api.codes import BAD_REQUEST
-from odradek.sql.engine.sessions import Session
 from odradek.web.problems import Problem
 
 
@@ -15,8 +14,9 @@ class KsqlRequest(msgspec.Struct):
     sessionVariables: dict[str, Any] = {}  # noqa: N815
     commandSequenceNumber: int | None = None  # noqa: N815
 
-    def session(self) -> Session:
-        return Session(texts(self.streamsProperties), texts(self.sessionVariables))
+    def given(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Returns the properties and the variables."""
+        return texts(self.streamsProperties), texts(self.sessionVariables)
 
 
 class QueryStreamRequest(msgspec.Struct):
@@ -25,9 +25,10 @@ class QueryStreamRequest(msgspec.Struct):
     streamsProperties: dict[str, Any] = {}  # noqa: N815
     sessionVariables: dict[str, Any] = {}  # noqa: N815
 
-    def session(self) -> Session:
-        given = {**self.streamsProperties, **self.properties}
-        return Session(texts(given), texts(self.sessionVariables))
+    def given(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Returns the properties and the variables."""
+        properties = {**self.streamsProperties, **self.properties}
+        return texts(properties), texts(self.sessionVariables)
 
 
 class CloseQueryRequest(msgspec.Struct):

@@ -121,12 +121,12 @@ class Queries:
         body = read(await request.body(), KsqlRequest)
         if body.commandSequenceNumber is not None:
             await self._service.wait_for(body.commandSequenceNumber)
-        return await self._answered(request, body.ksql, body.session(), is_new=False)
+        return await self._answered(request, body.ksql, Session(*body.given()), is_new=False)
 
     async def query_stream(self, request: Request) -> Response:
         """/query-stream: a line for each row, or with JSON an array of header and rows."""
         body = read(await request.body(), QueryStreamRequest)
-        return await self._answered(request, body.sql, body.session(), is_new=True)
+        return await self._answered(request, body.sql, Session(*body.given()), is_new=True)
 
     async def _answered(
         self, request: Request, text: str, session: Session, *, is_new: bool

@@ -14,9 +14,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
+from starlette.websockets import WebSocket
 
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
@@ -24,6 +25,12 @@ from odradek.services.client_pool import CallerClients
 from odradek.services.identity import NOBODY
 from odradek.services.running import Service, unreachable
 from odradek.spark.prerequisites import SparkMissing, require_spark
+from odradek.sql.api.bodies import (
+    CloseQueryRequest,
+    KsqlRequest,
+    QueryStreamRequest,
+    TerminateRequest,
+)
 from odradek.sql.api.codes import (
     BAD_REQUEST,
     BAD_STATEMENT,
@@ -37,7 +44,7 @@ from odradek.sql.engine.commands import Command, CommandLog, command_topic
 from odradek.sql.engine.file_log import FileLog
 from odradek.sql.errors import Forbidden, QueryEndpoint, SqlError
 from odradek.sql.settings import SqlSettings
-from odradek.web.endpoints import Endpoint
+from odradek.web.endpoints import Endpoint, Parameter
 from odradek.web.guards import Policy
 from odradek.web.media import JSON
 from odradek.web.problems import Problem, json_response
@@ -48,7 +55,11 @@ if TYPE_CHECKING:
 
 VERSION: Final = "0.29.0"
 """The version of ksqlDB whose language and interface this is; clients ask for it."""
-_BODIES: Final = (JSON, KSQL, DELIMITED, "application/x-www-form-urlencoded", "text/plain", "")
+_BODIES: Final = (
+    JSON, KSQL, DELIMITED, "application/x-www-form-urlencoded", "text/plain",
+    "application/octet-stream",
+)  # fmt: skip
+"""What clients say of a body. It is JSON, whatever they say, as curl's -d says nothing of it."""
 
 
 class SqlService(Service):
@@ -156,7 +167,7 @@ class SqlService(Service):
     # Who asks
 
     @asynccontextmanager
-    async def access(self, request: Request) -> AsyncIterator[Access]:
+    async def access(self, request: HTTPConnection) -> AsyncIterator[Access]:
         """Lends the rights with which a request is carried out: its caller's, or the server's own
         where callers do not log in."""
         if not self.settings.uses_sasl:
@@ -206,23 +217,32 @@ class SqlService(Service):
                      produces=both),
             Endpoint("GET", "/clusterStatus", self._cluster, "The servers and what they run.",
                      produces=both),
-            Endpoint("GET", "/ws/query", self._web_socket, "Is refused: there is no web socket."),
+            Endpoint("GET", "/ws/query", self._web_socket, "Answers a query over a web socket.",
+                     (Parameter("request", doc="The body of /query."),
+                      Parameter("version", is_ignored=True)),
+                     changes=True, web_socket=self._talk, is_stream=True, produces=both,
+                     max_body_bytes=limit,
+                     responses={426: "It was not asked for a web socket."}),
             Endpoint("GET", "/status", self._with("all_statuses"), "What has become of statements.",
                      produces=both),
             Endpoint("GET", "/status/{kind}/{name}/{action}", self._with("status"),
-                     "What has become of a statement.", produces=both),
+                     "What has become of a statement.", produces=both,
+                     responses={200: "The answer.", 404: "There is no such statement."}),
             Endpoint("GET", "/is_valid_property/{name}", self._with("is_valid"),
                      "Whether a request may set a property.", produces=both),
-            self._post("/ksql", "ksql", "Carries statements out."),
+            self._post("/ksql", "ksql", "Carries statements out.", body=KsqlRequest),
             self._post("/ksql/terminate", "terminate",
-                       "Ends all persistent queries and drops all streams and tables."),
+                       "Ends all persistent queries and drops all streams and tables.",
+                       body=TerminateRequest),
             self._post("/query", "query", "Answers a query as a JSON array.", is_stream=True,
-                       max_body_bytes=limit),
+                       body=KsqlRequest, max_body_bytes=limit),
             self._post("/query-stream", "query_stream", "Answers a query line by line.",
-                       is_stream=True, max_body_bytes=limit, produces=(DELIMITED, JSON, KSQL)),
+                       is_stream=True, body=QueryStreamRequest, max_body_bytes=limit,
+                       produces=(DELIMITED, JSON, KSQL)),
             self._post("/inserts-stream", "inserts", "Inserts rows, one a line.", is_stream=True,
                        produces=(DELIMITED, JSON)),
-            self._post("/close-query", "close_query", "Ends a query that a client waits for."),
+            self._post("/close-query", "close_query", "Ends a query that a client waits for.",
+                       body=CloseQueryRequest),
         ]  # fmt: skip
 
     def _post(
@@ -267,7 +287,11 @@ class SqlService(Service):
         )
 
     async def _web_socket(self, request: Request) -> Response:
-        raise Problem(501, "the web socket is not served yet: send the query to /query-stream")
+        headers = {"upgrade": "websocket", "connection": "upgrade"}
+        raise Problem(426, "ask for a web socket here, or send the query to /query", headers)
+
+    async def _talk(self, socket: WebSocket) -> None:
+        await self.loaded().talk(socket)
 
     async def _cluster(self, request: Request) -> Response:
         host = {

@@ -20,6 +20,7 @@ from odradek.sql.api.codes import (
 from odradek.sql.api.inserts import Inserts
 from odradek.sql.api.media import DELIMITED, KSQL
 from odradek.sql.api.queries import Queries
+from odradek.sql.api.web_socket import QueriesBySocket
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.engine import Engine, StatementFailed
 from odradek.sql.engine.sessions import RESET, Session
@@ -41,13 +42,14 @@ class Statements:
         self._service = service
         self._queries = Queries(service, self.engine, settings.ksql_max_push_queries)
         self._inserts = Inserts(self.engine, settings.odradek_max_body_bytes)
+        self.talk = QueriesBySocket(service, self._queries).talk
         self.query = self._queries.query
         self.query_stream = self._queries.query_stream
         self.close_query = self._queries.close
 
     async def ksql(self, request: Request) -> Response:
         body = read(await request.body(), KsqlRequest)
-        session = body.session()
+        session = Session(*body.given())
         try:
             if not split(substitute(body.ksql, session.variables)):
                 raise Invalid("there is no statement in the request")

@@ -25,6 +25,7 @@ from odradek.streams.process.runner import create_topic
 _log = logging.getLogger("odradek.sql")
 _POLL_MS: Final = 500
 _TIMEOUT_S: Final = 30.0
+_CATCH_UP_S: Final = 5.0
 _RETRY_S: Final = 1.0
 
 
@@ -73,8 +74,8 @@ class CommandLog:
         await self._loaded.wait()
 
     async def wait_for(self, number: int) -> None:
-        """Waits until a command is applied. Raises `TimeoutError` after 30 s."""
-        async with asyncio.timeout(_TIMEOUT_S):
+        """Waits until a command is applied. Raises `TimeoutError` after 5 s."""
+        async with asyncio.timeout(_CATCH_UP_S):
             while self.applied < number:
                 self._moved.clear()
                 await self._moved.wait()

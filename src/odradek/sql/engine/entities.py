@@ -46,6 +46,10 @@ def fields(schema: Schema) -> list[Entity]:
     return [*keys, *map(_field, schema.value)]
 
 
+def column_fields(columns: Iterable[Column]) -> list[Entity]:
+    return [_field(column) for column in columns]
+
+
 def _field(column: Column) -> Entity:
     described: Entity = {"name": column.name, "schema": type_object(column.kind)}
     if column.header is not None:
