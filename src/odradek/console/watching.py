@@ -13,16 +13,15 @@ from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from odradek.client.errors import ClientError
+from odradek.console.sampling import Sampler, SamplingThread
 from odradek.ops.top.figures import ClusterFigures, total
-from odradek.ops.top.monitor import Monitor, MonitorAdmin
 from odradek.protocol.errors import KafkaError
 from odradek.services.client_pool import ClientPool
 from odradek.services.identity import Caller
 from odradek.web.problems import Problem
-from odradek.world.clock import SystemClock
 
 logger = logging.getLogger("odradek.console")
 
@@ -77,9 +76,12 @@ class Watcher:
     """Samples one cluster as one caller. `figures` are the newest ones, `problem` says why there
     are none that are new."""
 
-    def __init__(self, pool: ClientPool, caller: Caller, interval_s: float) -> None:
+    def __init__(
+        self, pool: ClientPool, caller: Caller, interval_s: float, thread: SamplingThread
+    ) -> None:
         self._pool = pool
         self._caller = caller
+        self._thread = thread
         self._interval_s = interval_s
         kept = max(1, int(_KEPT_S / interval_s))
         self.points: deque[Point] = deque(maxlen=kept)
@@ -126,24 +128,30 @@ class Watcher:
             waiting.cancel()
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             async with self._pool.clients(self._caller) as clients:
-                # An admin client has the calls of all smaller ones.
-                monitor = Monitor(cast(MonitorAdmin, clients.admin), SystemClock())
-                while loop.time() - self._used_s < _IDLE_S:
-                    began_s = loop.time()
-                    await self._sample(monitor)
-                    pause_s = self._pause_s(loop.time() - began_s)
-                    self._wanted.clear()
-                    # A change is seen soon, but not by a sample after each of many.
-                    await asyncio.sleep(min(pause_s, 1.0))
-                    await _wait(self._wanted, pause_s - 1.0)
-                    if not await self._pool.is_let_in(self._caller):
-                        return
+                sampler = Sampler(self._thread, clients.properties("admin"))
+                try:
+                    await self._sample_until_idle(sampler)
+                finally:
+                    await sampler.close()
         except (Problem, ClientError, KafkaError, OSError) as error:
             self.problem = str(error)
             self._announce()
+
+    async def _sample_until_idle(self, sampler: Sampler) -> None:
+        """Takes samples until nobody looks, or the brokers no longer accept the log-in."""
+        loop = asyncio.get_running_loop()
+        while loop.time() - self._used_s < _IDLE_S:
+            began_s = loop.time()
+            await self._sample(sampler)
+            pause_s = self._pause_s(loop.time() - began_s)
+            self._wanted.clear()
+            # A change is seen soon, but not by a sample after each of many.
+            await asyncio.sleep(min(pause_s, 1.0))
+            await _wait(self._wanted, pause_s - 1.0)
+            if not await self._pool.is_let_in(self._caller):
+                return
 
     def _pause_s(self, took_s: float) -> float:
         """Returns how long to wait after a sample. One for which a broker was waited for in vain
@@ -152,10 +160,10 @@ class Watcher:
             return self._interval_s
         return max(self._interval_s, min(_REST * took_s, _LONGEST_REST_S))
 
-    async def _sample(self, monitor: Monitor) -> None:
+    async def _sample(self, sampler: Sampler) -> None:
         self.is_stale = False
         try:
-            figures = await monitor.refresh()
+            figures = await sampler.refresh()
         except (ClientError, KafkaError, OSError, TimeoutError) as error:
             self.problem = str(error) or "the brokers do not answer"
             self._announce()
@@ -198,6 +206,7 @@ class Watchers:
     def __init__(self, pool: ClientPool, interval_s: float) -> None:
         self._pool = pool
         self._interval_s = interval_s
+        self._thread = SamplingThread()
         self._watchers: dict[Caller, Watcher] = {}
 
     def of(self, caller: Caller) -> Watcher:
@@ -210,7 +219,9 @@ class Watchers:
             del self._watchers[other]
         if len(self._watchers) >= _MAX_WATCHERS:
             raise Problem(503, "too many users look at this cluster at once; try again later")
-        watcher = self._watchers[caller] = Watcher(self._pool, caller, self._interval_s)
+        watcher = self._watchers[caller] = Watcher(
+            self._pool, caller, self._interval_s, self._thread
+        )
         return watcher
 
     def is_unsure(self, caller: Caller) -> bool:
@@ -239,3 +250,4 @@ class Watchers:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._watchers.clear()
+        await self._thread.close()
