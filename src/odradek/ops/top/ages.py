@@ -5,7 +5,6 @@ has watched the ends of logs knows when an offset was written: between the two s
 between their ends. What is older than the first sample is only known to be older than that.
 """
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -25,17 +24,19 @@ class EndOffsets:
     """The end offsets of all partitions that were seen, with their times."""
 
     def __init__(self) -> None:
-        self._seen: dict[TopicPartition, deque[tuple[float, int]]] = {}
+        # Lists, for an empty deque has 600 bytes, and there may be tens of thousands.
+        self._seen: dict[TopicPartition, list[tuple[float, int]]] = {}
 
     def add(self, at_s: float, ends: Mapping[TopicPartition, int]) -> None:
         """Takes the ends of one sample in; partitions without an end are forgotten."""
         for partition in self._seen.keys() - ends.keys():
             del self._seen[partition]
         for partition, end in ends.items():
-            ring = self._seen.setdefault(partition, deque(maxlen=_KEPT))
+            ring = self._seen.setdefault(partition, [])
             if len(ring) > 1 and ring[-1][1] == end == ring[-2][1]:
                 ring.pop()  # Of a time without records the first and the last moment are enough.
             ring.append((at_s, end))
+            del ring[:-_KEPT]
 
     def age(self, partition: TopicPartition, offset: int, now_s: float) -> Age | None:
         """Returns how long ago the record at `offset` was written: 0 if it does not exist yet, None

@@ -6,9 +6,9 @@ permission, a leader that is being elected) is left out of the sample and noted 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from odradek.client.admin.broker_types import LogDirectory
 from odradek.client.admin.brokers import BrokerCalls
@@ -25,6 +25,12 @@ from odradek.world.clock import Clock
 
 if TYPE_CHECKING:
     from odradek.ops.lag.queries import Queries
+
+
+T = TypeVar("T")
+_MANY_TOPICS: Final = 2000
+"""With more topics the brokers are asked one thing after the other: each answer is large, and all
+of them at once would double the memory that is needed."""
 
 
 class TopAdmin(LagAdmin, BrokerCalls, TopicCalls):
@@ -64,27 +70,48 @@ async def take_cluster_sample(
     admin: TopAdmin, clock: Clock, queries: "Queries | None" = None
 ) -> ClusterSample:
     """Asks the brokers; raises if the metadata cannot be had."""
-    metadata = await admin.describe_metadata(None)
-    brokers = _brokers(metadata)
-    topics = _topics(metadata)
+    known = await _described(admin)
     at_ms, at_s = clock.now_ms(), clock.monotonic_s()
     notes: list[str] = []
+    gate = asyncio.Semaphore(1 if len(known.topics) > _MANY_TOPICS else 3)
+
+    async def ask(question: Coroutine[Any, Any, T]) -> T:
+        async with gate:
+            return await question
+
     ends, directories, groups = await asyncio.gather(
-        _ends(admin, topics, notes),
-        _directories(admin, brokers, notes),
-        _groups(admin, clock, notes, queries),
+        ask(_ends(admin, known.topics, notes)),
+        ask(_directories(admin, known.brokers, notes)),
+        ask(_groups(admin, clock, notes, queries)),
     )
     return ClusterSample(
         at_ms,
         at_s,
-        metadata.cluster_id or "",
-        metadata.controller_id,
-        brokers,
-        topics,
+        known.cluster_id,
+        known.controller,
+        known.brokers,
+        known.topics,
         ends,
         directories,
         groups,
         tuple(dict.fromkeys(notes)),
+    )
+
+
+class _Known(NamedTuple):
+    """What the metadata says. The answer of the brokers itself, which is several times as large,
+    is not kept."""
+
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, Topic]
+
+
+async def _described(admin: TopAdmin) -> _Known:
+    metadata = await admin.describe_metadata(None)
+    return _Known(
+        metadata.cluster_id or "", metadata.controller_id, _brokers(metadata), _topics(metadata)
     )
 
 

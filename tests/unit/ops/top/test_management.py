@@ -5,7 +5,7 @@ import pytest
 from odradek.client.settings.shared import AdminSettings
 from odradek.local.management_ports import management_listeners
 from odradek.ops.top import management
-from odradek.ops.top.management import ManagementPorts, address_of, parse_series
+from odradek.ops.top.management import ManagementPorts, SeriesParser, address_of
 from odradek.ops.top.monitor import MonitorAdmin
 from odradek.ops.top.sampling import take_cluster_sample
 from odradek.telemetry.catalogue import ALL
@@ -18,14 +18,18 @@ def test_every_series_that_is_read_is_declared() -> None:
     assert management.NAMES - declared == set()
 
 
-def test_labels_are_read_as_they_are_written() -> None:
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_labels_are_read_as_they_are_written(size: int) -> None:
     text = f"""\
 # HELP {management.LAG_SECONDS} something
 {management.LAG_SECONDS}{{consumergroup="a \\"b\\", \\\\n=\\n"}} 1.5
 {management.CPU} 2
 kafka_brokers 3
 """
-    assert parse_series(text.encode()) == {
+    parser = SeriesParser()
+    for at in range(0, len(text), size):
+        parser.feed(text[at : at + size].encode())
+    assert parser.end() == {
         management.LAG_SECONDS: {(("consumergroup", 'a "b", \\n=\n'),): 1.5},
         management.CPU: {(): 2.0},
     }

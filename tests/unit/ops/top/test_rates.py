@@ -27,7 +27,9 @@ def reading(at_s: float, in_bytes: float, *, ready: bool = True) -> BrokerReadin
 {management.CPU} {at_s / 2}
 {management.MEMORY} 40000000
 """
-    return BrokerReading(at_s, "running", ready, management.parse_series(text.encode()))
+    parser = management.SeriesParser()
+    parser.feed(text.encode())
+    return BrokerReading(at_s, "running", ready, parser.end())
 
 
 def test_offsets_and_sizes_that_grow_are_rates() -> None:
