@@ -22,6 +22,7 @@ def service() -> str:
 
 
 def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
+    service_id = service.partition("=")[2]
     topic = f"orders-{uuid4().hex[:8]}"
     with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
         created = server.ksql(
@@ -54,6 +55,16 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
         (described,) = server.ksql("DESCRIBE totals EXTENDED;")
         fields = described["sourceDescription"]["fields"]
         assert [one["name"] for one in fields] == ["ITEM", "N", "TOTAL"]
+        assert described["sourceDescription"]["statistics"] == "total-messages:         4"
+        (summary,) = described["sourceDescription"]["queryOffsetSummaries"]
+        (read,) = summary["topicSummaries"]
+        assert read["kafkaTopic"] == topic
+        assert [one["consumerOffset"] for one in read["offsets"]] == [
+            one["logEndOffset"] for one in read["offsets"]
+        ]
+        (shown,) = server.ksql("SHOW ALL TOPICS EXTENDED;")
+        counts = {one["name"]: one["consumerGroupCount"] for one in shown["topics"]}
+        assert (counts[topic], counts[f"_odradek_sql_{service_id}_commands"]) == (0, 1)
         (explained,) = server.ksql(f"EXPLAIN {query_id};")
         assert "-> aggregate-" in explained["queryDescription"]["topology"]
 

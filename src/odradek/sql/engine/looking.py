@@ -1,6 +1,7 @@
 """Statements that change nothing: SHOW, DESCRIBE, EXPLAIN, ASSERT."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,12 +24,14 @@ from odradek.sql.engine.entities import (
     listed_source,
     type_object,
 )
+from odradek.sql.engine.figures import consumers_by_topic, offsets_of_query, statistics
 from odradek.sql.engine.sessions import OBEYED, Session
 from odradek.sql.errors import Invalid, Refused
 from odradek.sql.functions.table import NAMES
 from odradek.sql.language import statements as s
 from odradek.sql.planning.parts import Context
 from odradek.sql.planning.queries import compile_query
+from odradek.sql.planning.sources import DataSource
 from odradek.streams.plan.drawing import draw
 from odradek.streams.plan.nodes import Plan
 
@@ -145,13 +148,22 @@ class Looking:
 
     async def _show_topics(self, statement: s.Show, access: Access) -> Entity:
         found = await access.admin.describe_metadata(None)
+        is_extended = statement.is_extended
+        consumers, groups = (
+            await consumers_by_topic(access.admin) if is_extended else (Counter(), Counter())
+        )
         topics = []
         for topic in sorted(found.topics, key=lambda one: str(one.name)):
-            if str(topic.name).startswith("_") and not statement.includes_all:
+            name = str(topic.name)
+            if name.startswith("_") and not statement.includes_all:
                 continue
             replicas = [len(partition.replica_nodes) for partition in topic.partitions]
-            topics.append({"name": str(topic.name), "replicaInfo": replicas})
-        return entity("kafka_topics", statement.text, topics=topics)
+            shown: dict[str, Any] = {"name": name, "replicaInfo": replicas}
+            if is_extended:
+                shown |= {"consumerCount": consumers[name], "consumerGroupCount": groups[name]}
+            topics.append(shown)
+        kind = "kafka_topics_extended" if is_extended else "kafka_topics"
+        return entity(kind, statement.text, topics=topics)
 
     async def _describe(self, statement: s.DescribeSource, access: Access) -> Entity:
         self._engine.catalogue.source(statement.name, statement.place)
@@ -175,7 +187,28 @@ class Looking:
             partitions = found.topics[0].partitions
             replication = len(partitions[0].replica_nodes) if partitions else 0
             extra = {"partitions": len(partitions), "replication": replication}
+            extra |= await self._figures(source)
         return described_source(source, engine.catalogue, engine.queries.statuses(), extra)
+
+    async def _figures(self, source: DataSource) -> dict[str, Any]:
+        """Returns what the queries of a stream or table have done, and how far they are."""
+        engine = self._engine
+        queries, catalogue = engine.queries, engine.catalogue
+        writers, readers = catalogue.writers(source.name), catalogue.readers(source.name)
+        messages, errors = statistics(
+            *([found for one in names if (found := queries.runner(one))]
+              for names in (writers, readers))
+        )  # fmt: skip
+        summaries = []
+        async with Admin(engine.settings.client) as admin:
+            for query_id in writers:
+                names = catalogue.queries[query_id].sources
+                topics = [catalogue.sources[name].topic for name in names]
+                group = queries.application_id(query_id)
+                summaries.append(await offsets_of_query(admin, group, topics))
+        return {
+            "statistics": messages, "errorStats": errors, "queryOffsetSummaries": summaries,
+        }  # fmt: skip
 
     def _described(self, query_id: str) -> Entity:
         engine = self._engine
