@@ -4,45 +4,65 @@ SET and DEFINE hold for the shell: they are sent with each statement. Queries ar
 which every ksqlDB has over HTTP/1.1; rows are shown as they come.
 """
 
+import base64
 import http.client
 import json
+import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from odradek.cli.services.sql_terminal import (
+    columns_in,
+    columns_of_terminal,
+    fitted,
+    pointing,
+    prepare,
+)
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import read_text
 from odradek.tools.terminal import table
 from odradek.world.installing import install_line
 
 _KSQL: Final = "application/vnd.ksql.v1+json"
 _PROMPT: Final = "sql> "
 _MORE: Final = "...> "
-_WORDS: Final = (
-    "SELECT", "FROM", "WHERE", "GROUP BY", "EMIT CHANGES", "CREATE STREAM", "CREATE TABLE",
-    "INSERT INTO", "VALUES", "SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW TOPICS",
-    "DESCRIBE", "EXPLAIN", "PRINT", "DROP STREAM", "DROP TABLE", "TERMINATE", "SET", "DEFINE",
-)  # fmt: skip
 
 
 class Shell:
-    def __init__(self, server: str, *, as_json: bool) -> None:
+    def __init__(self, server: str, *, as_json: bool, ca: str | None = None) -> None:
         parts = urlsplit(server)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             raise CommandFailed(f"{server!r} is no URL such as http://127.0.0.1:8088")
-        self._server = server
+        self._server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._parts = parts
+        self._log_in = _log_in(parts.username, parts.password)
+        self._context: ssl.SSLContext | None = None
+        if parts.scheme == "https":
+            try:
+                self._context = ssl.create_default_context(cafile=ca)
+            except OSError as error:
+                raise CommandFailed(f"--ca {ca}: {error.strerror or error}") from None
         self._as_json = as_json
         self._properties: dict[str, str] = {}
         self._variables: dict[str, str] = {}
+        self._current = ""
+        """The statement that is carried out, to point at what is wrong in it."""
 
     # Reading statements
 
     def interact(self) -> int:
         """Reads statements from the terminal until the input ends."""
-        self._complete()
         info = self._json("GET", "/info", None)["KsqlServerInfo"]
         print(f"{self._server}: version {info['version']}, service {info['ksqlServiceId']}")
+        keep_history = prepare(self._names)
+        try:
+            return self._read_statements()
+        finally:
+            keep_history()
+
+    def _read_statements(self) -> int:
         text = ""
         while True:
             try:
@@ -60,26 +80,25 @@ class Shell:
                 try:
                     self.run_text(text)
                 except CommandFailed as error:
-                    print(error)
+                    print(pointing(str(error), self._current))
                 text = ""
             elif not text.strip():
                 text = ""
 
-    def _complete(self) -> None:
+    def _names(self) -> Iterator[str]:
+        """Yields what the server has names for; nothing if it does not answer."""
+        lists = {"streams": "streams", "tables": "tables", "function_names": "functions"}
         try:
-            import readline
-        except ImportError:
+            text = "SHOW STREAMS; SHOW TABLES; SHOW FUNCTIONS"
+            for entity in self._json("POST", "/ksql", self._request(text)):
+                for one in entity.get(lists.get(entity["@type"], ""), []):
+                    yield one["name"]
+        except CommandFailed:
             return
-
-        def word(text: str, place: int) -> str | None:
-            found = [one for one in _WORDS if one.startswith(text.upper())]
-            return found[place] if text and place < len(found) else None
-
-        readline.set_completer(word)
-        readline.parse_and_bind("tab: complete")
 
     def run_text(self, text: str) -> int:
         """Runs the statements of a text. Ends the command for the first that fails."""
+        self._current = text
         try:
             from odradek.sql.errors import SqlError
             from odradek.sql.language.parser import split
@@ -90,14 +109,29 @@ class Shell:
         except SqlError as error:
             raise CommandFailed(str(error)) from None
         for part in parts:
-            words = [token.text.upper() for token in part.tokens[:1]]
-            if words[0] in ("SELECT", "PRINT"):
+            word = part.tokens[0].text.upper()
+            self._current = part.text
+            if word in ("SELECT", "PRINT"):
                 self._query(part.text)
-            elif words[0] in ("SET", "UNSET", "DEFINE", "UNDEFINE"):
+            elif word in ("SET", "UNSET", "DEFINE", "UNDEFINE"):
                 self._note(part.text)
+            elif word == "RUN":
+                self._run_script(part.text)
             else:
                 self._statement(part.text)
         return 0
+
+    def _run_script(self, text: str) -> None:
+        from odradek.sql.errors import SqlError
+        from odradek.sql.language.parser import parse
+        from odradek.sql.language.statements import RunScript
+
+        try:
+            statement = parse(text)
+        except SqlError as error:
+            raise CommandFailed(str(error)) from None
+        assert isinstance(statement, RunScript)
+        self.run_text(read_text(statement.path))
 
     def _note(self, text: str) -> None:
         from odradek.sql.engine.sessions import Session
@@ -115,15 +149,16 @@ class Shell:
     # Asking the server
 
     def _connection(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else None
-        default = 443 if kind else 80
-        host, port = self._parts.hostname or "", self._parts.port or default
-        return (kind or http.client.HTTPConnection)(host, port)
+        host = self._parts.hostname or ""
+        if self._context is not None:
+            port = self._parts.port or 443
+            return http.client.HTTPSConnection(host, port, context=self._context)
+        return http.client.HTTPConnection(host, self._parts.port or 80)
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         connection = self._connection()
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": _KSQL, "Accept": _KSQL}
+        headers = {"Content-Type": _KSQL, "Accept": _KSQL, **self._log_in}
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
@@ -172,14 +207,32 @@ class Shell:
         if self._as_json:
             print(json.dumps(content), flush=True)
         elif "header" in content:
-            print(content["header"]["schema"], flush=True)
+            schema, width = content["header"]["schema"], columns_of_terminal()
+            columns = columns_in(schema)
+            print(schema if width is None else fitted(columns, width), flush=True)
         elif "row" in content:
             mark = "  (deleted)" if content["row"].get("tombstone") else ""
-            print(" | ".join(map(_cell, content["row"]["columns"])) + mark, flush=True)
+            cells = [_cell(value) for value in content["row"]["columns"]]
+            width = columns_of_terminal()
+            row = " | ".join(cells) if width is None else fitted(cells, width - len(mark))
+            print(row + mark, flush=True)
         elif "finalMessage" in content:
             print(content["finalMessage"])
         elif "errorMessage" in content:
             raise CommandFailed(content["errorMessage"].get("message", "the query failed"))
+
+
+def _log_in(user: str | None, password: str | None) -> dict[str, str]:
+    """Returns the header by which a user of the URL logs in. A password that the URL has not is
+    asked for."""
+    if user is None:
+        return {}
+    if password is None:
+        import getpass
+
+        password = getpass.getpass(f"password of {unquote(user)}: ")
+    pair = f"{unquote(user)}:{unquote(password)}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
 def _reason(body: bytes, status: int) -> str:

@@ -1,0 +1,39 @@
+"""What `odradek sql` shows in a terminal."""
+
+import pytest
+
+from odradek.cli.services.sql_terminal import columns_in, completions, fitted, pointing
+
+
+def test_words_and_names_are_completed() -> None:
+    known = ["ORDERS", "OR REPLACE", "SELECT", "ON"]
+    assert completions("or", known) == ["ORDERS", "OR REPLACE"]
+    assert completions("", known) == []
+
+
+def test_rows_fit_the_width() -> None:
+    assert fitted(["one", "x" * 40, "three"], 36) == "one        | xxxxxxxxx… | three"
+    assert fitted(["a", "b"], 3) == "a      | b"
+    assert fitted(["two\nlines"], 20) == "two lines"
+
+
+@pytest.mark.parametrize(
+    ("schema", "columns"),
+    [
+        ("`A` INT, `B` STRING", ["`A` INT", "`B` STRING"]),
+        ("`A` DECIMAL(6, 2), `B` STRUCT<`X` INT, `Y` MAP<STRING, INT>>",
+         ["`A` DECIMAL(6, 2)", "`B` STRUCT<`X` INT, `Y` MAP<STRING, INT>>"]),
+        ("`A,<` INT", ["`A,<` INT"]),
+    ],
+)  # fmt: skip
+def test_a_header_is_divided_at_its_columns(schema: str, columns: list[str]) -> None:
+    assert columns_in(schema) == columns
+
+
+def test_an_error_points_at_its_place() -> None:
+    text = "SELECT a,\n\tnothing FROM s"
+    assert pointing("line 2:2: Column 'NOTHING' cannot be resolved", text) == (
+        "\tnothing FROM s\n\t^\nline 2:2: Column 'NOTHING' cannot be resolved"
+    )
+    assert pointing("the server does not answer", text) == "the server does not answer"
+    assert pointing("line 9:1: what", text) == "line 9:1: what"
