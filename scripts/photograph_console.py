@@ -6,6 +6,7 @@ It needs Chromium (apt-get install chromium) and takes about two minutes.
 """
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+from urllib.request import Request, urlopen
 
 from odradek.client.sync import Admin, Consumer, NewTopic, Producer
 from odradek.schemas.registry_client import RegistryClient
@@ -30,33 +33,58 @@ MAX_BYTES = 150_000
 BROKER_PORT = 24_300  # and the two above it, which must be free
 WATCHED_S = 75.0
 PICTURES = (
-    # name, path, theme
-    ("overview", "", "light"),
-    ("overview-dark", "", "dark"),
-    ("topics", "/topics?sort=rate&dir=down", "light"),
-    ("messages", "/topics/orders/messages?filter=value.total > 250", "light"),
-    ("reset", "/groups/billing/reset?to=shift&shift=-100&topic=orders", "light"),
-    ("schema", "/schemas/orders-value", "dark"),
+    # name, path, theme, and what is clicked there
+    ("overview", "", "light", ""),
+    ("overview-dark", "", "dark", ""),
+    ("topics", "/topics?sort=rate&dir=down", "light", ""),
+    ("messages", "/topics/orders/messages?filter=value.total > 250", "light", ""),
+    ("reset", "/groups/billing/reset?to=shift&shift=-100&topic=orders", "light", ""),
+    ("schema", "/schemas/orders-value", "dark", ""),
+    ("sql", "/sql", "light", "main a:has-text('CTAS_')"),
+    ("balance", "/balance", "light", "button:has-text('Make the plan')"),
 )  # fmt: skip
+STATEMENTS = """
+CREATE STREAM orders (id STRING KEY, number BIGINT, customer STRUCT<id STRING, country STRING>,
+  total DOUBLE) WITH (kafka_topic='orders', value_format='JSON');
+CREATE TABLE customers (id STRING PRIMARY KEY, name STRING)
+  WITH (kafka_topic='customers', value_format='JSON');
+CREATE TABLE sales AS
+  SELECT c.name AS name, COUNT(*) AS orders, SUM(o.total) AS total
+  FROM orders o JOIN customers c ON o.customer->id = c.id
+  WHERE o.total > 20 GROUP BY c.name EMIT CHANGES;
+"""
 SCHEMA = {
     "type": "record", "name": "Order",
     "fields": [{"name": "number", "type": "long"}, {"name": "total", "type": "double"}],
 }  # fmt: skip
 
 
-def fill(brokers: str, registry: str) -> None:
-    with Admin(bootstrap_servers=brokers) as admin:
+class Platform(NamedTuple):
+    """Addresses of brokers and services."""
+
+    brokers: str
+    registry: str
+    sql: str
+    console: str
+
+
+def fill(platform: Platform) -> None:
+    with Admin(bootstrap_servers=platform.brokers) as admin:
         admin.create_topics(
             [
                 NewTopic("orders", 6, 3),
                 NewTopic("payments", 3, 3),
-                NewTopic("customers", 3, 3, configs={"cleanup.policy": "compact"}),
+                NewTopic("customers", 6, 3, configs={"cleanup.policy": "compact"}),
                 NewTopic("page-views", 12, 2),
                 NewTopic("parcels", 3, 3),
                 NewTopic("dead-letters", 1, 3),
+                NewTopic("clicks", assignments={one: [1] for one in range(60)}),
             ]
         ).raise_for_errors()
-    with RegistryClient(registry) as client:
+    body = json.dumps({"ksql": STATEMENTS}).encode()
+    headers = {"content-type": "application/json"}
+    urlopen(Request(f"{platform.sql}/ksql", body, headers)).close()  # noqa: S310 - our own
+    with RegistryClient(platform.registry) as client:
         client.register("orders-value", "AVRO", json.dumps(SCHEMA))
         note = {"name": "note", "type": ["null", "string"], "default": None}
         fields = [*SCHEMA["fields"], note]
@@ -73,7 +101,10 @@ def traffic(brokers: str, stop: threading.Event) -> None:
                 number += 1
                 order = {
                     "number": number,
-                    "customer": {"id": number % 97, "country": chance.choice(["NL", "DE", "CZ"])},
+                    "customer": {
+                        "id": str(number % 97),
+                        "country": chance.choice(["NL", "DE", "CZ"]),
+                    },
                     "total": round(chance.random() * 300, 2),
                 }
                 producer.send("orders", json.dumps(order).encode(), f"order-{number}".encode())
@@ -97,8 +128,9 @@ def consume(brokers: str, group: str, topic: str, stop: threading.Event) -> None
 
 def photograph(directory: Path) -> None:
     stop = threading.Event()
-    with tempfile.TemporaryDirectory() as scratch, _platform(scratch) as (brokers, registry, base):
-        fill(brokers, registry)
+    with tempfile.TemporaryDirectory() as scratch, _platform(scratch) as platform:
+        fill(platform)
+        brokers = platform.brokers
         workers = [threading.Thread(target=traffic, args=(brokers, stop))]
         workers += [
             threading.Thread(target=consume, args=(brokers, group, topic, stop))
@@ -107,7 +139,7 @@ def photograph(directory: Path) -> None:
         for worker in workers:
             worker.start()
         try:
-            _take(directory, f"{base}/c/local")
+            _take(directory, f"{platform.console}/c/local")
         finally:
             stop.set()
             for worker in workers:
@@ -115,15 +147,18 @@ def photograph(directory: Path) -> None:
 
 
 @contextmanager
-def _platform(data: str) -> Iterator[tuple[str, str, str]]:
-    """Starts three brokers and the services; yields the addresses of brokers, registry, console."""
-    registry, rest, console = free_ports(3)
+def _platform(data: str) -> Iterator[Platform]:
+    """Starts three brokers and the services; yields their addresses."""
+    registry, rest, connect, sql, console = free_ports(5)
     command = [sys.executable, "-m", "odradek.cli", "up", "--platform", "--until-input-closes"]
     command += ["--brokers", "3", "--data", data, "--port", str(BROKER_PORT)]
     command += ["--registry-port", str(registry), "--rest-port", str(rest)]
+    command += ["--connect-port", str(connect), "--sql-port", str(sql)]
     command += ["--console-port", str(console)]
+    # The journal of balance is in the home directory of the user otherwise.
+    environment = {**os.environ, "XDG_STATE_HOME": data}
     with subprocess.Popen(  # noqa: S603 - our own command
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as platform:
         assert platform.stdin is not None
         assert platform.stdout is not None
@@ -131,14 +166,17 @@ def _platform(data: str) -> Iterator[tuple[str, str, str]]:
             if "the platform is ready" in line:
                 break
         local = "http://127.0.0.1"
-        yield f"127.0.0.1:{BROKER_PORT}", f"{local}:{registry}", f"{local}:{console}"
+        yield Platform(
+            f"127.0.0.1:{BROKER_PORT}", f"{local}:{registry}", f"{local}:{sql}",
+            f"{local}:{console}",
+        )  # fmt: skip
         platform.stdin.close()
         platform.stdout.read()
 
 
 def _take(directory: Path, base: str) -> None:
     with browser_started(chromium()) as browser:
-        for number, (name, path, theme) in enumerate(PICTURES):
+        for number, (name, path, theme, clicked) in enumerate(PICTURES):
             context = browser.new_context(
                 viewport={"width": WIDTH, "height": HEIGHT},
                 color_scheme="dark" if theme == "dark" else "light",
@@ -150,6 +188,13 @@ def _take(directory: Path, base: str) -> None:
             if number == 0:
                 page.reload()
                 time.sleep(2.0)
+            if clicked:
+                page.locator(clicked).first.click()
+                time.sleep(2.0)
+                page.evaluate(
+                    "document.querySelector('section:has(#plan)')?.scrollIntoView();"
+                    " window.scrollBy(0, -90)"
+                )
             content = page.screenshot()
             assert len(content) < MAX_BYTES, f"{name} has {len(content):,} bytes"
             (directory / f"console-{name}.png").write_bytes(content)

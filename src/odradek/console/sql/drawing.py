@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-BOX_WIDTH: Final = 250
-BOX_HEIGHT: Final = 48
+BOX_WIDTH: Final = 230
+BOX_HEIGHT: Final = 42
 _GAP_X: Final = 24
-_GAP_Y: Final = 34
+_GAP_Y: Final = 24
 _MARGIN: Final = 8
 _MAX_BOXES: Final = 300
-_SHOWN: Final = 34
+_SHOWN: Final = 32
 # Of our server: `  -> filter-2 detail`, and of Kafka Streams: `Source: NAME (topics: [a, b])`.
 _OPERATOR: Final = re.compile(r"^(?P<indent> *)(?:-> )?(?P<name>\S+) ?(?P<rest>.*)$")
 _STREAMS: Final = re.compile(
@@ -56,6 +56,8 @@ class Picture:
     arrows: list[tuple[str, str]] = field(default_factory=list)
     width: float = 0.0
     height: float = 0.0
+    box_width: int = BOX_WIDTH
+    box_height: int = BOX_HEIGHT
 
     def topic(self, name: str) -> str:
         key = f"topic {name}"
@@ -158,6 +160,7 @@ def _place(picture: Picture) -> None:
                 moved = True
         if not moved:
             break
+    _lower(picture)
     rows: dict[int, list[str]] = {}
     for key, box in picture.boxes.items():
         rows.setdefault(box.row, []).append(key)
@@ -175,6 +178,17 @@ def _place(picture: Picture) -> None:
             picture.boxes[key].x = _MARGIN + left + place * step
     picture.width = 2 * _MARGIN + widest * step - _GAP_X
     picture.height = 2 * _MARGIN + (max(rows) + 1) * (BOX_HEIGHT + _GAP_Y) - _GAP_Y
+
+
+def _lower(picture: Picture) -> None:
+    """Moves boxes down to just above what they lead to, so that few arrows pass other boxes."""
+    children: dict[str, list[str]] = {}
+    for start, end in picture.arrows:
+        children.setdefault(start, []).append(end)
+    for key in sorted(children, key=lambda one: -picture.boxes[one].row):
+        box = picture.boxes[key]
+        above = min(picture.boxes[child].row for child in children[key]) - 1
+        box.row = max(box.row, above)
 
 
 def _shortened(text: str) -> str:

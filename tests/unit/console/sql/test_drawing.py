@@ -73,6 +73,17 @@ def test_every_arrow_goes_down_and_no_boxes_overlap() -> None:
         assert all(0 <= x < picture.width and y + BOX_HEIGHT <= picture.height for x, y in places)
 
 
+def test_boxes_are_just_above_what_they_lead_to() -> None:
+    """An arrow over several rows would go through the boxes of another branch."""
+    picture = picture_of(OURS)
+    assert picture is not None
+    rows = {name: box.row for name, box in picture.boxes.items()}
+    assert rows["source-3"] == rows["filter-2"] == rows["join-4"] - 1
+    assert rows["topic customers"] == rows["source-3"] - 1
+    # A branch that ends early ends where it does.
+    assert rows["count-5"] == rows["join-4"] + 1
+
+
 def test_a_plan_that_reads_what_it_writes_ends() -> None:
     picture = picture_of("source [a]\n  -> sink => [a]")
     assert arrows(picture) == {("topic a", "source"), ("source", "sink"), ("sink", "topic a")}
