@@ -53,6 +53,12 @@ class PluginSettings(Settings):
         values, problems = cls._parsed(properties)
         return problems or cls(values).wrong_together()
 
+    @classmethod
+    def takes(cls, name: str) -> bool:
+        """Whether this is the name of a setting that no declaration has, because a part of it is
+        the user's. For subclasses."""
+        return False
+
     def wrong_together(self) -> Problems:
         """Returns what is wrong with values that are right each by itself. For subclasses."""
         return {}

@@ -96,7 +96,11 @@ class Checker:
         it does not know, so they are no error; but they should not pass unnoticed."""
         known = {found.name for found in report.settings}
         unknown = [
-            name for name in properties if name not in known and not name.startswith(_PREFIXES)
+            name
+            for name in properties
+            if name not in known
+            and not name.startswith(_PREFIXES)
+            and not report.plugin.settings_class.takes(name)
         ]
         for_spark = [name for name in unknown if name.startswith("spark.")]
         lines = [

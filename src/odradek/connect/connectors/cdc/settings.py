@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 from odradek.config.kinds import boolean, integer, long, names, password, string
 from odradek.config.setting import Importance
 from odradek.config.spelling import did_you_mean
+from odradek.connect.connectors.cdc.column_masks import PREFIXES, ColumnMasks, read_masks
 from odradek.connect.connectors.cdc.filters import KeyColumns, NameFilter
 from odradek.connect.data import schemas
 from odradek.connect.errors import InvalidConfig
@@ -69,21 +70,7 @@ REFUSED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 """Why a setting is not obeyed, and the values that are right nevertheless."""
 
-NO_ADJUSTMENT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "field.name.adjustment.mode": (
-        "names are written as they are; the transform ReplaceField renames fields",
-        ("none",),
-    ),
-    "schema.name.adjustment.mode": (
-        "names are written as they are; the transform SetSchemaMetadata renames schemas",
-        ("none",),
-    ),
-}
-"""`REFUSED` by the connectors that adjust no names."""
-
-_REFUSED_PREFIXES: Final = {
-    "column.mask.": "mask columns with the transform MaskField",
-    "column.truncate.to.": "change values with a transform",
+REFUSED_PREFIXES: Final[Mapping[str, str]] = {
     "snapshot.select.statement.overrides.": (
         "a signal `execute-snapshot` with additional-conditions reads a part of a table"
     ),
@@ -279,7 +266,11 @@ class CdcSettings(PluginSettings):
     signal_consumer: Mapping[str, str] = MappingProxyType({})
     """`signal.consumer.*`: settings of the client that reads the topic of signals."""
 
+    column_masks: ColumnMasks = ColumnMasks()
+    """Those of `column.mask.*` and `column.truncate.*`."""
+
     refused: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = REFUSED
+    refused_prefixes: ClassVar[Mapping[str, str]] = REFUSED_PREFIXES
     not_needed: ClassVar[frozenset[str]] = NOT_NEEDED
 
     @classmethod
@@ -291,6 +282,8 @@ class CdcSettings(PluginSettings):
             for name, text in properties.items()
             if name.startswith(prefix) and text is not None
         }
+        values["column_masks"], wrong = read_masks(properties)
+        problems.update(wrong)
         for name, text in properties.items():
             reason = cls._why_refused(name, text or "")
             if reason is not None:
@@ -303,10 +296,14 @@ class CdcSettings(PluginSettings):
             reason, allowed = cls.refused[name]
             is_right = text.strip().lower() in {value.lower() for value in (*allowed, "")}
             return None if is_right else f"it has no effect here: {reason}"
-        for prefix, why in _REFUSED_PREFIXES.items():
+        for prefix, why in cls.refused_prefixes.items():
             if name.startswith(prefix):
                 return f"it has no effect here: {why}"
         return None
+
+    @classmethod
+    def takes(cls, name: str) -> bool:
+        return name.startswith((*PREFIXES, "signal.consumer."))
 
     @classmethod
     def announce(cls, connector: str, properties: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from bson.timestamp import Timestamp
 
 from odradek.connect.connectors.cdc import envelope, logical_types
 from odradek.connect.connectors.cdc.envelope import TRANSACTION_BLOCK
+from odradek.connect.connectors.cdc.names import adjusted_name
 from odradek.connect.connectors.cdc.settings import context_headers
 from odradek.connect.connectors.mongodb.documents import (
     document_json,
@@ -195,6 +196,7 @@ class MongoRecords:
     def _of(self, collection: Collection) -> tuple[str, Schema, Schema]:
         if collection not in self._schemas:
             topic = self._settings.topic_of(collection.database, collection.name)
+            name = adjusted_name(topic, self._settings.schema_name_adjustment_mode)
             value = struct(
                 Field("before", _JSON),
                 Field("after", _JSON),
@@ -203,8 +205,8 @@ class MongoRecords:
                 Field("op", OPTIONAL_STRING),
                 Field("ts_ms", _INT64),
                 Field("transaction", TRANSACTION_BLOCK),
-                name=f"{topic}.Envelope",
+                name=f"{name}.Envelope",
             )
-            key = struct(Field("id", STRING), name=f"{topic}.Key")
+            key = struct(Field("id", STRING), name=f"{name}.Key")
             self._schemas[collection] = topic, key, value
         return self._schemas[collection]

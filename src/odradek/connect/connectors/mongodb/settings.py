@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final
 from odradek.config.kinds import boolean, integer, password, string
 from odradek.config.setting import Importance
 from odradek.connect.connectors.cdc.settings import (
-    NO_ADJUSTMENT,
     NOT_NEEDED,
     REFUSED,
+    REFUSED_PREFIXES,
     CdcSettings,
 )
 from odradek.connect.settings import REQUIRED, Problems, invalid
@@ -148,8 +148,12 @@ class MongoDbSettings(CdcSettings):
 
     refused: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **REFUSED,
-        **NO_ADJUSTMENT,
         **_REFUSED,
+    }
+    refused_prefixes: ClassVar[Mapping[str, str]] = {
+        **REFUSED_PREFIXES,
+        "column.mask.": "documents have no columns; use the transform MaskField",
+        "column.truncate.": "documents have no columns; use a transform",
     }
     not_needed: ClassVar[frozenset[str]] = NOT_NEEDED | _TUNED
 

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 from odradek.config.kinds import boolean, integer, string
 from odradek.config.setting import Importance
 from odradek.connect.connectors.cdc.settings import (
-    NO_ADJUSTMENT,
     NOT_NEEDED,
     REFUSED,
     DatabaseSettings,
@@ -140,7 +139,6 @@ class MySqlSettings(DatabaseSettings):
 
     refused: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **REFUSED,
-        **NO_ADJUSTMENT,
         **_REFUSED,
     }
     not_needed: ClassVar[frozenset[str]] = NOT_NEEDED | _TUNED

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from odradek.connect.connectors.cdc import envelope
 from odradek.connect.connectors.cdc.envelope import TableRecords, table_records
 from odradek.connect.connectors.cdc.filters import KeyColumns, NameFilter
+from odradek.connect.connectors.cdc.names import adjusted_name
 from odradek.connect.connectors.cdc.settings import context_headers
 from odradek.connect.connectors.mysql.column_types import Convert, Modes, column_values
 from odradek.connect.connectors.mysql.columns import (
@@ -52,7 +53,12 @@ class Product(NamedTuple):
 MYSQL: Final = Product("mysql", "io.debezium.connector.mysql")
 MARIADB: Final = Product("mariadb", "io.debezium.connector.mariadb")
 
-_Columns = Sequence[tuple[int, str, Convert | None]]
+_Columns = Sequence[tuple[int, str, Convert | None, Any]]
+"""Where the value of a column is in a row, its field, what is done with it, and with null."""
+_TEXTS: Final = frozenset(
+    {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
+)
+_WITH_LENGTH: Final = frozenset({"char", "varchar"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,10 @@ class RowShape:
 
 def _made(row: Row, columns: _Columns) -> dict[str, Any]:
     return {
-        name: found if (found := row[index]) is None or convert is None else convert(found)
-        for index, name, convert in columns
+        name: null
+        if (found := row[index]) is None
+        else (found if convert is None else convert(found))
+        for index, name, convert, null in columns
     }
 
 
@@ -197,27 +205,49 @@ class Tables:
         ]
         names = [name for _, name, _ in values]
         key = self._keys.of(table.full_name, names) or table.key
-        fields = {name: Field(name, found.schema) for _, name, found in values}
+        mode = self._settings.field_name_adjustment_mode
+        fields = {name: Field(adjusted_name(name, mode), found.schema) for _, name, found in values}
         topic = self._settings.topic_of(table.database, table.name)
+        name = adjusted_name(topic, self._settings.schema_name_adjustment_mode)
+        columns: dict[str, tuple[int, str, Convert | None, Any]] = {
+            column: (index, fields[column].name, found.convert, None)
+            for index, column, found in values
+        }
+        selected = [column for column in names if self._is_selected(table, column)]
+        shown = [self._masked(table, fields[column], columns[column]) for column in selected]
         records = table_records(
             topic,
-            envelope.key_schema(topic, tuple(fields[name] for name in key)),
-            envelope.row_schema(
-                topic,
-                tuple(field for name, field in fields.items() if self._is_selected(table, name)),
-            ),
+            envelope.key_schema(name, tuple(fields[column] for column in key)),
+            envelope.row_schema(name, tuple(field for field, _ in shown)),
             self.source_schema,
+            name=name,
             has_tombstones=self._settings.tombstones_on_delete,
             headers=self._headers,
         )
-        columns = {name: (index, name, found.convert) for index, name, found in values}
         return RowShape(
             table,
             records,
             read,
-            [columns[name] for name in key],
-            [columns[name] for name in names if self._is_selected(table, name)],
+            [columns[column] for column in key],
+            [column for _, column in shown],
         )
+
+    def _masked(
+        self, table: Table, field: Field, column: tuple[int, str, Convert | None, Any]
+    ) -> tuple[Field, tuple[int, str, Convert | None, Any]]:
+        """Returns a column of values as `column.mask.*` and `column.truncate.*` want it."""
+        index, name, convert, null = column
+        declared = table.columns[index]
+        mask = self._settings.column_masks.of(f"{table.full_name}.{declared.name}")
+        if mask is None:
+            return field, column
+        shown = Field(name, mask.schema(field.schema))
+        if not mask.changes(field.schema, is_text=declared.type in _TEXTS):
+            return shown, column
+        length = declared.length if declared.type in _WITH_LENGTH else 0
+        change = mask.change(length or None)
+        both = change if convert is None else lambda value: change(convert(value))
+        return shown, (index, name, both, null if mask.instead is None else mask.instead)
 
     def _is_selected(self, table: Table, column: str) -> bool:
         return self._columns.selects(f"{table.full_name}.{column}")

@@ -1,14 +1,14 @@
 """How the rows of a captured table become keys and values of records."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from odradek.connect.connectors.cdc import envelope
 from odradek.connect.connectors.cdc.chunks import Key
+from odradek.connect.connectors.cdc.column_masks import Mask
 from odradek.connect.connectors.cdc.envelope import TableRecords
+from odradek.connect.connectors.cdc.names import adjusted_name
 from odradek.connect.connectors.postgres.catalog import ColumnRow, TableRow
 from odradek.connect.connectors.postgres.defaults import default_of
 from odradek.connect.connectors.postgres.pgoutput import UNCHANGED, Value, Values
@@ -30,7 +30,11 @@ SOURCE: Final = envelope.source_schema(
     Field("origin", schemas.OPTIONAL_STRING),
     Field("origin_lsn", _INT64),
 )
-_NOT_IN_AVRO: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+# What the database itself calls text, and what it adds to a declared length.
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar", "char", "name", "citext"})
+_MODIFIER: Final = 4
 
 
 class _Cell(NamedTuple):
@@ -75,9 +79,11 @@ class CapturedTable:
                 continue
             if column.name in key:
                 key_parts[column.name] = made
-            if settings.columns.selects(f"{self.full_name}.{column.name}"):
-                fields.append(made[0])
-                self._cells.append(made[1])
+            name = f"{self.full_name}.{column.name}"
+            if settings.columns.selects(name):
+                field, cell = _masked(*made, column, settings.column_masks.of(name))
+                fields.append(field)
+                self._cells.append(cell)
         in_order = [key_parts[name] for name in key if name in key_parts]
         self._key_cells = [cell for _, cell in in_order]
         topic = settings.topic_of(table.schema, table.name)
@@ -151,15 +157,19 @@ class CapturedTable:
         return None if None in key or UNCHANGED in key else key  # type: ignore[return-value]
 
 
-@lru_cache(10_000)
-def adjusted_name(name: str, mode: str) -> str:
-    """Returns a name with what Avro does not allow replaced, by `*.name.adjustment.mode`."""
-    if mode == "none":
-        return name
-    kept = _NOT_IN_AVRO if "." not in name else re.compile(r"[^A-Za-z0-9_.]")
-    if mode == "avro_unicode":
-        escaped = name.replace("_", "_u005f")
-        adjusted = kept.sub(lambda match: f"_u{ord(match[0]):04x}", escaped)
-    else:
-        adjusted = kept.sub("_", name)
-    return f"_{adjusted}" if adjusted[:1].isdigit() else adjusted
+def _masked(field: Field, cell: _Cell, column: ColumnRow, mask: Mask | None) -> tuple[Field, _Cell]:
+    if mask is None:
+        return field, cell
+    shown = Field(field.name, mask.schema(field.schema))
+    kind, modifier = column.type, column.modifier
+    while kind.base is not None:
+        kind, modifier = kind.base, kind.modifier
+    if not mask.changes(field.schema, is_text=kind.kind == "e" or kind.name in _TEXTS):
+        return shown, cell
+    change = mask.change(modifier - _MODIFIER if modifier > _MODIFIER else None)
+    convert = cell.convert
+    return shown, cell._replace(
+        convert=change if convert is None else lambda text: change(convert(text)),
+        missing=cell.missing if mask.instead is None else mask.instead,
+        unavailable=change(cell.unavailable),
+    )

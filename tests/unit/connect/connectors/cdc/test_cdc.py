@@ -1,11 +1,14 @@
 """What the connectors for change data capture share."""
 
 import logging
+from typing import Any
 
 import pytest
 
 from odradek.connect.connectors.cdc.chunks import INITIAL, Progress, TableToRead, Window
+from odradek.connect.connectors.cdc.column_masks import read_masks
 from odradek.connect.connectors.cdc.filters import KeyColumns, NameFilter
+from odradek.connect.connectors.cdc.names import adjusted_name
 from odradek.connect.connectors.cdc.signals import (
     ExecuteSnapshot,
     StopSnapshot,
@@ -15,7 +18,6 @@ from odradek.connect.connectors.cdc.signals import (
 )
 from odradek.connect.connectors.cdc.steps import Step, Steps
 from odradek.connect.connectors.postgres.settings import PostgresSettings
-from odradek.connect.connectors.postgres.tables import adjusted_name
 from odradek.connect.errors import DataError, InvalidConfig
 from odradek.connect.records import SourceRecord
 
@@ -128,7 +130,8 @@ def test_signals_say_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
         ("snapshot.mode", "sometimes", "one of always"),
         ("snapshot.locking.mode", "shared", "a snapshot takes no locks"),
         ("converters", "isbn", "use a transform"),
-        ("column.mask.with.10.chars", "a.b.c", "MaskField"),
+        ("column.mask.with.10.chars", "(", "no regular expression"),
+        ("column.mask.with.ten.chars", "a.b.c", "such settings are column.truncate.to.N.chars"),
         ("signal.enabled.channels", "kafka", "need brokers"),
         ("replica.identity.autoset.values", "t", "is not like schema.table:FULL"),
     ],
@@ -149,6 +152,49 @@ def test_what_has_no_effect_is_announced(caplog: pytest.LogCaptureFixture) -> No
     text = caplog.text
     assert "max.queue.size has no effect" in text
     assert "slot.nam is no setting; did you mean slot.name?" in text
+
+
+TEXT = "hello world äöü"
+SALT = "with.salt.CzQMA0cB5K"
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "value", "changed"),
+    [
+        ("column.truncate.to.3.chars", None, TEXT, "hel"),
+        ("column.truncate.to.3.chars", None, b"\x01\x02\x03\x04", b"\x01\x02\x03"),
+        ("column.truncate.to.3.chars", None, 12345, 12345),
+        ("column.mask.with.7.chars", 3, TEXT, "*******"),
+        ("column.mask.with.0.chars", None, None, ""),
+        # What Debezium 3.6.1 has made of these with the salt of its documentation.
+        (f"column.mask.hash.SHA-256.{SALT}", None, TEXT,
+         "e8f678be952e85224bbfb657e71116b6a61c4e5df6f3850ca168120e2f69c754"),
+        (f"column.mask.hash.v2.SHA-256.{SALT}", None, TEXT,
+         "8dcfc63e40da86d2ff14df527334dad64d51339374c64c0aef3cca0314baa2a0"),
+        (f"column.mask.hash.SHA-256.{SALT}", 10, "abcdefghij", "94330be6fe"),
+        (f"column.mask.hash.v2.SHA-256.{SALT}", 5, "ab   ", "48bf7"),
+    ],
+)  # fmt: skip
+def test_columns_that_are_masked(name: str, length: int | None, value: Any, changed: Any) -> None:
+    masks, problems = read_masks({name: "s\\.t\\.c.*, other"})
+    assert not problems
+    mask = masks.of("s.t.c1")
+    assert mask is not None
+    assert mask.change(length)(value) == changed
+    assert masks.of("s.t.d") is None
+
+
+def test_of_several_masks_the_shortest_way_wins() -> None:
+    masks, _ = read_masks(
+        {
+            "column.mask.hash.v2.MD5.with.salt.x": "c",
+            "column.mask.with.2.chars": "c",
+            "column.truncate.to.5.chars": "c",
+        }
+    )
+    found = masks.of("c")
+    assert found is not None
+    assert found.parameter == ("truncateLength", "5")
 
 
 def test_names_for_avro() -> None:

@@ -177,8 +177,8 @@ def test_lists_select_collections(given: dict[str, str], selected: set[str]) -> 
         ({"mongodb.ssl.truststore": "a.p12"}, "PEM"),
         ({"snapshot.mode": "custom"}, "must be one of"),
         ({"field.exclude.list": "a.b.c"}, "no effect here"),
-        ({"field.name.adjustment.mode": "avro"}, "ReplaceField"),
-        ({"schema.name.adjustment.mode": "avro_unicode"}, "SetSchemaMetadata"),
+        ({"schema.name.adjustment.mode": "latin"}, "avro_unicode"),
+        ({"column.mask.with.7.chars": "a"}, "documents have no columns"),
     ],
 )
 def test_settings_that_are_wrong_say_what_to_do(given: dict[str, str], reason: str) -> None:

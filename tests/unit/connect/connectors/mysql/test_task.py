@@ -34,9 +34,10 @@ def _operations(records: list[SourceRecord], table: str) -> list[tuple[str | Non
         ({"database.ssl.truststore": "/a/b.jks"}, "openssl pkcs12"),
         ({"gtid.source.includes": "x"}, "all transactions"),
         ({"binlog.buffer.size": "100"}, "no effect here"),
-        ({"field.name.adjustment.mode": "avro"}, "ReplaceField"),
-        ({"schema.name.adjustment.mode": "avro_unicode"}, "SetSchemaMetadata"),
-        ({"column.mask.hash.SHA-256.with.salt.x": "a"}, "MaskField"),
+        ({"field.name.adjustment.mode": "latin"}, "avro_unicode"),
+        ({"column.mask.hash.ROT-13.with.salt.x": "a"}, "ROT-13 is no hash"),
+        ({"column.mask.hash.SHA-256": "a"}, "such settings are column.truncate.to.N.chars"),
+        ({"column.truncate.to.0.chars": "a"}, "such settings are"),
     ],
 )
 def test_settings_that_are_wrong_say_what_to_do(given: dict[str, str], reason: str) -> None:
@@ -113,6 +114,36 @@ def test_rows_without_all_columns_stop_the_task(bench: Callable[..., Bench]) -> 
     )
     with pytest.raises(DataError, match="binlog_row_image"):
         here.until("t", 2)
+
+
+def test_columns_are_masked_and_names_adjusted(bench: Callable[..., Bench]) -> None:
+    here = bench(
+        column_mask_with_4_chars=r".*\.t-1\.secret",
+        column_truncate_to_3_chars=r".*\.t-1\.(long|id)",
+        schema_name_adjustment_mode="avro",
+        field_name_adjustment_mode="avro",
+    )
+    here.run(
+        "CREATE TABLE `t-1` (id varchar(9) PRIMARY KEY, secret text, `long` blob, `a-b` int)",
+        "INSERT INTO `t-1` VALUES ('first', 'x', 'abcdef', 1)",
+    )
+    found = here.until("t-1")
+    here.run("INSERT INTO `t-1` VALUES ('second', NULL, NULL, 2)")
+    found += here.until("t-1")
+    found = [record for record in found if record.topic.endswith("t-1")]
+    shown = [(record.key, record.value["after"]) for record in found]
+    assert shown == [
+        ({"id": "first"}, {"id": "fir", "secret": "****", "long": b"abc", "a_b": 1}),
+        ({"id": "second"}, {"id": "sec", "secret": "****", "long": None, "a_b": 2}),
+    ]
+    record = found[0]
+    assert record.topic == f"{here.prefix}.{here.database.name}.t-1"
+    assert record.value_schema is not None
+    assert record.value_schema.name == f"{here.prefix}.{here.database.name}.t_1.Envelope"
+    row = next(one.schema for one in record.value_schema.fields if one.name == "after")
+    parameters = {one.name: dict(one.schema.parameters) for one in row.fields}
+    assert parameters["secret"] == {"masked": "true"}
+    assert parameters["long"] == {"truncateLength": "3"}
 
 
 @pytest.mark.parametrize(
