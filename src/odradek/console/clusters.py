@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from odradek.console.openid.provider import Provider
+from odradek.console.prometheus import Prometheus
 from odradek.console.records.masks import Mask, Masks
 from odradek.console.settings import ConsoleSettings
 from odradek.console.watching import Watchers
@@ -45,6 +46,9 @@ class Cluster:
         self.pool = pool
         self.formats = SchemaFormats(settings.registry_properties())
         self.watchers = Watchers(pool, settings.odradek_refresh_ms / 1000)
+        self.prometheus: Prometheus | None = None
+        if settings.prometheus_url:
+            self.prometheus = Prometheus(settings.prometheus_url, settings.prometheus_labels)
         openid = settings.openid()
         self.provider = None if openid is None else Provider(openid)
         self._masks = tuple(masks)

@@ -19,6 +19,7 @@ from odradek.console.pages.broker_settings import BrokerSettingPages
 from odradek.console.pages.brokers import BrokerPages
 from odradek.console.pages.connectors import ConnectorPages
 from odradek.console.pages.groups import GroupPages
+from odradek.console.pages.history import HistoryPages
 from odradek.console.pages.log_in import LogInPages
 from odradek.console.pages.many_topics import ManyTopicsPages
 from odradek.console.pages.messages import MessagePages
@@ -67,6 +68,7 @@ _NAVIGATION: Final = (
 _PAGES: Final[tuple[type[Pages], ...]] = (
     LogInPages,
     OverviewPages,
+    HistoryPages,
     BrokerPages,
     BrokerSettingPages,
     TopicListPages,

@@ -38,6 +38,7 @@ _OF_CLUSTERS: Final = (
     "consumer.",
     "producer.",
     "odradek.openid.",
+    "prometheus.",
     "odradek.read.only",
 )
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -197,6 +198,21 @@ class ConsoleSettings(WithRegistry):
         )
     )
 
+    prometheus_url: str = option(
+        string(
+            "prometheus.url",
+            "",
+            "A Prometheus that scrapes the brokers, as http://127.0.0.1:9090: charts show hours and"
+            " days.",
+        )
+    )
+    prometheus_labels: str = option(
+        string(
+            "prometheus.labels",
+            "",
+            'Matchers that choose this cluster in Prometheus, as in job="kafka",env="prod".',
+        )
+    )
     odradek_openid_issuer: str = option(
         string(
             "odradek.openid.issuer",
@@ -283,6 +299,7 @@ class ConsoleSettings(WithRegistry):
             raise SettingsError("sql.url and ksql.url name two servers; leave one of them out")
         for name, url, port in (
             ("connect.url", self.connect_url, 8083),
+            ("prometheus.url", self.prometheus_url, 9090),
             ("sql.url", self.sql_url, 8088),
             ("ksql.url", self.ksql_url, 8088),
         ):

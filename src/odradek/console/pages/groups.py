@@ -15,7 +15,9 @@ from odradek.client.admin.group_types import (
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import LATEST
 from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.pages.history import shown_hours
 from odradek.console.pages.offset_plans import TARGETS, Move, plan_moves
+from odradek.console.prometheus import RANGES
 from odradek.console.records.reading import listed_offsets
 from odradek.ops.top.figures import GroupFigures
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -117,7 +119,8 @@ class GroupPages(Pages):
         known = next((one for one in figures.groups if one.name == name), None) if figures else None
         return asked.page(
             "group.html", "groups", 400 if problem else 200, group=group, topics=topics,
-            figures=known, problem=problem, members=[_member_row(one) for one in group.members],
+            figures=known, problem=problem, ranges=RANGES, hours=shown_hours(asked),
+            members=[_member_row(one) for one in group.members],
             lag=sum(row["lag"] or 0 for rows in topics.values() for row in rows),
         )  # fmt: skip
 

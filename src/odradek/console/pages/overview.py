@@ -12,7 +12,9 @@ import msgspec
 from starlette.responses import Response
 
 from odradek.console.asking import Asked, Pages
+from odradek.console.pages.history import shown_hours
 from odradek.console.pages.tailing import Tail, tails_of
+from odradek.console.prometheus import RANGES
 from odradek.console.rendering import decimal, duration, number, rate, size
 from odradek.console.watching import Watcher
 from odradek.ops.top.figures import BrokerFigures, ClusterFigures, total
@@ -58,6 +60,7 @@ class OverviewPages(Pages):
             brokers=[broker_row(broker) for broker in figures.brokers] if figures else [],
             events=figures.events[:_SHOWN_EVENTS] if figures else (),
             problem=away or watcher.problem, busiest=busiest, lagging=lagging,
+            ranges=RANGES, hours=shown_hours(asked),
         )  # fmt: skip
 
     async def _points(self, asked: Asked) -> Response:

@@ -19,6 +19,8 @@ from odradek.client.errors import ClientError
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.config.operation import ConfigOperation
 from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.pages.history import shown_hours
+from odradek.console.prometheus import RANGES
 from odradek.console.records.copying import copy_records
 from odradek.console.records.reading import listed_offsets
 from odradek.protocol.errors import KafkaError
@@ -73,6 +75,7 @@ class TopicPages(Pages):
             "topic.html", "topics", topic=topic, tab="partitions", rows=rows, problem=problem,
             records=sum(row.end - row.first for row in rows if row.first is not None and row.end),
             log_bytes=sum(row.log_bytes or 0 for row in rows),
+            ranges=RANGES, hours=shown_hours(asked) or next(iter(RANGES)),
         )  # fmt: skip
 
     # Settings

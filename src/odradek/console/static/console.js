@@ -51,6 +51,13 @@
       .map((part) => String(part).padStart(2, "0")).join(":");
   }
 
+  // For charts of days: the day, and the minute.
+  function day(at) {
+    const date = new Date(at * 1000);
+    const pad = (value) => String(value).padStart(2, "0");
+    return `${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${pad(date.getHours())}:${pad(date.getMinutes())}`;
+  }
+
   function bytes(value) {
     const units = ["B", "kB", "MB", "GB", "TB"];
     let unit = 0;
@@ -71,6 +78,8 @@
       this.labels = element.dataset.labels.split(",");
       this.format = element.dataset.unit === "bytes" ? (v) => bytes(v) + "/s"
         : element.dataset.unit === "rate" ? (v) => count(v) + "/s" : count;
+      this.hours = Number(element.dataset.hours || 0);
+      this.time = this.hours > 6 ? day : clock;
       this.points = [];
     }
     data() {
@@ -88,8 +97,8 @@
         width: this.element.clientWidth, height: this.element.clientHeight - 36,
         cursor: { drag: { x: false, y: false } },
         scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, 10) * 1.1] } },
-        axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 76, values: (_, ticks) => ticks.map(this.format) }],
-        series: [{ label: "Time", value: (_, value) => (value == null ? "–" : clock(value)) }, ...this.columns.map((_, index) => ({
+        axes: [{ ...axis, space: this.hours > 6 ? 100 : 70, values: (_, ticks) => ticks.map(this.time) }, { ...axis, size: 76, values: (_, ticks) => ticks.map(this.format) }],
+        series: [{ label: "Time", value: (_, value) => (value == null ? "–" : this.time(value)) }, ...this.columns.map((_, index) => ({
           label: this.labels[index], stroke: colours[index], width: 2,
           fill: index === 0 ? colour("accent-soft") : undefined,
           points: { show: this.points.length < 3 }, dash: index ? [6, 4] : undefined,
@@ -98,6 +107,7 @@
       }, this.data(), this.element);
     }
     add(point) {
+      if (this.hours) return; // It shows what was.
       this.points.push(point);
       const oldest = point[0] - hour;
       while (this.points.length && this.points[0][0] < oldest) this.points.shift();
@@ -114,10 +124,16 @@
     for (const chart of charts) {
       const url = chart.element.dataset.source;
       if (!sources.has(url)) {
-        sources.set(url, fetch(url, { headers: { accept: "application/json" } }).then((answer) => (answer.ok ? answer.json() : [])));
+        sources.set(url, fetch(url, { headers: { accept: "application/json" } }).then((answer) => (answer.ok ? answer.json() : answer.status)));
       }
-      chart.points = (await sources.get(url)).slice();
+      const found = await sources.get(url);
+      if (typeof found === "number") {
+        put(one(".chart-note", chart.element), `The figures cannot be read (HTTP ${found}). Open ${url} to see why.`);
+        continue;
+      }
+      chart.points = found.slice();
       chart.draw();
+      chart.element.dataset.points = chart.points.length;
     }
     let waiting = 0;
     new ResizeObserver(() => {

@@ -32,6 +32,9 @@ _MANY_TOPICS: Final = 2000
 """With more topics the brokers are asked one thing after the other: each answer is large, and all
 of them at once would double the memory that is needed."""
 
+_ASKED_AT_ONCE: Final = 6000
+"""So many end offsets are asked for in one request."""
+
 
 class TopAdmin(LagAdmin, BrokerCalls, TopicCalls):
     """The admin calls of one sample."""
@@ -141,18 +144,18 @@ async def _ends(
         for index, partition in topic.partitions.items()
         if partition.leader >= 0
     ]
-    if not led:
-        return {}
+    ends: dict[TopicPartition, int] = {}
     try:
-        answers = await admin.list_offsets(dict.fromkeys(led, LATEST))
+        for first in range(0, len(led), _ASKED_AT_ONCE):
+            asked = led[first : first + _ASKED_AT_ONCE]
+            answers = await admin.list_offsets(dict.fromkeys(asked, LATEST))
+            for partition, answer in answers.items():
+                if not isinstance(answer, KafkaError):
+                    ends[partition] = int(answer.offset)
     except (KafkaError, ClientError, OSError) as error:
         notes.append(f"end offsets: {error}")
         return {}
-    return {
-        partition: int(answer.offset)
-        for partition, answer in answers.items()
-        if not isinstance(answer, KafkaError)
-    }
+    return ends
 
 
 async def _directories(
