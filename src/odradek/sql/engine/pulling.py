@@ -1,8 +1,7 @@
 """Pull queries: they answer with what there is, and end.
 
-A condition that says the key of a table is answered by the broker's look-up by key, which reads no
-topic: one request to the leader of each key. All others are answered from a view. Both see all that
-was committed before the query was asked.
+They are answered from a view. For the keys of a table that is too large for one, brokers are asked:
+their look-up by key reads no topic. Both see all that was committed before the query was asked.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -33,9 +32,9 @@ _MOST_KEYS: Final = 100
 Select = Callable[[Any], ResultRow | None]
 
 
-async def pull(query: Query, context: Context, views: Views, reader: Consumer | None) -> Answer:
-    """Returns the rows of a pull query. `reader` asks brokers for keys; None if they have no
-    look-up. Raises `SqlError`, or what Kafka says."""
+async def pull(query: Query, context: Context, views: Views, reader: Consumer) -> Answer:
+    """Returns the rows of a pull query. `reader` asks brokers in the name of the caller. Raises
+    `SqlError`, or what Kafka says."""
     _check_pull(query)
     source = context.find(query.source.name)
     if source is None:
@@ -43,10 +42,13 @@ async def pull(query: Query, context: Context, views: Views, reader: Consumer | 
     columns, select = _compiled(query, source, context)
     found: Iterable[Any] | None = None
     keys = wanted_keys(query, source)
-    if keys is not None and reader is not None:
+    # A key has to be written in one way only: JSON may have spaces.
+    has_one_form = source.key_format.name == "KAFKA"
+    if keys is not None and has_one_form and await views.is_large(source, reader):
         found = await _looked_up(source, keys, reader, context.make_codec)
     if found is None:
-        found = list((await views.of(source)).rows.values())
+        rows = (await views.of(source)).rows
+        found = list(rows.values()) if keys is None else [rows[key] for key in keys if key in rows]
     return Answer(columns, _rows(found, select, query.limit), is_push=False)
 
 
@@ -124,10 +126,8 @@ async def _looked_up(
 
 
 def wanted_keys(query: Query, source: DataSource) -> list[tuple[Any, ...]] | None:
-    """Returns the keys that a condition asks for, or None if other rows may fulfil it too.
-
-    The key has to be written in one way only, as the format KAFKA does: JSON may have spaces."""
-    simple = source.is_table and source.window is None and source.key_format.name == "KAFKA"
+    """Returns the keys that a condition asks for, or None if other rows may fulfil it too."""
+    simple = source.is_table and source.window is None
     if not simple or query.where is None:
         return None
     values: dict[str, list[Any]] = {}

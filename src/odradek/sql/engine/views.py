@@ -22,6 +22,8 @@ from odradek.streams.plan.records import RecordContext
 from odradek.world.blocking_calls import without_blocking
 
 _POLL_MS: Final = 250
+_MOST_RECORDS: Final = 200_000
+_LOOK_AGAIN_S: Final = 60.0
 
 
 class Rows:
@@ -124,6 +126,26 @@ class Views:
         self._client = client
         self._make = make
         self._views: dict[str, View] = {}
+        self._large: dict[str, tuple[bool, float]] = {}
+
+    async def is_large(self, source: DataSource, reader: Consumer) -> bool:
+        """Returns whether a topic has so many records that a view of it, of which there is none
+        yet, would take long to read; as it was a minute ago."""
+        if source.name in self._views:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        is_large, until_s = self._large.get(source.name, (False, 0.0))
+        if now_s >= until_s:
+            partitions = [
+                TopicPartition(source.topic, number)
+                for number in await reader.partitions_for(source.topic)
+            ]
+            begins = await reader.beginning_offsets(partitions)
+            ends = await reader.end_offsets(partitions)
+            records = sum(ends[one] - begins[one] for one in partitions)
+            is_large = records > _MOST_RECORDS
+            self._large[source.name] = is_large, now_s + _LOOK_AGAIN_S
+        return is_large
 
     async def of(self, source: DataSource) -> View:
         """Returns the view of a source, read up to now."""
@@ -134,6 +156,7 @@ class Views:
         return view
 
     async def drop(self, name: str) -> None:
+        self._large.pop(name, None)
         view = self._views.pop(name, None)
         if view is not None:
             await view.close()
