@@ -157,7 +157,7 @@ def _draft_places(node: Any, scope: str, *, is_field: bool = False) -> Iterator[
         name = f"{scope}object"
         if not is_field:
             yield _Place(name, RECORD, node)
-        for key, inner in (node.get("properties") or {}).items():
+        for key, inner in _members(node, "properties"):
             if isinstance(inner, dict):
                 yield _Place(f"{name}.{key}", FIELD, inner)
                 yield from _draft_places(inner, f"{name}.{key}.", is_field=True)

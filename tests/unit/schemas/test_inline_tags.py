@@ -59,6 +59,13 @@ def test_both_ways_to_write_an_option_are_read() -> None:
     assert 'doc: "d"' in more
 
 
+def test_definitions_that_nobody_uses_may_be_anything() -> None:
+    odd = '{"type":"object","definitions":{"X":{"type":"object","properties":[1],"allOf":{}}}}'
+    assert tags_in("JSON", odd) == []
+    assert tags_in("JSON", "true") == []
+    assert tags_in("AVRO", '"string"') == []
+
+
 @pytest.mark.parametrize("entity", [("nothing.here", FIELD), ("shop.Order", FIELD), ("shop", "x")])
 def test_a_place_that_is_not_there_is_refused(entity: tuple[str, str]) -> None:
     with pytest.raises(InvalidSchema, match="tag"):
