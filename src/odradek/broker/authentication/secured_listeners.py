@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.authentication.sasl_gate import SaslGate
 from odradek.broker.network.connection import Connection
+from odradek.broker.network.handshake_turns import HandshakeTurns
 from odradek.broker.network.tls import Refused, TlsLayer
 from odradek.broker.network.unauthenticated import Unauthenticated
 from odradek.config import BrokerSettings
@@ -73,6 +74,7 @@ class SecuredListener:
         self._unauthenticated = unauthenticated
         self._frame_bytes = frame_bytes
         self._clock = world.clock
+        self._turns = HandshakeTurns()
         self.put_in_force(settings)
 
     def put_in_force(self, settings: BrokerSettings) -> None:
@@ -112,7 +114,7 @@ class SecuredListener:
                 if self.audit is not None:
                     self.audit.authenticated(connection, "SSL", connection.principal)
 
-        return TlsLayer(connection, self.keys.context, handshake_done)
+        return TlsLayer(connection, self.keys.context, handshake_done, self._turns)
 
     def _principal_of_certificate(self, certificate: Mapping[str, Any] | None) -> Principal:
         """Raises `Refused` if no rule says who that is."""

@@ -13,7 +13,7 @@ nothing, or half of a hello, costs a few hundred bytes and no computation. The o
 handshake that has begun take 100 KB.
 
 A handshake runs on the event loop: a tenth of a millisecond with an elliptic curve, one with a key
-of RSA with 2048 bits.
+of RSA with 2048 bits. So handshakes begin one after the other (`handshake_turns`).
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
+from odradek.broker.network.handshake_turns import HandshakeTurns
+
 logger = logging.getLogger("odradek.authentication")
 
 # What is decrypted, or encrypted, at once. OpenSSL's buffers in memory never become smaller, so
@@ -31,6 +33,8 @@ _PIECE_BYTES: Final = 64 * 1024
 # The largest record of TLS.
 _RECORD_BYTES: Final = 16 * 1024
 _HEADER_BYTES: Final = 5
+# A client that has sent so much before it was answered is no client that waits for its turn.
+_MAX_WAITING_BYTES: Final = 64 * 1024
 # The first bytes of every connection that speaks TLS: a record of the handshake, in versions 3.x.
 _HANDSHAKE: Final = b"\x16\x03"
 
@@ -62,8 +66,10 @@ class TlsLayer(asyncio.Protocol):
         "_incoming",
         "_inner",
         "_is_shaken",
+        "_is_waiting",
         "_outgoing",
         "_raw",
+        "_turns",
         "ssl_object",
     )
 
@@ -72,14 +78,18 @@ class TlsLayer(asyncio.Protocol):
         inner: Inner,
         context: ssl.SSLContext,
         handshake_done: Callable[[ssl.SSLObject], None],
+        turns: HandshakeTurns,
     ) -> None:
         """`handshake_done` is called once, with the certificate of the client if there is one. It
         raises `Refused` to close the connection."""
         self._inner = inner
         self._context = context
         self._handshake_done = handshake_done
+        self._turns = turns
         self._is_shaken = False
-        # What has arrived of the first record, while that is not whole.
+        # Whether the handshake waits for its turn.
+        self._is_waiting = False
+        # What has arrived before the handshake has begun: perhaps not yet the first record.
         self._first = b""
         self._raw: asyncio.Transport | None = None
         self._incoming: ssl.MemoryBIO
@@ -108,13 +118,26 @@ class TlsLayer(asyncio.Protocol):
         return False
 
     def data_received(self, data: bytes) -> None:
-        if self.ssl_object is None:
-            data = self._first + data
-            if not _is_first_record(data):
-                self._first = data
-                return
-            self._first = b""
-        tls = self.ssl_object or self._begin()
+        if self.ssl_object is not None:
+            self._received(self.ssl_object, data)
+            return
+        self._first += data
+        if self._is_waiting:
+            if len(self._first) > _MAX_WAITING_BYTES:
+                self._take_turn()
+        elif _is_first_record(self._first):
+            self._is_waiting = True
+            self._turns.wait(self._take_turn)
+
+    def _take_turn(self) -> bool:
+        """Begins the handshake; returns whether there was one to begin."""
+        if self.ssl_object is not None or self._raw is None or self._raw.is_closing():
+            return False
+        data, self._first = self._first, b""
+        self._received(self._begin(), data)
+        return True
+
+    def _received(self, tls: ssl.SSLObject, data: bytes) -> None:
         plain: list[bytes] = []
         is_ended = False
         try:
