@@ -67,8 +67,11 @@ class Monitor:
             self._lag.add(sample.groups)
         if before is not None:
             self._events.extend(between(before.sample, sample))
+        brokers_before = {} if before is None else before.sample.brokers
+        passed_s = None if before is None else sample.at_s - before.sample.at_s
         # Each step takes long for tens of thousands of partitions; others have a turn between.
         partitions = partition_figures(before, now)
+        del before  # It is as large as all that follows.
         await asyncio.sleep(0)
         topics = topic_figures(now, partitions)
         await asyncio.sleep(0)
@@ -76,8 +79,8 @@ class Monitor:
         return ClusterFigures(
             sample.at_ms,
             sample.cluster_id,
-            None if before is None else sample.at_s - before.sample.at_s,
-            tuple(broker_figures(before, now, partitions)),
+            passed_s,
+            tuple(broker_figures(brokers_before, now, partitions)),
             tuple(topics),
             tuple(partitions),
             tuple(groups),

@@ -102,13 +102,11 @@ def topic_rates(name: str, now: Moment) -> dict[str, float]:
 
 
 def broker_figures(
-    before: Moment | None, now: Moment, partitions: list[PartitionFigures]
+    brokers_before: Mapping[int, Broker], now: Moment, partitions: list[PartitionFigures]
 ) -> list[BrokerFigures]:
     """Returns the brokers that are there, and those that were there in the sample before."""
     sample = now.sample
-    brokers = dict(sample.brokers)
-    if before is not None:
-        brokers = {**before.sample.brokers, **brokers}
+    brokers = {**brokers_before, **sample.brokers}
     led: dict[int, list[PartitionFigures]] = {}
     replicas: dict[int, int] = {}
     for partition in partitions:

@@ -7,7 +7,7 @@ permission, a leader that is being elected) is left out of the sample and noted 
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from odradek.client.admin.broker_types import LogDirectory
@@ -56,6 +56,21 @@ class ClusterSample:
     groups: Sample | None = None
     notes: tuple[str, ...] = ()
 
+    def with_shared_keys(self) -> "ClusterSample":
+        """Returns the sample with one object for each partition, and not one in each table."""
+        own = {partition: partition for partition in self.ends}
+        directories = {
+            broker: [
+                replace(
+                    directory,
+                    replicas={own.get(key, key): one for key, one in directory.replicas.items()},
+                )
+                for directory in found
+            ]
+            for broker, found in self.directories.items()
+        }
+        return replace(self, directories=directories)
+
     def leader_sizes(self) -> dict[TopicPartition, int]:
         """Returns the size of each partition's log on its leader."""
         sizes: dict[TopicPartition, int] = {}
@@ -98,7 +113,7 @@ async def take_cluster_sample(
         directories,
         groups,
         tuple(dict.fromkeys(notes)),
-    )
+    ).with_shared_keys()
 
 
 class _Known(NamedTuple):
@@ -149,8 +164,10 @@ async def _ends(
         for first in range(0, len(led), _ASKED_AT_ONCE):
             asked = led[first : first + _ASKED_AT_ONCE]
             answers = await admin.list_offsets(dict.fromkeys(asked, LATEST))
-            for partition, answer in answers.items():
-                if not isinstance(answer, KafkaError):
+            # By the keys of the question: those of the answer are copies.
+            for partition in asked:
+                answer = answers.get(partition)
+                if answer is not None and not isinstance(answer, KafkaError):
                     ends[partition] = int(answer.offset)
     except (KafkaError, ClientError, OSError) as error:
         notes.append(f"end offsets: {error}")

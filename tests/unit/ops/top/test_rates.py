@@ -45,12 +45,12 @@ def test_nothing_is_known_of_rates_before_the_second_sample() -> None:
     assert {one.messages_in for one in partitions} == {None}
     (topic,) = topic_figures(now, partitions)
     assert (topic.messages_in, topic.bytes_in, topic.records) == (None, None, 190)
-    assert [one.bytes_in for one in broker_figures(None, now, partitions)] == [None, None]
+    assert [one.bytes_in for one in broker_figures({}, now, partitions)] == [None, None]
 
 
 def test_brokers_by_the_protocol_alone() -> None:
     before, now = Moment(BEFORE), Moment(NOW)
-    first, second = broker_figures(before, now, partition_figures(before, now))
+    first, second = broker_figures(before.sample.brokers, now, partition_figures(before, now))
     assert (first.state, first.leaders, first.replicas, first.is_controller) == (
         "running", 1, 2, True,
     )  # fmt: skip
@@ -63,7 +63,7 @@ def test_brokers_by_their_management_ports() -> None:
     before = Moment(BEFORE)
     now = Moment(NOW, {1: Readings(reading(10, 0), reading(12, 8000, ready=False))})
     partitions = partition_figures(before, now)
-    first, second = broker_figures(before, now, partitions)
+    first, second = broker_figures(before.sample.brokers, now, partitions)
     assert (first.bytes_in, first.bytes_out, first.requests) == (4000, 0, 15)
     assert (first.cpu, first.memory_bytes, first.state) == (0.5, 40e6, "not ready")
     assert (first.figures_from, second.figures_from) == ("management", "protocol")
@@ -76,11 +76,11 @@ def test_brokers_by_their_management_ports() -> None:
 def test_a_broker_that_is_gone_is_shown_as_such() -> None:
     layout = {"orders": [(-1, (1, 2), (1,)), (2, (2, 1), (2,))]}
     now = Moment(sample(12, brokers=[2], controller=2, layout=layout))
-    first, second = broker_figures(Moment(BEFORE), now, partition_figures(None, now))
+    first, second = broker_figures(BEFORE.brokers, now, partition_figures(None, now))
     assert (first.id, first.state, first.leaders, first.replicas) == (1, "gone", 0, 2)
     assert (second.state, second.under_replicated) == ("running", 1)
     # Also one that was gone before the first sample: partitions name it.
-    assert broker_figures(None, now, partition_figures(None, now))[0].state == "gone"
+    assert broker_figures({}, now, partition_figures(None, now))[0].state == "gone"
     (topic,) = topic_figures(now, partition_figures(None, now))
     assert (topic.offline, topic.under_replicated, topic.replication_factor) == (1, 2, 2)
 
