@@ -351,11 +351,14 @@ def _foreign_key_join(
         right_node = nodes.Repartition(
             name=context.names("repartition"), parents=(right_node,), key_codec=right_codec
         )
-    assert left.key_codec is not None
+    left_codec = left.key_codec
+    if left.key_format.is_registered:
+        left_codec = place_codec(PLACED, left.key_columns, context.make_codec)
+    assert left_codec is not None
     assert right_codec is not None
     node = nodes.ForeignKeyJoin(
         name=name, parents=(left.node, right_node), kind=clause.kind, foreign_key=foreign_key,
-        joiner=joined, left_codec=left.key_codec, right_codec=right_codec, store=name,
+        joiner=joined, left_codec=left_codec, right_codec=right_codec, store=name,
         detail=clause.kind.value,
     )  # fmt: skip
     return Flow(

@@ -74,7 +74,9 @@ class TableJoin(Operator[nodes.TableJoin]):
             old, new = self._joined(key, value.old, partner), self._joined(key, value.new, partner)
         else:
             old, new = self._joined(key, partner, value.old), self._joined(key, partner, value.new)
-        if old is not None or new is not None:
+        # As Kafka Streams: a deletion is passed on where the other side has a row, also if nothing
+        # is known to be deleted.
+        if old is not None or new is not None or partner is not None:
             latest_ms = max(timestamp_ms, other.timestamp_ms(key))
             self.forward(key, Change(old, new), latest_ms)
 
@@ -102,21 +104,37 @@ class ForeignKeyJoin(Operator[nodes.ForeignKeyJoin]):
             return
         self._left.note(key, value.new, timestamp_ms)
         old_key, new_key = self._foreign(key, value.old), self._foreign(key, value.new)
-        if old_key is not None and old_key != new_key:
+        moves = old_key is not None and old_key != new_key
+        if moves:
             self._owner(old_key).unsubscribe(old_key, key)
         old = self._owner(old_key).joined(old_key, key, value.old)
         new = self._owner(new_key).joined(new_key, key, value.new)
         if new_key is not None and old_key != new_key:
             self._owner(new_key).subscribe(new_key, key, self.task.partition)
-        if old is not None or new is not None:
-            right_ms = self._owner(new_key).right_timestamp_ms(new_key)
+        if moves and self.node.kind is JoinKind.LEFT:
+            # As Kafka Streams, which has two answers then: of the row that is left, and of the one
+            # that is named now.
+            alone = self._row(key, value.new, None)
+            left_ms = self._owner(old_key).right_timestamp_ms(old_key)
+            self.forward(key, Change(old, alone), max(timestamp_ms, left_ms))
+            old = alone
+        is_unset = value.old is not None and (new_key is not None or value.new is None)
+        if old is not None or new is not None or is_unset:
+            is_deleted = value.new is None and self.node.kind is JoinKind.INNER
+            named = old_key if is_deleted else new_key
+            right_ms = self._owner(named).right_timestamp_ms(named)
             self.forward(key, Change(old, new), max(timestamp_ms, right_ms))
 
     def _right_change(self, key: Any, value: Change, timestamp_ms: int) -> None:
         if key is None:
             return
         self._right.note(key, value.new, timestamp_ms)
-        for left_key, partition in list((self._subscribers.get(key) or {}).items()):
+        subscribers = self._subscribers.get(key) or {}
+        # As Kafka Streams: in the order of their bytes.
+        encode = self.node.left_codec.encode
+        for left_key, partition in sorted(
+            subscribers.items(), key=lambda subscriber: encode(subscriber[0]) or b""
+        ):
             owner = self._in_partition(partition)
             owner.right_changed(left_key, value, timestamp_ms)
 
@@ -124,9 +142,9 @@ class ForeignKeyJoin(Operator[nodes.ForeignKeyJoin]):
         """Called in the partition of the left row, when the right row that it names changes."""
         left = self._left.get(key)
         old, new = self._row(key, left, value.old), self._row(key, left, value.new)
-        if old is not None or new is not None:
-            latest_ms = max(timestamp_ms, self._left.timestamp_ms(key))
-            self.forward(key, Change(old, new), latest_ms)
+        if left is not None:
+            # As Kafka Streams: the time of the right row alone, also if the left row is newer.
+            self.forward(key, Change(old, new), timestamp_ms)
 
     def subscribe(self, foreign_key: Any, key: Any, partition: int) -> None:
         subscribers = self._subscribers.get(foreign_key) or {}
