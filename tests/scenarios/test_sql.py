@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -12,7 +13,7 @@ import pytest
 
 from odradek.testing import Cluster
 from tests.scenarios.registry_process import running as registry_running
-from tests.scenarios.sql_server import SocketClient, sql_started
+from tests.scenarios.sql_server import SocketClient, SqlServer, sql_started
 
 
 @pytest.fixture
@@ -144,6 +145,59 @@ def test_server_without_brokers_says_so() -> None:
     assert told.returncode == 1
     assert f"no broker can be reached: {address}: " in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_a_new_version_beside_the_old_one(
+    odradek_cluster: Cluster, service: str, tmp_path: Path
+) -> None:
+    """docs/sql.md, "Change a query": back-filled, compared, cut over, rolled back."""
+    topic = f"change-{uuid4().hex[:8]}"
+    create = (
+        "CREATE TABLE sums_{0} WITH (kafka_topic='{1}-{0}') AS SELECT k, {2} FROM s GROUP BY k;"
+    )
+
+    def rows_behind(server: SqlServer, table: str) -> int:
+        (described,) = server.ksql(f"DESCRIBE {table} EXTENDED;")
+        return sum(
+            one["logEndOffset"] - one["consumerOffset"]
+            for summary in described["sourceDescription"]["queryOffsetSummaries"]
+            for read in summary["topicSummaries"]
+            for one in read["offsets"]
+        )
+
+    def caught_up(server: SqlServer, table: str) -> None:
+        end = time.monotonic() + 30
+        while rows_behind(server, table):
+            assert time.monotonic() < end, f"{table} does not catch up"
+
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
+        server.ksql(
+            f"CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='{topic}', value_format='JSON',"
+            " partitions=2);" + create.format(1, topic, "SUM(v) AS total")
+        )
+        server.ksql("".join(f"INSERT INTO s VALUES ({n % 3}, {n});" for n in range(30)))
+        refused = server.ksql(
+            create.format(1, topic, "SUM(v) AS total, COUNT(*) AS n").replace(
+                "CREATE", "CREATE OR REPLACE"
+            )
+        )
+        assert "create another one beside it" in refused["message"]
+        server.ksql(create.format(2, topic, "SUM(v) AS total, COUNT(*) AS n"))
+        caught_up(server, "sums_2")
+        assert sorted(server.rows("SELECT * FROM sums_2;")) == [
+            [0, 135, 10], [1, 145, 10], [2, 155, 10],
+        ]  # fmt: skip
+        # Both go on, until one of them is dropped: the old one, or the new one to roll back.
+        server.ksql("INSERT INTO s VALUES (0, 1000);")
+        caught_up(server, "sums_1")
+        caught_up(server, "sums_2")
+        assert server.rows("SELECT total FROM sums_1 WHERE k = 0;") == [[1135]]
+        assert server.rows("SELECT total FROM sums_2 WHERE k = 0;") == [[1135]]
+        (dropped,) = server.ksql("DROP TABLE sums_1 DELETE TOPIC;")
+        assert dropped["commandStatus"]["status"] == "SUCCESS"
+        server.ksql("INSERT INTO s VALUES (0, 1);")
+        caught_up(server, "sums_2")
+        assert server.rows("SELECT total, n FROM sums_2 WHERE k = 0;") == [[1136, 12]]
 
 
 def test_queries_over_a_web_socket(odradek_cluster: Cluster, service: str, tmp_path: Path) -> None:
