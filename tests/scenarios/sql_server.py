@@ -23,11 +23,14 @@ class SqlClient:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+    def ask(
+        self, method: str, path: str, body: Any = None, accept: str = "*/*"
+    ) -> tuple[int, bytes]:
         content = json.dumps(body).encode() if isinstance(body, dict) else body
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, path, content, {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json", "Accept": accept}
+            connection.request(method, path, content, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

@@ -49,6 +49,9 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
             "POST", "/inserts-stream", b'{"target":"orders"}\n{"id":9,"item":"rum","price":"4"}\n'
         )
         assert (status, body) == (200, b'{"status":"ok","seq":0}\n')
+        sent = b'{"target":"orders"}\n{"id":9,"price":"4"}\n{"id":9,"wrong":1}\n'
+        status, body = server.ask("POST", "/inserts-stream", sent, accept="application/json")
+        assert (status, [one["status"] for one in json.loads(body)]) == (200, ["ok", "error"])
         assert server.rows("SELECT item FROM totals EMIT CHANGES LIMIT 4;")[3] == ["rum"]
 
         (queries,) = server.ksql("SHOW QUERIES;")

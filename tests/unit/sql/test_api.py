@@ -6,6 +6,7 @@ import pytest
 
 from odradek.sql.api.bodies import KsqlRequest, read
 from odradek.sql.api.inserts import lines_of
+from odradek.sql.api.queries import in_pieces
 from odradek.sql.api.service import SqlService
 from odradek.sql.errors import Invalid
 from odradek.sql.settings import SqlSettings
@@ -26,6 +27,11 @@ async def test_lines_come_as_they_were_sent() -> None:
 async def test_a_line_without_an_end_is_refused() -> None:
     with pytest.raises(Invalid, match="a line has 100 bytes at most"):
         _ = [line async for line in lines_of(pieces(*[b"x" * 60] * 5), 100)]
+
+
+def test_rows_of_a_push_query_are_sent_one_by_one() -> None:
+    assert list(in_pieces(["[1]\n", "[2]\n"], one_each=True)) == [b"[1]\n", b"[2]\n"]
+    assert list(in_pieces(["[1]\n", "[2]\n"], one_each=False)) == [b"[1]\n[2]\n"]
 
 
 def test_only_inserts_may_be_endless() -> None:

@@ -29,6 +29,14 @@ class Inserts:
         self._engine = engine
         self._max_line_bytes = max_line_bytes
 
+    async def as_array(self, request: Request, access: Access) -> AsyncGenerator[bytes]:
+        """Yields the answers of all rows as one JSON array, for clients that ask for JSON."""
+        before = b"["
+        async for line in self.answer(request, access):
+            yield before + line.rstrip(b"\n")
+            before = b",\n"
+        yield b"[]" if before == b"[" else b"]\n"
+
     async def answer(self, request: Request, access: Access) -> AsyncGenerator[bytes]:
         source: DataSource | None = None
         number = 0

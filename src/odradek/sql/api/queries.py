@@ -5,7 +5,7 @@ slowly costs no memory. A client that goes away ends its query; so does `close`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -158,7 +158,9 @@ class Queries:
         try:
             async for rows in batches(answer, closed):
                 given += len(rows)
-                yield "".join(f"{old_row(row, answer.columns)},\n" for row in rows).encode()
+                lines = [f"{old_row(row, answer.columns)},\n" for row in rows]
+                for piece in in_pieces(lines, one_each=answer.is_push):
+                    yield piece
         except (ClientError, KafkaError) as error:
             last: dict[str, Any] = {"errorMessage": failure(error)}
         else:
@@ -173,10 +175,10 @@ class Queries:
         last = ""
         try:
             async for rows in batches(answer, closed):
-                pieces = (to_json(row_values(row, answer.columns)) for row in rows)
-                yield "".join(
-                    f"{shape.before_row}{one}{shape.after_row}" for one in pieces
-                ).encode()
+                texts = (to_json(row_values(row, answer.columns)) for row in rows)
+                lines = [f"{shape.before_row}{one}{shape.after_row}" for one in texts]
+                for piece in in_pieces(lines, one_each=answer.is_push):
+                    yield piece
         except (ClientError, KafkaError) as error:
             last = f"{shape.before_row}{to_json(failure(error))}{shape.after_row}"
         if last or shape.end:
@@ -194,6 +196,16 @@ class Queries:
 def failure(error: Exception) -> dict[str, Any]:
     """Returns what is said of an error in an answer that has begun."""
     return {"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)}
+
+
+def in_pieces(lines: Sequence[str], *, one_each: bool) -> Iterator[bytes]:
+    """Yields rows as they are sent. Those of a push query go one by one: clients of ksqlDB take
+    each piece that they receive for one row."""
+    if one_each:
+        for line in lines:
+            yield line.encode()
+    else:
+        yield "".join(lines).encode()
 
 
 async def batches(answer: Answer, closed: asyncio.Event) -> AsyncGenerator[list[ResultRow]]:

@@ -18,7 +18,7 @@ from odradek.sql.api.codes import (
     QUERY_ENDPOINT,
 )
 from odradek.sql.api.inserts import Inserts
-from odradek.sql.api.media import DELIMITED, KSQL
+from odradek.sql.api.media import KSQL
 from odradek.sql.api.queries import Queries
 from odradek.sql.api.web_socket import QueriesBySocket
 from odradek.sql.engine.access import Access
@@ -27,6 +27,7 @@ from odradek.sql.engine.sessions import RESET, Session
 from odradek.sql.errors import Forbidden, Invalid, QueryEndpoint, SqlError
 from odradek.sql.language.parser import split
 from odradek.sql.language.variables import substitute
+from odradek.web.media import JSON, MEDIA_TYPE
 from odradek.web.problems import Problem, json_response
 from odradek.web.serving import CannotServe
 from odradek.web.streaming import TwoWayStream
@@ -89,7 +90,9 @@ class Statements:
     async def inserts(self, request: Request) -> Response:
         async with AsyncExitStack() as stack:
             access = await stack.enter_async_context(self._service.access(request))
-            return TwoWayStream(self._inserts.answer(request, access), DELIMITED, stack.pop_all())
+            media_type = request.scope[MEDIA_TYPE]
+            answer = self._inserts.as_array if media_type == JSON else self._inserts.answer
+            return TwoWayStream(answer(request, access), media_type, stack.pop_all())
         raise AssertionError("rows are inserted")
 
     # What has become of statements
