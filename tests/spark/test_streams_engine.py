@@ -205,6 +205,7 @@ async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: 
         await until(lambda: all(one.figures.records == half for one in runners.values()))
         runners["table"].pause()
         await until(lambda: runners["table"].state is State.PAUSED)
+        await _seems_to_hang(runners["sessions"])
         before = runners["counts"].process_id
         assert before is not None
         psutil.Process(before).kill()
@@ -223,6 +224,19 @@ async def test_changes_of_each_key_are_those_of_the_reference_executor(brokers: 
         assert failing.error is not None
         assert f"missing-{mark}" in failing.error
     assert all(one.state is State.STOPPED for one in runners.values())
+
+
+async def _seems_to_hang(runner: SparkRunner) -> None:
+    """Stops the process of a query for a while: it is in error as long as it says nothing."""
+    assert runner.process_id is not None
+    process = psutil.Process(runner.process_id)
+    process.suspend()
+    await until(lambda: runner.state is State.ERROR)
+    assert runner.error is not None
+    assert "said nothing" in runner.error
+    process.resume()
+    await until(lambda: runner.state is State.RUNNING)
+    assert runner.process_id == process.pid, "it was not started again"
 
 
 async def test_records_that_go_through_spark_are_handled_once(brokers: Cluster) -> None:

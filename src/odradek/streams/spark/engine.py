@@ -11,8 +11,8 @@ What the engine promises, and what it rests on:
   under the transactional id of the query. A process that takes its place fences it first, reads the
   state from its changelog, and goes on at the committed offsets. No offset of Spark's counts.
 - *The state is true.* The process of a query tells its state after each turn. One that says nothing
-  for some seconds is killed, and started again. If Spark ends, all queries are in error until it
-  gives them turns again.
+  for some seconds is in error until it speaks again; after a minute it is killed, and another one
+  goes on. If Spark ends, all queries are in error until it gives them turns again.
 - *Nothing runs before the first query*: no Java and no other process.
 """
 
@@ -52,7 +52,8 @@ _NO_QUERIES_S: Final = 0.5
 _STOP_S: Final = 5.0
 _LOOK_S: Final = 0.25
 _SILENT_S: Final = 10 * BEAT_S
-_FIRST_WORD_S: Final = 60.0
+_FIRST_WORD_S: Final = 30.0
+_HANG_S: Final = 60.0
 FENCED: Final = "another instance of it runs now"
 
 
@@ -236,13 +237,8 @@ class SparkRunner:
             figures.records, figures.results, figures.transactions, figures.bad_records,
         )  # fmt: skip
         host = self._host = await self._engine.start(self, given)
-        began_s = asyncio.get_running_loop().time()
         try:
-            while not await _exits(host, _LOOK_S):
-                if self._is_silent(began_s):
-                    self.note_error("its process says nothing any more; another one is started")
-                    self._engine.kill(host)
-                    await host.exited.wait()
+            await self._watch(host)
         finally:
             self._host = None
             if not host.exited.is_set():
@@ -251,12 +247,27 @@ class SparkRunner:
                     self._engine.kill(host)
                     await host.exited.wait()
 
-    def _is_silent(self, began_s: float) -> bool:
-        """Whether the process has said nothing for longer than one that is well ever does."""
-        now_s = asyncio.get_running_loop().time()
-        if self._heard_s is None:
-            return now_s - began_s > _FIRST_WORD_S
-        return now_s - self._heard_s > _SILENT_S
+    async def _watch(self, host: Host) -> None:
+        """Returns when the process has ended. One that says nothing is shown as in error, since a
+        call of its takes long or hangs; it goes on if it speaks again, and is killed if not."""
+        loop = asyncio.get_running_loop()
+        began_s, is_noted = loop.time(), False
+        while not await _exits(host, _LOOK_S):
+            last_s = began_s if self._heard_s is None else self._heard_s
+            silent_s, limit_s = loop.time() - last_s, _SILENT_S
+            if self._heard_s is None:
+                limit_s = _FIRST_WORD_S
+            if silent_s <= limit_s:
+                is_noted = False
+            elif not is_noted:
+                self.note_error(
+                    f"its process has said nothing for {silent_s:.0f} s: it is busy, or hangs; it"
+                    f" is started again after {_HANG_S:.0f} s"
+                )
+                is_noted = True
+            if silent_s > _HANG_S:
+                self._engine.kill(host)
+                await host.exited.wait()
 
     # What the engine says
 
