@@ -17,15 +17,15 @@ import random
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from odradek.client import Producer
 from odradek.testing.cluster import Cluster
 from tests.scenarios.lane_processes import COMMANDS, processes_of
-from tests.scenarios.sql_server import SqlServer, sql_started
+from tests.scenarios.sql_server import EARLIEST, SqlServer, sql_started
 
 _CUSTOMERS = 5
 _MINUTE_MS = 60_000
@@ -177,15 +177,39 @@ def run(
             with sql_started(directory, bootstrap, *overrides) as last:
                 limit = len(orders.sent)
                 print(f"{limit} orders are compared", flush=True)
-                rows = last.rows(
-                    f"SELECT c, windowstart, total, region FROM counts EMIT CHANGES LIMIT {limit};"
-                )
+                rows = _rows(last, limit)
     found: dict[tuple[int, int], list[int]] = {}
     for customer, start_ms, total, region in rows:
         assert region == f"r{customer % 2}", (customer, region)
         found.setdefault((customer, start_ms), []).append(total)
-    assert found == dict(_expected(orders.sent)), Counter(map(len, found.values()))
+    expected = dict(_expected(orders.sent))
+    wrong = {
+        place: (found.get(place, []), totals)
+        for place, totals in expected.items()
+        if found.get(place) != totals
+    }
+    for (customer, start_ms), (has, wanted) in sorted(wrong.items(), key=lambda one: one[0][1]):
+        print(f"{customer} at {start_ms}: {len(has)} of {len(wanted)} changes, {has[-2:]}")
+    assert not wrong, f"{len(wrong)} of {len(expected)} windows are wrong"
+    assert found.keys() == expected.keys()
     return limit
+
+
+def _rows(server: SqlServer, limit: int) -> list[list[Any]]:
+    """Returns the changes of the table, or those that there are, after saying why there are not
+    enough."""
+    text = f"SELECT c, windowstart, total, region FROM counts EMIT CHANGES LIMIT {limit};"
+    found: list[list[Any]] = []
+    try:
+        with server.stream(text, EARLIEST) as lines:
+            next(lines)
+            found.extend(lines)
+    except TimeoutError:
+        print(f"{len(found)} of {limit} changes have come", flush=True)
+        print(json.dumps(server.ksql("SHOW QUERIES;")[0]["queries"], indent=1), flush=True)
+        lines_of_log = server.log.read_text().splitlines()
+        print("\n".join(one for one in lines_of_log if "INFO" not in one), flush=True)
+    return found
 
 
 def _victims(engine: str, brokers: int) -> list[str]:

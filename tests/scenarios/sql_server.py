@@ -14,7 +14,7 @@ from typing import Any
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import CloseConnection, RejectConnection, Request, TextMessage
 
-_EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
+EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
 
 
 class SqlClient:
@@ -38,7 +38,7 @@ class SqlClient:
 
     def ksql(self, text: str, properties: dict[str, str] | None = None) -> Any:
         """Carries statements out, and returns the answers; an error is the answer itself."""
-        given = _EARLIEST if properties is None else properties
+        given = EARLIEST if properties is None else properties
         _, body = self.ask("POST", "/ksql", {"ksql": text, "streamsProperties": given})
         return json.loads(body)
 
@@ -57,14 +57,14 @@ class SqlClient:
 
     def rows(self, text: str) -> list[Any]:
         """Returns the rows of a query that ends."""
-        body = {"sql": text, "properties": _EARLIEST}
+        body = {"sql": text, "properties": EARLIEST}
         status, answer = self.ask("POST", "/query-stream", body)
         assert status == 200, answer
         return [json.loads(line) for line in answer.splitlines()][1:]
 
     def lines(self, text: str, count: int) -> list[str]:
         """Returns the first lines of a query that goes on, by /query."""
-        body = json.dumps({"ksql": text, "streamsProperties": _EARLIEST})
+        body = json.dumps({"ksql": text, "streamsProperties": EARLIEST})
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             connection.request("POST", "/query", body, {"Content-Type": "application/json"})
