@@ -140,7 +140,11 @@ class ConsumerSeeking(ConsumerQueries):
         end = state.high_watermark
         if self.settings.isolation_level == "read_committed":
             end = state.last_stable_offset
-        return None if end is None or state.position is None else max(0, end - state.position)
+        # As `position` does: what was fetched and not returned by a poll is still to be read.
+        position = self._undelivered.first_offset(state.partition)
+        if position is None:
+            position = state.position
+        return None if end is None or position is None else max(0, end - position)
 
     # What a partition is called, and what keeps it from being read
 

@@ -18,8 +18,8 @@ from odradek.streams.plan import nodes
 from odradek.streams.plan.nodes import Plan
 from odradek.streams.plan.records import RecordContext
 from odradek.streams.plan.types import Column
-from odradek.streams.process.reading import TablesFirst, assign_all
-from odradek.streams.process.runner import by_time, partition_counts
+from odradek.streams.process.reading import InOrder, TablesFirst, assign_all
+from odradek.streams.process.runner import partition_counts
 from odradek.streams.running.executor import Executor, InputRecord, OutputRecord
 from odradek.world.blocking_calls import without_blocking
 from odradek.world.clock import SystemClock
@@ -96,17 +96,18 @@ async def _rows(
     collected: list[ResultRow],
     limit: int | None,
 ) -> AsyncGenerator[list[ResultRow]]:
-    given = 0
+    given, records = 0, InOrder(consumer, executor.plan)
     while limit is None or given < limit:
-        polled = await consumer.poll(_POLL_MS)
+        polled = await records.poll(_POLL_MS)
         now_ms = SystemClock().now_ms()
-        for record in by_time(polled.values()):
+        for record in polled:
             executor.context.now_ms = now_ms
             await without_blocking(executor.deliver, record)
             if limit is not None and given + len(collected) >= limit:
                 break
         executor.advance(now_ms)
-        await first.look()
+        if records.is_empty:
+            await first.look()
         if collected:
             rows = collected[:] if limit is None else collected[: limit - given]
             collected.clear()

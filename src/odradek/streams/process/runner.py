@@ -23,7 +23,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from heapq import merge
 from typing import Any, Final
 
 from odradek.client.admin.admin import Admin
@@ -38,7 +37,7 @@ from odradek.spark.turns.turns import Turns
 from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan.nodes import Plan, Preparable
 from odradek.streams.process import changelog
-from odradek.streams.process.reading import assign_all
+from odradek.streams.process.reading import InOrder, assign_all
 from odradek.streams.running.executor import (
     BadRecord,
     BadResult,
@@ -205,13 +204,15 @@ class Runner:
             transaction.clear()
             async with Consumer(self._consumer_settings()) as consumer:
                 first = await assign_all(consumer, self.plan, counts, self._start)
+                records = InOrder(consumer, self.plan)
                 self._committed_ms = 0
                 self.state = State.RUNNING if self._resumed.is_set() else State.PAUSED
                 self.error = None
                 try:
                     while True:
-                        await self._step(consumer, producer, executor, transaction)
-                        await first.look()
+                        await self._step(records, consumer, producer, executor, transaction)
+                        if records.is_empty:
+                            await first.look()
                 finally:
                     executor.close()
 
@@ -275,14 +276,15 @@ class Runner:
                         open_ones.discard(one)
 
     async def _step(
-        self, consumer: Consumer, producer: Producer, executor: Executor, transaction: _Transaction
-    ) -> None:
+        self, records: InOrder, consumer: Consumer, producer: Producer, executor: Executor,
+        transaction: _Transaction,
+    ) -> None:  # fmt: skip
         await self._resumed.wait()
         await self._turns.begin()
-        polled = await consumer.poll(_POLL_MS)
+        polled = await records.poll(_POLL_MS)
         now_ms = SystemClock().now_ms()
         next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        for record in by_time(polled.values()):
+        for record in polled:
             executor.context.now_ms = now_ms
             await without_blocking(executor.deliver, record)
             partition = TopicPartition(record.topic, record.partition)
@@ -292,7 +294,7 @@ class Runner:
             # At the start, so that what was the end of a topic then stays the beginning; and again,
             # as brokers forget the offsets of a group without members after days (KIP-211).
             for partition in consumer.assignment():
-                next_offsets[partition] = OffsetAndMetadata(await consumer.position(partition))
+                next_offsets[partition] = OffsetAndMetadata(await records.position(partition))
             self._committed_ms = now_ms
         if not next_offsets and not transaction.records and not transaction.changes:
             return
@@ -312,7 +314,7 @@ class Runner:
 
     def _count(self, polled: Any, offsets: Any, transaction: _Transaction) -> None:
         figures = self.figures
-        figures.records += sum(map(len, polled.values()))
+        figures.records += len(polled)
         figures.results += len(transaction.records)
         figures.transactions += 1
         figures.offsets.update({one: int(known.offset) for one, known in offsets.items()})
@@ -327,22 +329,6 @@ def _restore_record(executor: Executor, partition: int, record: Any) -> None:
         # The store is made when its operator first needs it.
         store = executor.task(partition).key_value_store(name)
     store.restore(hashable(key), None if record.value is None else changelog.decode(record.value))
-
-
-def by_time(batches: Iterable[list[Any]]) -> Iterable[InputRecord]:
-    """Yields the records of several partitions, each in its order, the earliest next one first."""
-    return (
-        InputRecord(
-            one.topic,
-            one.partition,
-            one.offset,
-            one.timestamp_ms,
-            one.key,
-            one.value,
-            tuple(one.headers),
-        )
-        for one in merge(*batches, key=lambda record: record.timestamp_ms)
-    )
 
 
 async def partition_counts(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
