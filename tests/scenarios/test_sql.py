@@ -108,7 +108,8 @@ def test_queries_begin_where_their_topics_ended_when_they_were_answered(
 ) -> None:
     """Without `auto.offset.reset`: a stream is read from its end, a table from its beginning."""
     topic = f"begin-{uuid4().hex[:8]}"
-    with sql_started(tmp_path, odradek_cluster.bootstrap, service) as server:
+    limit = "ksql.max.push.queries=2"
+    with sql_started(tmp_path, odradek_cluster.bootstrap, service, limit) as server:
         server.ksql(
             f"CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='{topic}',"
             " value_format='JSON', partitions=2);"
@@ -136,6 +137,17 @@ def test_queries_begin_where_their_topics_ended_when_they_were_answered(
             next(lines)
             assert server.ksql("INSERT INTO s VALUES (2, 5);") == []
             assert next(lines) == [2, 20]
+        push = "SELECT * FROM s EMIT CHANGES;"
+        with server.stream(push, {}) as one, server.stream(push, {}) as other:
+            (query_id, _) = (next(lines)["queryId"] for lines in (one, other))
+            status, body = server.ask("POST", "/query", {"ksql": push})
+            assert (status, json.loads(body)["error_code"]) == (400, 40003)
+            assert server.ask("POST", "/close-query", {"queryId": query_id})[0] == 200
+            assert list(one) == []
+            assert server.ask("POST", "/close-query", {"queryId": query_id})[0] == 400
+            # There is room for another one now.
+            with server.stream(push, {}) as third:
+                next(third)
 
 
 def test_server_without_brokers_says_so() -> None:

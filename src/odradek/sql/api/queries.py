@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
+from odradek.services.identity import Caller
 from odradek.sql.api.bodies import CloseQueryRequest, KsqlRequest, QueryStreamRequest, read
 from odradek.sql.api.codes import BAD_REQUEST, SERVER_ERROR, TOO_MANY_PUSH_QUERIES
 from odradek.sql.api.media import DELIMITED
@@ -68,7 +69,7 @@ class Queries:
         self._service = service
         self._engine = engine
         self._max_push = max_push
-        self._open: dict[str, asyncio.Event] = {}
+        self._open: dict[str, tuple[asyncio.Event, Caller]] = {}
         self._push = 0
         self._count = 0
 
@@ -105,7 +106,8 @@ class Queries:
         self._push += is_push
         self._count += 1
         query_id = f"transient_{self._engine.settings.service_id}_{self._count}"
-        closed = self._open[query_id] = asyncio.Event()
+        closed = asyncio.Event()
+        self._open[query_id] = closed, access.caller
         try:
             answer = await self._engine.query(statement, session, access)
             try:
@@ -186,8 +188,11 @@ class Queries:
 
     async def close(self, request: Request) -> Response:
         body = read(await request.body(), CloseQueryRequest)
-        closed = self._open.get(body.queryId)
-        if closed is None:
+        closed, owner = self._open.get(body.queryId, (None, None))
+        async with self._service.access(request) as access:
+            is_own = owner == access.caller
+        # Ids can be guessed: others' queries are as unknown as those that there are not.
+        if closed is None or not is_own:
             raise Problem(400, f"No query with id {body.queryId}", code=BAD_REQUEST)
         closed.set()
         return json_response({})
