@@ -39,6 +39,11 @@ PICTURES = (
     ("topics", "/topics?sort=rate&dir=down", "light", ""),
     ("messages", "/topics/orders/messages?filter=value.total > 250", "light", ""),
     ("reset", "/groups/billing/reset?to=shift&shift=-100&topic=orders", "light", ""),
+    ("redrive", "/topics/dead-letters/redrive?start=oldest", "light", ""),
+    (
+        "connector", "/new-connector?name=visits&class=odradek.connect.HttpSourceConnector",
+        "light", "",
+    ),
     ("schema", "/schemas/orders-value", "dark", ""),
     ("sql", "/sql", "light", "main a:has-text('CTAS_')"),
     ("balance", "/balance", "light", "button:has-text('Make the plan')"),
@@ -89,6 +94,15 @@ def fill(platform: Platform) -> None:
         note = {"name": "note", "type": ["null", "string"], "default": None}
         fields = [*SCHEMA["fields"], note]
         client.register("orders-value", "AVRO", json.dumps({**SCHEMA, "fields": fields}))
+    with Producer(bootstrap_servers=platform.brokers) as producer:
+        for number in range(1, 7):
+            said = {
+                "topic": ("orders", "payments")[number % 2],
+                "partition": str(number % 3),
+                "exception.message": f"column total: {number}oo is not a number",
+            }
+            headers = [(f"__connect.errors.{name}", text.encode()) for name, text in said.items()]
+            producer.send("dead-letters", b"{}", f"order-{number}".encode(), headers=headers)
 
 
 def traffic(brokers: str, stop: threading.Event) -> None:

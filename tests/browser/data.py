@@ -67,7 +67,10 @@ def fill(cluster: Cluster, registry: Registry) -> None:
             producer.send("formats", content, name.encode())
         for text in HOSTILE:
             content = text.encode("utf-8", "surrogatepass")
-            producer.send("hostile", content, content, headers=[(text[:40], content)])
+            producer.send(
+                "hostile", content, content,
+                headers=[(text[:40], content), ("__connect.errors.exception.message", content)],
+            )  # fmt: skip
             producer.send("hostile", json.dumps({text: text}).encode(), b"json")
         for key, topic in (("good", "formats"), ("lost", "gone"), ("secret", "payments")):
             headers = [

@@ -478,6 +478,7 @@ def test_nothing_hostile_runs(visitor: Visitor, whole_console: Console) -> None:
     expect(page.locator("tr.detail #record")).to_have_count(6)
     paths = [f"/topics/hostile/messages/0/{offset}" for offset in range(0, 12, 2)]
     paths += ["/topics/hostile/produce?from=0:0", "/topics/hostile/consumers", "/groups"]
+    paths += ["/topics/hostile/redrive?start=oldest"]
     paths += [f"/topics?q={quote(text, errors='replace')}" for text in HOSTILE]
     paths += [f"/topics/hostile/messages?q={quote(text, errors='replace')}" for text in HOSTILE]
     for path in paths:

@@ -54,6 +54,7 @@ def secured() -> Iterator[Cluster]:
             ).raise_for_errors()
         with Producer(cluster.client_properties) as producer:
             producer.send("payroll", b"everybody's salary")
+            producer.send("ledger", b"a letter")
             producer.flush()
         yield cluster
 
@@ -176,6 +177,10 @@ def test_the_brokers_refuse_changes_of_a_reader(visitor: Visitor, secured: Clust
         "/quotas": {"user": "max", "key": "producer_byte_rate", "value": "1"},
         "/new-connector": CONNECTOR,
         "/connectors/lines/do": {"action": "delete", "confirm": "lines"},
+        "/connectors/lines/settings": {"action": "save", "further": "file=/etc/passwd"},
+        "/connectors/lines/offsets": {"confirm": "lines"},
+        "/selected-topics": {"action": "delete", "topic": "ledger", "confirm": "1"},
+        "/topics/ledger/redrive": {"plan": "0:0", "target": "payroll"},
         "/sql": {"text": "SHOW STREAMS;", "action": "run"},
         "/sql/queries/Q_1": {"action": "pause"},
         "/pipelines/clicks/stop": {"confirm": "clicks"},
@@ -191,6 +196,9 @@ def test_the_brokers_refuse_changes_of_a_reader(visitor: Visitor, secured: Clust
         assert answer.status in (400, 403), path
     for path in ("/sql", "/pipelines", "/brokers/settings", "/access/roles"):
         assert page.request.get(visitor.base + path).status == 403, path
+    # The form of a connector shows what the worker knows, so it is for those who may change one.
+    for path in ("/new-connector?name=a&class=FileStreamSource", "/history?hours=24"):
+        assert page.request.get(visitor.base + path).status in (403, 404), path
     with Admin(secured.client_properties) as admin:
         assert set(admin.list_topics()) >= {"ledger", "payroll"}
         assert len(admin.list_topics()["ledger"].partitions) == 1
