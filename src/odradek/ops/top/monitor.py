@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from odradek.client.admin.configs import ConfigCalls
@@ -19,13 +19,15 @@ from odradek.ops.top.rates import (
     partition_figures,
     topic_figures,
 )
-from odradek.ops.top.sampling import TopAdmin, take_cluster_sample
+from odradek.ops.top.sampling import ClusterSample, TopAdmin, take_cluster_sample
+from odradek.protocol.types import TopicPartition
 from odradek.world.clock import Clock
 
 if TYPE_CHECKING:
     from odradek.ops.lag.queries import Queries
 
 _KEPT_EVENTS: Final = 200
+_MANY_PARTITIONS: Final = 10_000
 
 
 class MonitorAdmin(TopAdmin, ConfigCalls):
@@ -61,8 +63,8 @@ class Monitor:
         )
         before, now = self._last, Moment(sample, readings)
         self._last = now
-        if sample.ends:
-            self._ends.add(sample.at_s, sample.ends)
+        if ends := _watched_ends(sample):
+            self._ends.add(sample.at_s, ends)
         if sample.groups is not None:
             self._lag.add(sample.groups)
         if before is not None:
@@ -140,3 +142,12 @@ class Monitor:
         passed_s = (at_ms - min(commits[0].timestamp_ms for commits in windows)) / 1000
         read = sum(commits[-1].offset - commits[0].offset for commits in windows)
         return growth(0, read, passed_s)
+
+
+def _watched_ends(sample: ClusterSample) -> Mapping[TopicPartition, int]:
+    """Returns the ends whose growth is kept, for the ages of unread records. Of a large cluster
+    these are the partitions that groups read; of a small one all, also for groups to come."""
+    groups = sample.groups
+    if len(sample.ends) <= _MANY_PARTITIONS or groups is None:
+        return sample.ends
+    return {key: end for key, end in sample.ends.items() if key in groups.ends}
