@@ -52,7 +52,7 @@ class ManyTopicsPages(Pages):
         if not names:
             raise BadForm("Choose topics in the list first")
         if len(names) > _MAX_TOPICS:
-            raise BadForm(f"{_MAX_TOPICS} topics at most at once")
+            raise BadForm(f"{counted(_MAX_TOPICS, 'topic')} at most at once")
         if form.text("action") == "clone":
             if len(names) > 1:
                 raise BadForm("Choose one topic to clone")

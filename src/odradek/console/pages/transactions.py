@@ -21,6 +21,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.web.endpoints import Endpoint
 from odradek.web.problems import Problem
+from odradek.wording import counted
 from odradek.world.clock import SystemClock
 
 _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -113,8 +114,8 @@ class TransactionPages(Pages):
             searched = len(partitions)
             if searched > _MAX_SEARCHED:
                 problem = (
-                    f"There are {searched:,} partitions, and at most {_MAX_SEARCHED:,} are asked:"
-                    " name a topic"
+                    f"There are {counted(searched, 'partition', spec=',')}, and at most"
+                    f" {_MAX_SEARCHED:,} are asked: name a topic"
                 )
             else:
                 found = await open_transactions(asked.admin, partitions)
