@@ -202,6 +202,7 @@ SINKS: Final[Mapping[str, Plugin]] = {
     f"{_FILES}SinkConnector": Plugin(
         f"{_FILES}SinkConnector", "odradek.connect.connectors.file_sink", "FileSink"
     ),
+    **_connector("com.mongodb.kafka.connect.MongoSinkConnector", "mongodb.sink", "MongoSink"),
     **_connector(f"{_AIVEN}http.HttpSinkConnector", "http_sink", "HttpSink"),
     **_connector(f"{_AIVEN}opensearch.OpenSearchSinkConnector", "search_sink", "SearchSink"),
     **_connector(

@@ -122,3 +122,9 @@ class SourceConnector(Connector):
 class SinkConnector(Connector):
     @abstractmethod
     def task(self) -> SinkTask: ...
+
+    def task_properties(
+        self, properties: Mapping[str, str], max_tasks: int
+    ) -> list[dict[str, str]]:
+        """There are as many tasks as there may be. Their group shares the partitions out."""
+        return [dict(properties) for _ in range(max_tasks)]

@@ -74,7 +74,7 @@ def rows(spark: SparkSession, given: HandedOver) -> DataFrame:
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", str(_MOST_RECORDS))
         .load()
-        .coalesce(len(given.tasks))
+        .coalesce(int(given.tasks[0].properties.get("tasks.max") or 1))
     )
 
 

@@ -112,6 +112,24 @@ async def test_all_tasks_of_the_former_plan_are_fenced(odradek_cluster: Cluster)
     await bench.planner.retire()
 
 
+@pytest.mark.parametrize(("lane", "tasks"), [("shared", 3), ("own", 1)])
+async def test_a_sink_has_as_many_tasks_as_it_may(
+    odradek_cluster: Cluster, lane: str, tasks: int
+) -> None:
+    """In a lane of its own one query reads all partitions, and `tasks.max` at once write."""
+    bench = Bench(odradek_cluster, MemoryConfigs())
+    bench.planner.lead()
+    sink = {
+        "name": "sink", "connector.class": "FileStreamSink", "topics": "t", "file": "f",
+        "tasks.max": "3", "odradek.lane": lane,
+    }  # fmt: skip
+    await bench.store.write([connector_record("sink", sink)])
+    async with asyncio.timeout(PATIENCE_S):
+        while len(bench.store.state.tasks.get("sink", ())) != tasks:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    await bench.planner.retire()
+
+
 async def test_a_connector_that_was_made_again_fences_the_tasks_of_the_one_before(
     odradek_cluster: Cluster,
 ) -> None:

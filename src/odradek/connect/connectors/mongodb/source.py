@@ -153,14 +153,20 @@ def collection_of(change: Mapping[str, Any], settings: MongoDbSettings) -> Colle
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Says what an error of PyMongo means here: to try again, or to correct something."""
+def translated(
+    setting: str = "mongodb.connection.string",
+    passes: type[errors.PyMongoError] | tuple[()] = (),
+) -> Iterator[None]:
+    """Says what an error of PyMongo means here: to try again, or to correct something. `setting`
+    has the servers; who calls handles the errors `passes`."""
     try:
         yield
+    except passes:
+        raise
     except errors.OperationFailure as error:
         raise _of_failure(error) from error
     except (errors.ConfigurationError, errors.InvalidURI) as error:
-        raise DataError(f"mongodb.connection.string: {error}") from error
+        raise DataError(f"{setting}: {error}") from error
     except errors.PyMongoError as error:
         raise Unavailable(f"MongoDB does not answer: {str(error)[:300]}") from error
 
