@@ -16,6 +16,15 @@ from tests.browser.console_process import Console, console_started
 from tests.browser.data import fill
 from tests.needs import need
 
+WITHOUT_DATA = "tests/browser/test_console.py::test_every_page_without_data"
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the order in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Look at the pages without data before any other test fills the cluster, in whichever file
+    that is."""
+    items.sort(key=lambda item: not item.nodeid.endswith(WITHOUT_DATA))
+
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:

@@ -16,6 +16,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.testing.cluster import Cluster
 from tests.browser.chromium import Visitor
 from tests.browser.console_process import console_started
+from tests.browser.data import HOSTILE
 from tests.scenarios.hanging_transaction import PRODUCER_ID, leave_hanging
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -42,7 +43,8 @@ def admin(cluster: Cluster) -> Iterator[Admin]:
 
 def test_a_plan_is_shown_and_carried_out(visitor: Visitor, admin: Admin) -> None:
     admin.create_topics(
-        [NewTopic("uneven", assignments={n: [1] for n in range(8)})]
+        # More than what other tests may have left on the other broker.
+        [NewTopic("uneven", assignments={n: [1] for n in range(100)})]
     ).raise_for_errors()
     page = visitor.go("/balance")
     page.get_by_label("What to do").select_option("remove-broker")
@@ -123,6 +125,12 @@ def test_the_first_replicas_are_elected(visitor: Visitor, admin: Admin) -> None:
 
 def test_transactions_are_aborted(visitor: Visitor, admin: Admin, cluster: Cluster) -> None:
     admin.create_topics([NewTopic("paid", 1, 1)]).raise_for_errors()
+    with Producer(bootstrap_servers=cluster.bootstrap, transactional_id=HOSTILE[1]) as hostile:
+        hostile.init_transactions()
+    page = visitor.go("/transactions?all=1")
+    page.get_by_role("link", name="<img src=x").click()
+    expect(page.locator("h1")).to_have_text(HOSTILE[1])
+    assert page.evaluate("document.body.dataset.hacked") is None
     with Producer(bootstrap_servers=cluster.bootstrap, transactional_id="payments-1") as producer:
         producer.init_transactions()
         producer.begin_transaction()
