@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.cli.services.sql_actions import shown_entity
 from odradek.cli.services.sql_terminal import columns_in, completions, fitted, pointing
 
 
@@ -37,3 +38,23 @@ def test_an_error_points_at_its_place() -> None:
     )
     assert pointing("the server does not answer", text) == "the server does not answer"
     assert pointing("line 9:1: what", text) == "line 9:1: what"
+
+
+def test_answers_are_shown_for_people() -> None:
+    warning = {"@type": "warning_entity", "statementText": "", "message": "It exists"}
+    assert shown_entity(warning) == "It exists"
+    made = {"@type": "connector_info", "statementText": "", "info": {"name": "lines"}}
+    assert shown_entity(made) == "Created connector lines"
+    listed = {"name": "lines", "type": "source", "className": "F", "state": "RUNNING"}
+    connectors = {"@type": "connector_list", "statementText": "", "connectors": [listed]}
+    assert shown_entity(connectors).splitlines()[1].split() == ["lines", "source", "F", "RUNNING"]
+    offsets = {"partition": 0, "logStartOffset": 1, "logEndOffset": 9, "consumerOffset": 7}
+    summary = {"topicSummaries": [{"kafkaTopic": "orders", "offsets": [offsets]}]}
+    source = {
+        "type": "TABLE", "name": "T", "topic": "t", "fields": [], "statistics": "total: 3",
+        "errorStats": "", "queryOffsetSummaries": [summary], "readQueries": [], "writeQueries": [],
+    }  # fmt: skip
+    shown = shown_entity({"@type": "sourceDescription", "sourceDescription": source}).splitlines()
+    assert shown[0] == "TABLE T, topic t"
+    assert "total: 3" in shown
+    assert shown[-1].split() == ["orders", "0", "1", "9", "7"]

@@ -266,9 +266,24 @@ _LISTS: Final = {
     "tables": ("tables", ("name", "topic", "keyFormat", "valueFormat", "isWindowed")),
     "queries": ("queries", ("id", "state", "sinks", "queryString", "error")),
     "kafka_topics": ("topics", ("name", "replicaInfo")),
+    "kafka_topics_extended": (
+        "topics",
+        ("name", "replicaInfo", "consumerCount", "consumerGroupCount"),
+    ),
+    "connector_list": ("connectors", ("name", "type", "className", "state")),
+    "connector_plugins_list": ("connectorsPlugins", ("class", "type", "version")),
     "function_names": ("functions", ("name", "type", "category")),
     "properties": ("properties", ("name", "value")),
     "variables": ("variables", ("name", "value")),
+}
+
+
+_SENTENCES: Final = {
+    "warning_entity": "{0[message]}",
+    "connector_info": "Created connector {0[info][name]}",
+    "drop_connector": "Dropped connector {0[connectorName]}",
+    "assert_topic": "Topic {0[topicName]} is as asserted",
+    "assert_schema": "The schema is as asserted",
 }
 
 
@@ -277,6 +292,8 @@ def shown_entity(entity: Mapping[str, Any]) -> str:
     kind = entity["@type"]
     if kind == "currentStatus":
         return str(entity["commandStatus"]["message"])
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(entity)
     if kind in _LISTS:
         name, known = _LISTS[kind]
         columns = [one for one in known if any(one in listed for listed in entity[name])]
@@ -290,11 +307,23 @@ def shown_entity(entity: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2)
 
 
+_OFFSETS: Final = ("partition", "logStartOffset", "logEndOffset", "consumerOffset")
+
+
 def _described(source: Mapping[str, Any]) -> Iterator[str]:
     yield f"{source['type']} {source['name']}, topic {source['topic']}"
     rows = [[one["name"], _type_text(one["schema"]), one.get("type") or ""]
             for one in source["fields"]]  # fmt: skip
     yield table(["column", "type", ""], rows)
+    for words in (source.get("statistics"), source.get("errorStats")):
+        if words:
+            yield words
+    for summary in source.get("queryOffsetSummaries", ()):
+        rows = [
+            [read["kafkaTopic"], *(str(one[name]) for name in _OFFSETS)]
+            for read in summary["topicSummaries"] for one in read["offsets"]
+        ]  # fmt: skip
+        yield table(["topic", *_OFFSETS], rows)
     for query in (*source["readQueries"], *source["writeQueries"]):
         yield f"{query['id']}: {query['queryString']}"
 
