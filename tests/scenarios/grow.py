@@ -62,6 +62,9 @@ CARELESS: Final = "careless"
 OWN: Final = {PAIRS: "3", CARELESS: "1"}
 # A flag of the single broker: all brokers have it afterwards.
 OVERRIDE: Final = "log.retention.hours=999"
+# A run that is interrupted moves few partitions of the coordinators: with all hundred of them most
+# of its time would go to what the run without an interruption tests as well.
+FEW: Final = ("offsets.topic.num.partitions=6", "transaction.state.log.num.partitions=6")
 _MIN_ISR: Final = "min.insync.replicas"
 # Before and after the growth, so that the longest pause is one between two acknowledgements.
 _STEADY_S: Final = 1.0
@@ -116,7 +119,8 @@ class GrowScenario:
 
     def run(self, interrupt: str | None = None) -> Outcome:
         words = ["up", "--port", str(self._port), "--data", str(self._data)]
-        words += ["--override", OVERRIDE]
+        for override in (OVERRIDE, *(() if interrupt is None else FEW)):
+            words += ["--override", override]
         with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as broker:
             try:
                 assert broker.stdout is not None
