@@ -231,6 +231,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.records, options.requests = 1, 100_000, 2_000
+        options.bursts = min(options.bursts, 10)
         options.partitions = min(options.partitions, 300)
     names = ("idle memory, MB", "produce, records/s", "one-record requests p99, ms")
     off: Figures = {name: [] for name in names}
