@@ -1,4 +1,4 @@
-"""Joins of tables answer what Kafka Streams answers, record by record.
+"""Joins of tables, and windows, answer what Kafka Streams answers, record by record.
 
 `tests/conformance/streams/table_joins.jsonl` has random histories of two tables, with times in any
 order, and what the TopologyTestDriver of Kafka Streams 3.9.0 wrote after each record
@@ -14,6 +14,7 @@ import pytest
 
 from odradek.streams import STRING, StreamsBuilder
 from odradek.streams.plan.nodes import Plan
+from odradek.streams.plan.windows import SessionWindows, TimeWindows
 from odradek.streams.testing import TopologyTestDriver
 
 _FILE = Path(__file__).parents[2] / "conformance/streams/table_joins.jsonl"
@@ -72,3 +73,62 @@ def test_table_joins(number: int, partitions: int) -> None:
             # Records of several partitions come in any order.
             found, expected = sorted(found, key=str), sorted(expected, key=str)  # noqa: PLW2901
         assert found == expected
+
+
+def _text(count: int | None) -> str | None:
+    return None if count is None else str(count)
+
+
+def _windowed(windows: SessionWindows | TimeWindows, *, is_final: bool) -> Plan:
+    builder = StreamsBuilder()
+    counts = builder.stream("l", key=STRING, value=STRING).group_by_key().windowed_by(windows)
+    table = counts.count()
+    if is_final:
+        table = table.suppress(until_window_closes=True)
+    named = table.to_stream().map(
+        lambda key, count: (
+            f"{key.key}/{key.window.start_ms}/{key.window.end_ms}",
+            # A session that is deleted has no count.
+            _text(count),
+        )
+    )
+    named.to("o", key=STRING, value=STRING)
+    return builder.build()
+
+
+_Results = list[tuple[str, str | None, int]]
+
+
+@pytest.mark.parametrize(
+    ("windows", "is_final", "history", "results"),
+    [
+        (
+            SessionWindows(gap_ms=4, grace_ms=5), False,
+            [("a", 8), ("a", 8), ("a", 11), ("a", 9)],
+            [
+                [("a/8/8", "1", 8)], [("a/8/8", "2", 8)],
+                [("a/8/8", None, 8), ("a/8/11", "3", 11)],
+                # A session is deleted also if it stays as long as it is.
+                [("a/8/11", None, 11), ("a/8/11", "4", 11)],
+            ],
+        ),
+        (
+            TimeWindows(size_ms=10, advance_ms=10, grace_ms=5), True,
+            [("b", 0), ("a", 8), ("a", 8), ("a", 11), ("a", 9), ("a", 9), ("a", 16)],
+            [[], [], [], [], [], [], [("a/0/10", "4", 9), ("b/0/10", "1", 0)]],
+        ),
+    ],
+)  # fmt: skip
+def test_windows(
+    windows: SessionWindows | TimeWindows,
+    is_final: bool,
+    history: list[tuple[str, int]],
+    results: list[_Results],
+) -> None:
+    """What the TopologyTestDriver of Kafka Streams 3.9.0 wrote."""
+    driver = TopologyTestDriver(_windowed(windows, is_final=is_final))
+    records = driver.input_topic("l", key=STRING, value=STRING)
+    output = driver.output_topic("o", key=STRING, value=STRING)
+    for (key, timestamp_ms), expected in zip(history, results, strict=True):
+        records.send(key, "x", timestamp_ms=timestamp_ms)
+        assert [(one.key, one.value, one.timestamp_ms) for one in output.read()] == expected

@@ -108,9 +108,10 @@ class SessionAggregate(Operator[nodes.Aggregate]):
             return
         old = None
         for window, earlier in found:
-            if window == merged:
+            if merged == Window(timestamp_ms, timestamp_ms):
                 old = earlier
                 continue
+            # As Kafka Streams: also the session that stays as long as it is.
             self._sessions.put(key, window, None)
             self.forward(Windowed(key, window), Change(earlier, None), window.end_ms)
         new = node.add(key, value, aggregate)

@@ -48,7 +48,12 @@ class Suppress(Operator[nodes.Suppress]):
         if self._earliest_ms is None or self._earliest_ms > passed_ms:
             return
         ready = [key for key, due_ms in due.items() if due_ms <= passed_ms]
-        ready.sort(key=due.__getitem__)
+        try:
+            # As Kafka Streams: by time, then by key.
+            ready.sort(key=lambda key: (due[key], getattr(key, "key", key)))
+        except TypeError:
+            # Keys without an order, such as structs and nulls.
+            ready.sort(key=lambda key: (due[key], repr(key)))
         for key in ready:
             del due[key]
             held = self._held.delete(key)

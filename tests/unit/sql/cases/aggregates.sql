@@ -49,4 +49,6 @@ ASSERT VALUES sessions (item, c, windowstart, windowend) VALUES ('tea', 1, 1000,
 ASSERT NULL VALUES sessions (item) KEY ('tea');
 ASSERT VALUES sessions (item, c, windowstart, windowend) VALUES ('tea', 2, 1000, 9000);
 ASSERT VALUES sessions (item, c, windowstart, windowend) VALUES ('tea', 1, 61000, 61000);
+-- So is one that stays as long as it is, as in Kafka Streams.
+ASSERT NULL VALUES sessions (item) KEY ('tea');
 ASSERT VALUES sessions (item, c, windowstart, windowend) VALUES ('tea', 3, 1000, 9000);
