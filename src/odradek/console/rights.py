@@ -15,7 +15,7 @@ from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from odradek.services.identity import Kind
+from odradek.services.identity import authorization_of
 from odradek.services.permissions import may_write
 from odradek.web.problems import Problem
 
@@ -24,15 +24,10 @@ _NOT_SAID: Final = -(2**31)
 
 def authorization(asked: Asked, own: str) -> str:
     """Returns what a service that wants a log-in is shown: the console's own, as `user:password`,
-    or else that of the user. Nothing if it can be shown to no other service: the brokers' tokens
-    for a user (KIP-48) are for brokers alone."""
-    caller = asked.log_in.caller
-    if not own and caller.kind is Kind.TOKEN:
-        return f"Bearer {caller.secret}"
-    if not own and caller.kind is not Kind.PASSWORD:
-        return ""
-    pair = own or f"{caller.name}:{caller.secret}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    or else that of the user. A delegation token (KIP-48) is understood by Odradek's services."""
+    if own:
+        return f"Basic {base64.b64encode(own.encode()).decode()}"
+    return authorization_of(asked.log_in.caller)
 
 
 async def require_write(asked: Asked, topic: str, what: str) -> None:

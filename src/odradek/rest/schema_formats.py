@@ -20,7 +20,7 @@ from odradek.rest.formats import NOT_SERIALIZABLE, encode_base64, shown
 from odradek.schemas.registry_client import RegistryClient
 from odradek.schemas.registry_settings import RegistrySettings
 from odradek.services.client_pool import CallerClients
-from odradek.services.identity import Caller, Kind
+from odradek.services.identity import Caller, authorization_of
 from odradek.web.problems import Problem
 
 _REGISTRY: Final = "schema registry"
@@ -70,10 +70,8 @@ class SchemaFormats:
 
     def _client(self, caller: Caller) -> RegistryClient:
         settings = RegistrySettings.from_properties(self._properties)
-        if caller.kind is Kind.PASSWORD:
-            settings = replace(settings, user_and_password=(caller.name, caller.secret))
-        elif caller.kind is Kind.TOKEN:
-            settings = replace(settings, token=lambda: caller.secret)
+        if shown := authorization_of(caller):
+            settings = replace(settings, authorization=shown)
         return RegistryClient(settings)
 
 

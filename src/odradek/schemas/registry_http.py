@@ -179,7 +179,9 @@ class RegistryHttp:
         headers = {"Accept": f"{_TYPE}, application/json", "Content-Type": _TYPE}
         settings = self._settings
         credentials = settings.user_and_password or address.credentials
-        if settings.token is not None:
+        if settings.authorization:
+            headers["Authorization"] = settings.authorization
+        elif settings.token is not None:
             headers["Authorization"] = f"Bearer {settings.token()}"
         elif credentials is not None:
             text = f"{credentials[0]}:{credentials[1]}".encode()

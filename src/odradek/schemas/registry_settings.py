@@ -61,11 +61,13 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`token` returns the bearer token of each request."""
+    """`token` returns the bearer token of each request. `authorization` is the whole header, by
+    which a service shows the log-in of its caller."""
 
     addresses: tuple[Address, ...]
     user_and_password: tuple[str, str] | None = field(default=None, repr=False)
     token: Callable[[], str] | None = field(default=None, repr=False)
+    authorization: str = field(default="", repr=False)
     tls: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 30.0
     retries: int = 3

@@ -7,6 +7,7 @@ What a request shows becomes a log-in of Kafka's:
 
     Authorization: Basic     SASL with that user and password (PLAIN or SCRAM, as brokers have it)
     Authorization: Bearer    SASL OAUTHBEARER with that token
+    Authorization: DelegationToken    a delegation token of the brokers, base64 of ID:HMAC (SCRAM)
     a client certificate     a delegation token of that principal (`tokens`, KIP-48, KIP-373)
     none of them             ANONYMOUS, if the brokers' listener has no SASL; else 401
 """
@@ -31,6 +32,7 @@ CALLER: Final = "odradek.caller"
 """The key in an ASGI scope of a caller that a service knows already, as by a session."""
 _MAX_SECRET: Final = 64 * 1024
 _SHOWN_OF_TOKEN: Final = "token"  # noqa: S105 - a word, not a token
+_DELEGATION_SCHEME: Final = "DelegationToken"
 
 
 class Kind(Enum):
@@ -68,17 +70,31 @@ def caller_of(authorization: str | None, peer: Mapping[str, Any] | None = None) 
     value = value.strip()
     if scheme.lower() == "bearer" and 0 < len(value) <= _MAX_SECRET:
         return Caller(Kind.TOKEN, _SHOWN_OF_TOKEN, value)
-    return _by_password(value) if scheme.lower() == "basic" else None
+    if scheme.lower() == _DELEGATION_SCHEME.lower():
+        return _by_pair(Kind.DELEGATION_TOKEN, value)
+    return _by_pair(Kind.PASSWORD, value) if scheme.lower() == "basic" else None
 
 
-def _by_password(value: str) -> Caller | None:
+def authorization_of(caller: Caller) -> str:
+    """Returns what `caller_of` reads: how one service shows the log-in of its caller to another.
+    Nothing for a caller whose log-in cannot be shown, such as a certificate."""
+    if caller.kind is Kind.TOKEN:
+        return f"Bearer {caller.secret}"
+    scheme = {Kind.PASSWORD: "Basic", Kind.DELEGATION_TOKEN: _DELEGATION_SCHEME}.get(caller.kind)
+    if scheme is None:
+        return ""
+    pair = f"{caller.name}:{caller.secret}".encode()
+    return f"{scheme} {base64.b64encode(pair).decode()}"
+
+
+def _by_pair(kind: Kind, value: str) -> Caller | None:
     try:
         name, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return None
     if not colon or not name or not password or "\x00" in name + password:
         return None
-    return Caller(Kind.PASSWORD, name, password)
+    return Caller(kind, name, password)
 
 
 class PassedOnLogIn:

@@ -4,7 +4,9 @@ import base64
 
 import pytest
 
-from odradek.services.identity import NOBODY, Caller, Kind, caller_of
+from odradek.services.identity import NOBODY, Caller, Kind, authorization_of, caller_of
+
+BY_DELEGATION = Caller(Kind.DELEGATION_TOKEN, "id", "hmac")
 
 
 def basic(text: str) -> str:
@@ -26,11 +28,23 @@ def basic(text: str) -> str:
         ("Bearer ", None),
         ("Bearer " + "x" * 70_000, None),
         ("Digest x", None),
+        (basic("id:hmac").replace("Basic", "DelegationToken"), BY_DELEGATION),
+        (basic("id:").replace("Basic", "DelegationToken"), None),
+        ("DelegationToken ###", None),
         ("", None),
     ],
 )
 def test_the_header_says_who_asks(authorization: str | None, expected: Caller | None) -> None:
     assert caller_of(authorization) == expected
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [Caller(Kind.PASSWORD, "ada", "s:cret"), Caller(Kind.TOKEN, "token", "a.b"), BY_DELEGATION],
+)
+def test_one_service_reads_what_another_shows(caller: Caller) -> None:
+    assert caller_of(authorization_of(caller)) == caller
+    assert authorization_of(NOBODY) == authorization_of(Caller(Kind.CERTIFICATE, "CN=a")) == ""
 
 
 def test_a_secret_is_never_shown() -> None:
