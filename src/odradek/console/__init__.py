@@ -7,10 +7,14 @@
     watching     figures of a cluster, sampled again and again, in a ring buffer for the charts
     rendering    templates, headers of every page, words and numbers as pages show them
     asking       one request: who asks, of which cluster, with which form
-    pages/       one module for each subject: topics, messages, groups, ...
-    records/     reading, decoding, searching and masking of records
+    rights       who may use what does not know the console's users (docs/decisions/0125)
+    http_asking  answers of a service that go on, http_json whole ones
+    pages/       one module for each subject: topics, messages, groups, balance, SQL, ...
+    records/     reading, decoding, searching, copying and masking of records, Parquet
+    sql/         texts and answers of a SQL server, pictures of plans
+    openid/      log-ins at an OpenID provider
     templates/   HTML, by Jinja2, which escapes every value
-    static/      one style sheet and one script of ours; htmx and uPlot as they are published
+    static/      a style sheet and small scripts of ours; htmx and uPlot as they are published
 
 Every page is made by the server and works without JavaScript but for charts and live parts. The
 console has no log-in of its own: it asks the brokers as the user of the browser
