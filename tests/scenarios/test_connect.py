@@ -255,6 +255,9 @@ def test_levels_of_loggers(worker: Worker) -> None:
     path = "/admin/loggers/odradek.connect?scope=cluster"
     assert worker.ask("PUT", path, {"level": "INFO"})[0] == 204
     until(lambda: worker.ask("GET", "/admin/loggers/odradek.connect")[1]["level"] == "INFO")
+    of_apache = "org.apache.kafka.connect.runtime.WorkerSinkTask"
+    status, changed = worker.ask("PUT", f"/admin/loggers/{of_apache}", {"level": "INFO"})
+    assert (status, changed[:2]) == (200, [of_apache, "odradek.connect"])
     assert worker.ask("PUT", "/admin/loggers/root", {"level": "LOUD"})[0] == 404
     assert worker.ask("PUT", "/admin/loggers/root", {})[0] == 400
 

@@ -49,6 +49,12 @@ class LogLine(msgspec.Struct):
 _SCOPE: Final = Parameter("scope", str, "worker", "`worker`, or `cluster` for all of them.")
 
 
+_OF_CONNECT: Final = (
+    "org.apache.kafka.connect", "io.debezium", "io.aiven", "io.confluent.connect",
+    "com.mongodb.kafka.connect",
+)  # fmt: skip
+
+
 class AdminEndpoints:
     def __init__(self, surface: Surface, world: World) -> None:
         self._surface = surface
@@ -102,7 +108,8 @@ class AdminEndpoints:
         return json_response(self._level(str(request.path_params["logger"])))
 
     async def _set_level(self, request: Request) -> Response:
-        name = _ours(str(request.path_params["logger"]))
+        asked = str(request.path_params["logger"])
+        name = _ours(asked)
         given = (await body_of(request, SetLevel)).level
         if given is None:
             raise Problem(400, "Desired 'level' parameter was not specified in request.")
@@ -122,7 +129,7 @@ class AdminEndpoints:
         logs.set_level(name, level)
         self._modified_ms[name] = self._clock.now_ms()
         changed = [one for one in logs.loggers() if one == name or one.startswith(f"{name}.")]
-        return json_response(changed)
+        return json_response(changed if asked in changed else [asked, *changed])
 
     # The log of a connector
 
@@ -143,9 +150,11 @@ def _as_json(line: Line) -> dict[str, Any]:
 
 
 def _ours(name: str) -> str:
-    """Returns our name of a logger; raises 404 if there is none."""
-    known = {"root": logs.ROOT, "org.apache.kafka.connect": "odradek.connect"}
+    """Returns our name of a logger; raises 404 if there is none. Those of Kafka Connect and of the
+    connectors that ours take the place of are one here."""
+    is_foreign = any(f"{name}.".startswith(f"{prefix}.") for prefix in _OF_CONNECT)
+    ours = "odradek.connect" if is_foreign else {"root": logs.ROOT}.get(name, name)
     try:
-        return logs.require_logger(known.get(name, name))
+        return logs.require_logger(ours)
     except ValueError:
         raise Problem(404, f"Logger {name} not found.") from None
