@@ -59,11 +59,15 @@ def _pulls(server: SqlServer, rows: int, times: int) -> None:
         for number in range(50):
             client.post("/query-stream", {"sql": f"SELECT * FROM t WHERE {where.format(number)};"})
         taken = []
+        process = psutil.Process(server.process.pid)
+        before_s = sum(process.cpu_times()[:2])
         for number in range(times):
             text = f"SELECT * FROM t WHERE {where.format(number * 7919 % rows)};"
 
             taken.append(_timed(partial(client.post, "/query-stream", {"sql": text})))
+        used_s = sum(process.cpu_times()[:2]) - before_s
         _shown(f"pull query {what}, of {rows:,} rows", taken)
+        print(f"  processor time of the server: {used_s / times * 1000:.2f} ms", flush=True)
 
 
 def _follow(lines: Iterator[Any], arrived: list[float], count: int) -> None:
