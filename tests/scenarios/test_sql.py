@@ -397,6 +397,10 @@ def test_formats_with_a_registry(odradek_cluster: Cluster, service: str, tmp_pat
             assert server.rows("SELECT * FROM j EMIT CHANGES LIMIT 1;") == [[1, 2.5, "2024-02-29"]]
             server.ksql(f"CREATE STREAM b WITH (kafka_topic='{topic}', format='AVRO');")
             assert server.rows("SELECT * FROM b;") == [[1, 2.5, "2024-02-29"]]
+            _, printed = server.ask(
+                "POST", "/query", {"ksql": f"PRINT '{topic}' FROM BEGINNING LIMIT 1;"}
+            )
+            assert 'key: 1, value: {"PRICE":2.50,"DAY":19782}' in printed.decode()
             holds = server.ksql(f"ASSERT SCHEMA SUBJECT '{topic}-value';")
             assert holds[0]["exists"]
             missing = server.ksql("ASSERT SCHEMA SUBJECT 'nothing' TIMEOUT 100 MILLISECONDS;")

@@ -17,6 +17,7 @@ from odradek.sql.engine.persistent import prepare
 from odradek.sql.errors import SqlError
 from odradek.sql.formats.catalogue import Formats
 from odradek.sql.formats.memory import MemoryRegistry
+from odradek.sql.formats.printing import Shown
 from odradek.sql.language.parser import parse
 from odradek.sql.planning.sources import Format
 from odradek.sql.testing import SqlTester
@@ -336,3 +337,15 @@ def test_keys_with_other_schemas_are_joined() -> None:
             partition = (murmur2(key) & 0x7FFFFFFF) % 4
             blocking(executor.deliver, InputRecord(topic, partition, number, number, key, value))
     assert len(written.records) == 20
+
+
+@pytest.mark.parametrize("name", ["AVRO", "JSON_SR", "PROTOBUF"])
+async def test_values_are_printed(name: str) -> None:
+    formats = Formats(MemoryRegistry())
+    codec: Any = formats.make(Format(name), _COLUMNS[:4], False, "t")
+    data = blocking(codec.encode, _ROW[:4])
+    shown = Shown(formats.registry, "value")
+    assert await shown.text(data) == '{"I":1,"L":1099511627776,"D":0.5,"S":"é"}'
+    for other in (b"plain", data[:7], b"\x00\x00\x00\x00\x63x"):
+        assert await shown.text(other) is None
+    assert await Shown(None, "value").text(data) is None

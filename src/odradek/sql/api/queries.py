@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
+from odradek.schemas.registry_client import RegistryClient
 from odradek.services.identity import Caller
 from odradek.sql.api.bodies import CloseQueryRequest, KsqlRequest, QueryStreamRequest, read
 from odradek.sql.api.codes import BAD_REQUEST, SERVER_ERROR, TOO_MANY_PUSH_QUERIES
@@ -130,6 +131,11 @@ class Queries:
         body = read(await request.body(), QueryStreamRequest)
         return await self._answered(request, body.sql, Session(*body.given()), is_new=True)
 
+    @property
+    def registry(self) -> RegistryClient | None:
+        """The schema registry, if there is one."""
+        return self._engine.settings.defaults.formats.registry
+
     async def _answered(
         self, request: Request, text: str, session: Session, *, is_new: bool
     ) -> Response:
@@ -140,7 +146,7 @@ class Queries:
             if isinstance(statement, s.PrintTopic):
                 if is_new and media_type != DELIMITED:
                     raise Problem(406, f"PRINT is answered as {DELIMITED}, not as {media_type}")
-                lines = await printed(access, statement)
+                lines = await printed(access, statement, self.registry)
                 return Streamed(stack.pop_all(), lines, DELIMITED if is_new else "text/plain")
             opened = await stack.enter_async_context(self.opened(statement, session, access))
             # Each endpoint has its own format as JSON; the other media types name theirs.

@@ -81,7 +81,7 @@ class QueriesBySocket:
                 await asyncio.gather(gone, return_exceptions=True)
 
     async def _print(self, socket: WebSocket, statement: s.PrintTopic, access: Access) -> None:
-        lines = await printed(access, statement)
+        lines = await printed(access, statement, self._queries.registry)
         sending = asyncio.create_task(_send_all(socket, lines))
         gone = asyncio.create_task(_until_gone(socket, asyncio.Event()))
         try:
