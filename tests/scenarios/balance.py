@@ -173,7 +173,17 @@ class Outcome:
 class BalanceScenario:
     """A cluster, its producer and the commands, in a directory of their own."""
 
-    def __init__(self, directory: Path, records: int, replicas: int, throttle: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        records: int,
+        replicas: int,
+        throttle: int,
+        *,
+        steady_s: float = _STEADY_S,
+    ) -> None:
+        """`steady_s` is for how long the producer runs before the moves, for its latencies."""
+        self._steady_s = steady_s
         self._directory = directory
         self._records = records
         self._replicas = replicas
@@ -235,7 +245,7 @@ class BalanceScenario:
         began_s = time.monotonic()
         watch = CopyWatch(self.bootstrap)
         watch.start()
-        while time.monotonic() - began_s < _STEADY_S:
+        while time.monotonic() - began_s < self._steady_s:
             self._ask("plan")
         watch.finish()
         return began_s

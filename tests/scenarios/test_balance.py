@@ -11,7 +11,8 @@ from tests.scenarios.balance import BalanceScenario
     ("end", "replicas"), [("whole", 2), ("resume", 1), ("cancel", 2), ("stop", 1)]
 )
 def test_nothing_is_lost_and_no_throttle_is_left(end: str, replicas: int, tmp_path: Path) -> None:
-    outcome = BalanceScenario(tmp_path, 60_000, replicas, 700_000).run(end)
+    scenario = BalanceScenario(tmp_path, 60_000, replicas, 700_000, steady_s=0.5)
+    outcome = scenario.run(end)
     assert outcome.is_sound, str(outcome)
     assert outcome.records > 60_000
     assert outcome.spread_before > 0.4
