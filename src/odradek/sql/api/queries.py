@@ -63,6 +63,14 @@ class Streamed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
+class _Open(NamedTuple):
+    """A query that a client waits for; `closed` ends it."""
+
+    closed: asyncio.Event
+    caller: Caller
+    is_push: bool
+
+
 class Queries:
     """The queries that clients wait for on this server."""
 
@@ -70,13 +78,12 @@ class Queries:
         self._service = service
         self._engine = engine
         self._max_push = max_push
-        self._open: dict[str, tuple[asyncio.Event, Caller]] = {}
-        self._push = 0
+        self._open: dict[str, _Open] = {}
         self._count = 0
 
     @property
     def push_queries(self) -> int:
-        return self._push
+        return sum(query.is_push for query in self._open.values())
 
     def one_statement(self, text: str, session: Session) -> s.Query | s.PrintTopic:
         """Returns the query of a request. Raises `SqlError` if it is another statement."""
@@ -97,18 +104,17 @@ class Queries:
     ) -> AsyncGenerator[tuple[Answer, str, asyncio.Event]]:
         """Keeps a query open: gives its answer, its id, and the event that ends it."""
         is_push = statement.emit is not None
-        if is_push and self._push >= self._max_push:
+        if is_push and self.push_queries >= self._max_push:
             raise Problem(
                 400,
-                f"there are {self._push} push queries on this server already, which is as many as"
-                " ksql.max.push.queries allows: end one, or ask another server",
+                f"there are {self.push_queries} push queries on this server already, which is as"
+                " many as ksql.max.push.queries allows: end one, or ask another server",
                 code=TOO_MANY_PUSH_QUERIES,
             )
-        self._push += is_push
         self._count += 1
         query_id = f"transient_{self._engine.settings.service_id}_{self._count}"
         closed = asyncio.Event()
-        self._open[query_id] = closed, access.caller
+        self._open[query_id] = _Open(closed, access.caller, is_push)
         try:
             answer = await self._engine.query(statement, session, access)
             try:
@@ -116,8 +122,7 @@ class Queries:
             finally:
                 await answer.close()
         finally:
-            self._push -= is_push
-            del self._open[query_id]
+            self._forget(query_id)
 
     async def query(self, request: Request) -> Response:
         """/query: a JSON array of a header, rows and a last message."""
@@ -174,6 +179,7 @@ class Queries:
         else:
             is_limited = statement.limit is not None and given >= statement.limit
             last = {"finalMessage": "Limit Reached" if is_limited else "Query Completed"}
+        self._forget(query_id)
         yield f"{to_json(last)}]\n".encode()
 
     async def _new_answer(
@@ -189,18 +195,24 @@ class Queries:
                     yield piece
         except (ClientError, KafkaError) as error:
             last = f"{shape.before_row}{to_json(failure(error))}{shape.after_row}"
+        self._forget(query_id)
         if last or shape.end:
             yield f"{last}{shape.end}".encode()
 
+    def _forget(self, query_id: str) -> None:
+        """Makes room for another query, before the client sees the end of this one."""
+        self._open.pop(query_id, None)
+
     async def close(self, request: Request) -> Response:
         body = read(await request.body(), CloseQueryRequest)
-        closed, owner = self._open.get(body.queryId, (None, None))
         async with self._service.access(request) as access:
-            is_own = owner == access.caller
-        # Ids can be guessed: others' queries are as unknown as those that there are not.
-        if closed is None or not is_own:
+            query = self._open.get(body.queryId)
+            # Ids can be guessed: others' queries are as unknown as those that there are not.
+            is_own = query is not None and query.caller == access.caller
+        if query is None or not is_own:
             raise Problem(400, f"No query with id {body.queryId}", code=BAD_REQUEST)
-        closed.set()
+        self._forget(body.queryId)
+        query.closed.set()
         return json_response({})
 
 
