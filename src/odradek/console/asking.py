@@ -9,6 +9,7 @@ Every page is an endpoint that goes the same way:
 5. An error of Kafka becomes a page that says what is wrong and what to do, in the same frame.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,7 @@ THEME_COOKIE: Final = "odradek-theme"
 _THEMES: Final = ("light", "dark")
 _MAX_FIELDS: Final = 5000
 _SEE_OTHER: Final = 303
+_ASK_AGAIN_S: Final = 0.2
 
 
 class BadForm(Exception):
@@ -135,11 +137,15 @@ class Asked:
         self.watcher.note_change()
 
     async def topic(self, name: str) -> Topic:
-        """Returns a topic, or raises what the brokers say."""
-        found = (await self.admin.describe_topics([name]))[name]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
+        """Returns a topic, or raises what the brokers say. One that was made a moment ago may be
+        unknown to some of the brokers, so it is asked for again."""
+        while True:
+            found = (await self.admin.describe_topics([name]))[name]
+            if not isinstance(found, KafkaError):
+                return found
+            if not isinstance(found, UnknownTopic) or not self.watcher.has_just_changed:
+                raise found
+            await asyncio.sleep(_ASK_AGAIN_S)
 
 
 Page = Callable[[Asked], Awaitable[Response]]

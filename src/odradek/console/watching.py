@@ -32,6 +32,7 @@ _LONGEST_REST_S: Final = 60.0
 _MAX_WATCHERS: Final = 50
 _FIRST_WAIT_S: Final = 2.5
 _PATIENCE_S: Final = 60.0
+_HEARD_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Watcher:
         self.problem = ""
         self.is_stale = False
         """Whether the console has changed something since the newest sample."""
+        self._changed_s = -_HEARD_S
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._used_s = asyncio.get_running_loop().time()
@@ -101,7 +103,14 @@ class Watcher:
     def note_change(self) -> None:
         """Takes the next sample soon, for something was changed."""
         self.is_stale = True
+        self._changed_s = asyncio.get_running_loop().time()
         self._wanted.set()
+
+    @property
+    def has_just_changed(self) -> bool:
+        """Returns whether the console changed something a moment ago, of which some brokers may
+        not have heard yet."""
+        return asyncio.get_running_loop().time() - self._changed_s < _HEARD_S
 
     async def first(self) -> ClusterFigures | None:
         """Returns the newest figures; waits a moment for the first ones."""

@@ -1,11 +1,15 @@
 """Who may change something: by the address that the console listens on, and by the cluster."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from starlette.requests import Request
 
-from odradek.console.asking import Form, _check_form
+from odradek.console.asking import Asked, Form, _check_form
 from odradek.console.service import ConsoleService
 from odradek.console.settings import ConsoleSettings
+from odradek.protocol.errors import ErrorCode, UnknownTopic, error_for
 from odradek.web.problems import Problem
 
 SASL = {"client.security.protocol": "SASL_PLAINTEXT", "client.sasl.mechanism": "PLAIN"}
@@ -43,3 +47,32 @@ async def test_every_page_is_declared_once_and_is_a_page() -> None:
     paths = [(one.method, one.path) for one in endpoints]
     assert len(paths) == len(set(paths)) > 50
     assert all(one.changes == (one.method == "POST") for one in endpoints)
+
+
+class _Brokers:
+    """Brokers of which the first that are asked have not heard of a new topic."""
+
+    def __init__(self, deaf: int) -> None:
+        self.asked = 0
+        self._deaf = deaf
+
+    async def describe_topics(self, names: list[str]) -> dict[str, object]:
+        self.asked += 1
+        is_known = self.asked > self._deaf
+        return dict.fromkeys(
+            names, "the topic" if is_known else error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        )
+
+
+@pytest.mark.parametrize(("just_changed", "asked"), [(True, 3), (False, 1)])
+async def test_a_topic_that_was_just_made_is_asked_for_again(
+    just_changed: bool, asked: int
+) -> None:
+    brokers = _Brokers(deaf=2)
+    page = SimpleNamespace(admin=brokers, watcher=SimpleNamespace(has_just_changed=just_changed))
+    if just_changed:
+        assert str(await Asked.topic(cast(Asked, page), "new")) == "the topic"
+    else:
+        with pytest.raises(UnknownTopic):
+            await Asked.topic(cast(Asked, page), "new")
+    assert brokers.asked == asked
