@@ -42,6 +42,10 @@ def rows_as_words(query: Query, rows: Iterable[Row]) -> list[tuple[str, ...]]:
     )
 
 
+def sorted_words(rows: Iterable[Iterable[Any]]) -> list[tuple[str, ...]]:
+    return sorted(map(_words, rows))
+
+
 def _words(values: Iterable[Any]) -> tuple[str, ...]:
     return published.words(" ".join(map(published.as_text, values)))
 
@@ -50,7 +54,7 @@ def compare(name: str, runs: Runs, directory: Path, events: dict[str, list[Event
     """Runs a query and prints what became of it; returns whether the rows are those expected."""
     query = QUERIES[name]
     if name in BATCH:
-        wanted = sorted(_words(row) for row in BATCH[name](events))
+        wanted = sorted_words(BATCH[name](events))
     else:
         wanted = published.expected(directory, name)
     try:

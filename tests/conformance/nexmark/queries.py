@@ -147,14 +147,13 @@ QUERIES: Final = {
             AS_VALUE(expires) AS until, MAX(price) AS final
           FROM q6_bids GROUP BY id, seller, expires;
         CREATE TABLE q6_last AS SELECT of_seller,
-            SLICE(ARRAY_SORT(COLLECT_LIST(
-              CAST(UNIX_TIMESTAMP(until) AS STRING) + ':' + CAST(final AS STRING)), 'DESC'), 1, 10)
-              AS prices
+            ARRAY_SORT(COLLECT_LIST(CAST(UNIX_TIMESTAMP(until) AS STRING) + ':'
+              + CAST(final AS STRING)), 'DESC') AS prices
           FROM q6_final GROUP BY of_seller;
         CREATE TABLE q6 AS SELECT of_seller AS seller,
-            REDUCE(prices, CAST(0 AS DOUBLE),
+            REDUCE(SLICE(prices, 1, LEAST(10, ARRAY_LENGTH(prices))), CAST(0 AS DOUBLE),
                 (total, one) => total + CAST(SPLIT(one, ':')[2] AS DOUBLE))
-              / ARRAY_LENGTH(prices) AS average
+              / LEAST(10, ARRAY_LENGTH(prices)) AS average
           FROM q6_last;
         """,
         "Q6", _columns("seller average"),
