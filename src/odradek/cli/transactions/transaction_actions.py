@@ -272,9 +272,7 @@ async def _without_coordinator(admin: _TransactionAdmin, candidates: list[_Open]
         return []
     producer_ids = {candidate.producer.producer_id for candidate in candidates}
     listings = await admin.list_transactions(producer_ids=sorted(producer_ids))
-    names = {
-        candidateting.producer_id: candidateting.transactional_id for candidateting in listings
-    }
+    names = {listing.producer_id: listing.transactional_id for listing in listings}
     descriptions = await admin.describe_transactions(names.values())
     hanging = []
     for candidate in candidates:
