@@ -32,6 +32,7 @@ _SETTINGS: Final = (
     "bearer.auth.",
     *("auto.register.schemas", "normalize.schemas", "skip.known.types"),
     *("use.latest.", "use.schema.id", "use.deprecated.format", "validate", "json.fail."),
+    "odradek.ignore.rules",
     *("subject.name.", "reference.subject.name.", "schema.id.", "latest.cache.ttl.sec"),
     *(f"{field}.{part}" for field in ("key", "value") for part in ("schema", "message", "record.")),
     *(
