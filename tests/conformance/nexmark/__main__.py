@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("queries", nargs="*", metavar="QUERY")
     parser.add_argument("--engine", choices=["memory", "process", "spark"], default="memory")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     events = events_of(given.directory)
     names = given.queries or list(QUERIES)
     if given.engine == "memory":
