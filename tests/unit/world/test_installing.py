@@ -34,3 +34,10 @@ def test_and_after_an_installation_from_a_clone(tmp_path: Path) -> None:
         check=True,
     ).stdout
     assert shown == f"{sys.executable} -m pip install '{clone}[spark]'\n"
+
+
+def test_no_message_names_the_package_of_the_index() -> None:
+    """What pip would find there under this name need not be this package: `install_line` knows."""
+    sources = Path(odradek.__file__).parent.rglob("*.py")
+    wrong = [str(source) for source in sources if "pip install 'odradek" in source.read_text()]
+    assert wrong == []

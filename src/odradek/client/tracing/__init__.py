@@ -52,7 +52,9 @@ if not TYPE_CHECKING:
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("opentelemetry"):
                 raise
+            from odradek.world.installing import install_line  # noqa: PLC0415 - only for a message
+
             # As `interceptor.classes` too shows it: one line that says what to do.
             raise ModuleNotFoundError(
-                "traces need the extra tracing: pip install 'odradek[tracing]'", name=error.name
+                f"traces need the extra tracing: {install_line('tracing')}", name=error.name
             ) from None

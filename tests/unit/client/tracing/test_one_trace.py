@@ -24,6 +24,7 @@ from odradek.client.tracing import (
     trace_headers,
 )
 from odradek.testing import Cluster
+from odradek.world.installing import install_line
 from tests.otlp_receiver import Receiver, otlp_receiver
 
 PRODUCER, CONSUMER, SERVER = 4, 5, 2
@@ -214,4 +215,4 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pip install 'odradek[tracing]'" in done.stdout
+    assert install_line("tracing") in done.stdout

@@ -28,13 +28,14 @@ from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.errors import DataError, InvalidConfig
 from odradek.javatext import numbers
+from odradek.world.installing import install_line
 
 try:
     import pymysql
     from pymysql.constants import CR, ER, FIELD_TYPE, FLAG
 except ImportError as error:
     raise InvalidConfig(
-        "the driver for MySQL and MariaDB is not installed: pip install 'odradek[mysql]'"
+        f"the driver for MySQL and MariaDB is not installed: {install_line('mysql')}"
     ) from error
 
 _log = logging.getLogger("odradek.connect")

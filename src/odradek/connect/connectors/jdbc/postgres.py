@@ -26,13 +26,14 @@ from odradek.connect.connectors.jdbc.names import PLACE, TableId
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.errors import DataError, InvalidConfig
+from odradek.world.installing import install_line
 
 try:
     import psycopg
     from psycopg.types.string import TextLoader
 except ImportError as error:
     raise InvalidConfig(
-        "the driver for PostgreSQL is not installed: pip install 'odradek[postgres]'"
+        f"the driver for PostgreSQL is not installed: {install_line('postgres')}"
     ) from error
 
 _CONNECT_TIMEOUT_S: Final = 10

@@ -16,9 +16,10 @@ try:
     from pymongo import errors
 except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed in tests
     from odradek.connect.errors import InvalidConfig
+    from odradek.world.installing import install_line
 
     raise InvalidConfig(
-        "the connector for MongoDB needs the package pymongo: pip install 'odradek[mongodb]'"
+        f"the connector for MongoDB needs the package pymongo: {install_line('mongodb')}"
     ) from missing
 
 _HISTORY_LOST: Final = frozenset({136, 280, 286})

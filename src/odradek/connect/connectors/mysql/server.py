@@ -8,13 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from odradek.connect.connectors.mysql.settings import MySqlSettings
 from odradek.connect.errors import ConnectError, DataError, InvalidConfig, Unavailable
+from odradek.world.installing import install_line
 
 try:
     import pymysql
     from pymysql import converters, cursors
 except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed in tests
     raise InvalidConfig(
-        "connectors for MySQL and MariaDB need the package pymysql: pip install 'odradek[mysql]'"
+        f"connectors for MySQL and MariaDB need the package pymysql: {install_line('mysql')}"
     ) from missing
 
 _log = logging.getLogger("odradek.connect")

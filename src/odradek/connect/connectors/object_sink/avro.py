@@ -9,11 +9,12 @@ from odradek.connect.connectors.object_sink.formats import Item, ObjectFormat, s
 from odradek.connect.data import schemas, values
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.errors import DataError, InvalidConfig
+from odradek.world.installing import install_line
 
 try:
     import fastavro
 except ImportError as error:
-    raise InvalidConfig("Avro is not installed: pip install 'odradek[schemas]'") from error
+    raise InvalidConfig(f"Avro is not installed: {install_line('schemas')}") from error
 
 _TYPES: Final[dict[Type, str]] = {
     Type.INT8: "int",

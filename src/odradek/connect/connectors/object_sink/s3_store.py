@@ -4,12 +4,13 @@ from typing import Any
 
 from odradek.connect.connectors.object_sink.stores import Store
 from odradek.connect.errors import DataError, InvalidConfig, Unavailable
+from odradek.world.installing import install_line
 
 try:
     import obstore
     from obstore.store import S3Store as Client
 except ImportError as error:
-    raise InvalidConfig("the client for S3 is not installed: pip install 'odradek[s3]'") from error
+    raise InvalidConfig(f"the client for S3 is not installed: {install_line('s3')}") from error
 
 
 class S3Store(Store):

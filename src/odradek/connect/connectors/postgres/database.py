@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.connect.connectors.postgres.failures import error_of
 from odradek.connect.errors import DataError, Unavailable
+from odradek.world.installing import install_line
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -82,7 +83,7 @@ def _libpq() -> Any:
         return import_module("psycopg.pq")
     except ImportError:
         raise DataError(
-            "PostgreSQL needs psycopg, which is not installed: pip install 'odradek[postgres]'"
+            f"PostgreSQL needs psycopg, which is not installed: {install_line('postgres')}"
         ) from None
 
 
