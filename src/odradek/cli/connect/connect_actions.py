@@ -45,7 +45,8 @@ def _for_people(client: WorkerClient, arguments: argparse.Namespace, message: st
     if (unknown := _UNKNOWN.fullmatch(message)) is not None:
         name = next(group for group in unknown.groups() if group)
         known = client.ask("GET", "/connectors")
-        return f"Connector {name} not found{did_you_mean(name, known)}"
+        near = did_you_mean(name, known) or "; odradek connect list shows all"
+        return f"Connector {name} not found{near}"
     if several := re.match("(Failed to find any class.*), available .*?(; did .*)?$", message):
         return several[1] + (several[2] or "; odradek connect plugins lists what there is")
     return re.sub(r"\.?\nYou can also find .*", "", message).replace("\n", " ")
