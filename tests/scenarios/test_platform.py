@@ -210,6 +210,7 @@ def test_a_port_in_use_ends_it_with_one_line(tmp_path: Path) -> None:
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert f"cannot listen at 127.0.0.1:{port}" in line
+    assert line.endswith("choose another address or port with --rest-port PORT")
     assert "unexpected" not in line
 
 

@@ -40,6 +40,13 @@ SQL_PORT: Final = 8088
 FILE: Final = "platform.json"
 _READY_TIMEOUT_S: Final = 60.0
 _BROKERS: Final = "brokers"
+_PORT_FLAGS: Final = {
+    "schema registry": "--registry-port",
+    "REST proxy": "--rest-port",
+    "Connect worker": "--connect-port",
+    "SQL server": "--sql-port",
+    "console": "--console-port",
+}
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -193,9 +200,13 @@ class Platform:
     def _service(self, name: str, serve: Callable[[Callable[[str], None]], None]) -> Child:
         def main(on_ready: Callable[[str], None]) -> int:
             from odradek.telemetry.logs import start_logging
+            from odradek.web.serving import CannotListen
 
             start_logging("INFO")
-            serve(on_ready)
+            try:
+                serve(on_ready)
+            except CannotListen as error:
+                raise CannotListen(f"{error} with {_PORT_FLAGS[name]} PORT") from None
             return 0
 
         return Child(name, main, f"{self._logs}/{name.lower().replace(' ', '-')}.log")

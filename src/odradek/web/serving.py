@@ -28,6 +28,10 @@ class CannotServe(Exception):
     """The service cannot listen as it was told; the message says why."""
 
 
+class CannotListen(CannotServe):
+    """The address or the port cannot be had."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tls:
     """Files in PEM. With `client_ca`, clients need a certificate of it (mutual TLS)."""
@@ -80,7 +84,7 @@ class Listener:
             listening.bind((self.host, self.port))
         except OSError as error:
             listening.close()
-            raise CannotServe(
+            raise CannotListen(
                 f"cannot listen at {self.host}:{self.port}: {error.strerror or error}; choose"
                 " another address or port"
             ) from error
