@@ -193,7 +193,9 @@ def flag_before(word: str, known: Collection[str], given: Collection[str]) -> st
         return f"; did you mean --{word}?"
     if ":" in word and word.rpartition(":")[2].isdecimal() and "--bootstrap-server" in known:
         return "; write several addresses with commas between, as in --bootstrap-server A:1,B:1"
-    if "=" in word:
+    if word.rstrip().endswith(";") and "--execute" in known:
+        flags: tuple[str, ...] = ("--execute",)  # `odradek sql 'SHOW STREAMS;'`
+    elif "=" in word:
         flags = _taker_of(word.partition("=")[0])
     elif word.isdecimal():
         flags = ("--id", "--broker", "--partitions", "--partition", "--key")

@@ -38,6 +38,7 @@ def closed_port() -> int:
         ("get --topic state ada", "unexpected 'ada'; did you mean --key ada?"),
         ("cluster decommission 1", "unexpected '1'; did you mean --id 1?"),
         ("dump-log odradek-data", "unexpected 'odradek-data'; did you mean --files odradek-data?"),
+        ("sql LIST;", "unexpected 'LIST;'; did you mean --execute 'LIST;'?"),
         # A command that is a verb.
         ("stop", "no command 'stop'; type Ctrl-C where `odradek up` runs, odradek local stop, or"),
         ("start", "no command 'start'; type odradek up"),
