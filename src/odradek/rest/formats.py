@@ -61,7 +61,10 @@ def serialized(kind: str, data: msgspec.Raw) -> bytes | None:
         text = msgspec.json.decode(data, type=str)
     except msgspec.DecodeError:
         raise Problem(
-            422, f"data of type {kind} is text in JSON, in quotation marks", code=JSON_CONVERSION
+            422,
+            f"data of type {kind} is text in JSON, in quotation marks; other data needs the type"
+            " JSON, or in version 2 Content-Type: application/vnd.kafka.json.v2+json",
+            code=JSON_CONVERSION,
         ) from None
     if kind == BINARY:
         return decode_base64(text)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from odradek.rest.formats import shown
+from odradek.rest.formats import serialized, shown
 from odradek.rest.schema_codecs import codec_of
 from odradek.rest.v2.consumers import Subscription
 from odradek.schemas.errors import BadPayload
@@ -22,6 +22,11 @@ def test_a_value_that_is_no_json_is_shown_otherwise(value: bytes) -> None:
     assert found is not None
     assert found["type"] in {"STRING", "BINARY"}
     msgspec.json.decode(msgspec.json.encode(found))
+
+
+def test_json_as_data_of_another_type_is_told_how_json_is_sent() -> None:
+    with pytest.raises(Problem, match=r"type JSON, or .*vnd\.kafka\.json\.v2\+json"):
+        serialized("BINARY", msgspec.Raw(b"1"))
 
 
 def test_line_breaks_in_a_value_do_not_end_an_event() -> None:
