@@ -176,7 +176,8 @@ async def _round(
         if fault is None and partition.topic in view.topics and view.partition(partition) is None:
             fault = error_for(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"Topic {partition.topic} has no partition {partition.partition}.",
+                f"Topic {partition.topic} has no partition {partition.partition};"
+                f" it has 0 to {len(view.topics[partition.topic].partitions) - 1}.",
             )
         if fault is None:
             continue

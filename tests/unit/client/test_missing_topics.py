@@ -38,6 +38,16 @@ def test_an_unknown_topic_is_called_so_and_warned_of(said: list[str]) -> None:
     assert said == [WARNING] * 2
 
 
+@in_simulation()
+async def test_of_a_partition_that_is_missing_the_others_are_named(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t", 3)
+    async with Consumer(bootstrap_servers=brokers.bootstrap) as consumer:
+        with pytest.raises(UnknownTopic, match="Topic t has no partition 7; it has 0 to 2"):
+            await consumer.end_offsets([("t", 7)])
+
+
 def test_of_very_many_topics_those_that_begin_alike_are_compared() -> None:
     """All of 10,000 names would hold up the event loop for a quarter of a second."""
     few = ["clicks", "orders"]
