@@ -82,6 +82,8 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
         status, body = server.ask("POST", "/query", {"ksql": f"PRINT '{topic}s';"})
         assert status == 400
         assert f"Could not find topic '{topic}s'; did you mean {topic}" in body.decode()
+        _, body = server.ask("POST", "/query", {"ksql": "PRINT 'nowhere';"})
+        assert "Could not find topic 'nowhere'; SHOW TOPICS; lists what" in body.decode()
 
         shell = [sys.executable, "-m", "odradek.cli", "sql", "--server"]
         shell += [f"http://127.0.0.1:{server.port}", "-e"]

@@ -71,6 +71,7 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
         ("INSERT INTO s (id, x) VALUES (1);", "2 columns and 1 values"),
         ("INSERT INTO s (id, x) VALUES ('a', 'b');", "for ID: 'a' is no INTEGER"),
         ("CREATE STREAM o AS SELECT * FROM ss;", "SS does not exist. Did you mean S?"),
+        ("CREATE STREAM o AS SELECT * FROM nowhere;", "NOWHERE does not exist. SHOW STREAMS; and"),
         (
             "CREATE TABLE o AS SELECT id, COUNTT(*) FROM s GROUP BY id;",
             "there is no function COUNTT; did you mean COUNT?",

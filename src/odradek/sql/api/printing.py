@@ -24,7 +24,7 @@ async def printed(
     there is no such topic: a stream that has begun could not say so."""
     topics = await access.admin.list_topics(include_internal=True)
     if statement.topic not in topics:
-        near = did_you_mean(statement.topic, topics)
+        near = did_you_mean(statement.topic, topics) or "; SHOW TOPICS; lists what there is"
         raise Invalid(f"Could not find topic '{statement.topic}'{near}", statement.place)
     await access.require(Operation.READ, [statement.topic], f"print {statement.topic}")
     return _lines(access, statement, registry)

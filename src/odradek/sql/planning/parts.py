@@ -42,7 +42,9 @@ class Context:
     def missing(self, name: str) -> str:
         """Returns the message that there is no such stream or table."""
         near = nearest(name, self.sources)
-        return f"{name} does not exist." + ("" if near is None else f" Did you mean {near}?")
+        if near is None:
+            return f"{name} does not exist. SHOW STREAMS; and SHOW TABLES; list what there is"
+        return f"{name} does not exist. Did you mean {near}?"
 
     def evaluate(self, compiled: Compiled, what: str) -> Evaluate:
         """Returns an expression that is null where it fails, and notes why."""
