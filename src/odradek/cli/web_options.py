@@ -38,11 +38,11 @@ def add_web_arguments(parser: argparse.ArgumentParser, port: int, action: str) -
     )
 
 
-def require_web() -> None:
-    """Ends the command if the extra is not installed."""
+def require_web(extra: str = "web") -> None:
+    """Ends the command if the extra `web` is not installed, and names `extra`, which has it."""
     from odradek.web import missing
 
-    advice = missing()
+    advice = missing(extra)
     if advice is not None:
         raise CommandFailed(advice)
 

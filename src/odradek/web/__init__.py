@@ -23,9 +23,10 @@ from odradek.world.installing import install_line
 _NEEDED = ("starlette", "uvicorn", "httptools", "msgspec")
 
 
-def missing() -> str | None:
-    """Returns what to do if the packages of the extra are not installed, or None."""
+def missing(extra: str = "web") -> str | None:
+    """Returns what to do if the packages of the extra are not installed, or None. `extra` is one
+    that has them and more, for who needs more."""
     for name in _NEEDED:
         if find_spec(name) is None:
-            return f"{name} is not installed: {install_line('web')}"
+            return f"{name} is not installed: {install_line(extra)}"
     return None

@@ -19,6 +19,8 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(
         CommandFailed, match=r"starlette is not installed: .* pip install .*\[web\]"
     ):
         require_web()
+    with pytest.raises(CommandFailed, match=r"pip install .*\[platform\]"):
+        require_web("platform")
 
 
 def test_balance_without_its_service_imports_no_web_stack() -> None:

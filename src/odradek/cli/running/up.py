@@ -126,7 +126,7 @@ def _run_platform(arguments: argparse.Namespace) -> int:
         raise UsageError("--platform needs the port of the brokers: --port 9092")
     from odradek.cli.web_options import require_web
 
-    require_web()
+    require_web("platform")
     if arguments.secure and arguments.memory:
         from odradek.local.cluster_directory import temporary_directory
 
