@@ -61,6 +61,29 @@ def test_the_thread_of_a_client_that_nothing_refers_to_ends(kind: type) -> None:
     assert not thread.is_alive()
 
 
+_FORGETTING = """\
+import asyncio, gc
+from odradek.client import Producer
+
+async def main():
+    producer = await Producer(bootstrap_servers="127.0.0.1:1").start()
+    (task,) = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.sleep(0)
+    name = task.get_name()
+    del producer, task
+    gc.collect()
+    assert [name] == [task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}]
+
+asyncio.run(main())
+"""
+
+
+def test_an_asyncio_producer_that_nothing_refers_to_is_kept_until_the_loop_ends() -> None:
+    command = [sys.executable, "-c", _FORGETTING]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 _FAILING = """\
 import sys, threading
 from odradek.client.sync import Admin, Consumer, Producer

@@ -13,7 +13,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Never, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Never, Self, Unpack
 
 from odradek.client import arguments
 from odradek.client.cluster import Cluster
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from odradek.client.metrics.figures import Reading
     from odradek.client.metrics.view import MetricName
     from odradek.client.settings.options import ProducerOptions
+
+
+# The background work of producers that are not closed. Asyncio itself refers to a task weakly: a
+# producer that nothing else refers to would be destroyed with the records that it has to send.
+_RUNNING: Final[set[asyncio.Task[None]]] = set()
 
 
 class _Target:
@@ -124,6 +129,8 @@ class Producer:
             )
             loop = asyncio.get_running_loop()
             self._running = loop.create_task(self._sender.run(), name="odradek-producer")
+            _RUNNING.add(self._running)
+            self._running.add_done_callback(_RUNNING.discard)
         if self._sender.failure is not None:
             raise ClientClosed(str(self._sender.failure)) from self._sender.failure
         return self._cluster, self._sender
