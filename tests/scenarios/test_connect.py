@@ -325,6 +325,8 @@ def test_the_command_line_says_what_to_do(worker: Worker, directory: Path) -> No
     until(lambda: command(worker, "status", "wrong").returncode == 1)
     shown = command(worker, "status", "wrong").stdout
     assert "task 0: file is not set: name the file to read\n" in shown
+    assert "Traceback" not in shown
+    assert shown.endswith("odradek connect status wrong --json shows where it failed\n")
     assert command(worker, "delete", "wrong").returncode == 0
 
 

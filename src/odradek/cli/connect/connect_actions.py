@@ -93,9 +93,11 @@ def _status(client: WorkerClient, arguments: argparse.Namespace) -> int:
         rows = [("", "STATE", "WORKER")]
         rows += [(what, part["state"], part["worker_id"]) for what, part in parts]
         _print_table(rows)
-        for what, part in parts:
-            if part.get("trace"):
-                print(f"\n{what}: {_reason(part['trace'])}\n\n{part['trace'].rstrip()}")
+        failures = [(what, part["trace"]) for what, part in parts if part.get("trace")]
+        for what, trace in failures:
+            print(f"\n{what}: {_reason(trace)}")
+        if failures:
+            print(f"\nodradek connect status {arguments.words[0]} --json shows where it failed")
     return int(any(part["state"] == "FAILED" for _, part in parts))
 
 
