@@ -1,8 +1,8 @@
 """`python -m simulation.sweep --until 5000`: fresh seeds, over several sittings.
 
 A sweep of all scenarios takes hours. So each finished slice of seeds is written into a ledger (a
-file of JSON lines), with the digest of the code that played it. A later call goes on where the ledger
-ends, counts only the slices that the same code played, and never plays a seed again.
+file of JSON lines), with the digest of the code that played it. A later call goes on where the
+ledger ends, counts only the slices that the same code played, and never plays a seed again.
 `--show` prints the table without playing.
 
 The digest covers the modules of `odradek` and `simulation` that the scenarios load, without
