@@ -133,6 +133,49 @@ async def test_signatures_that_prove_nothing() -> None:
     tokens.close()
 
 
+@pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "PS384"])
+async def test_an_rsa_key_that_names_no_algorithm_is_good_for_all_of_rsa(algorithm: str) -> None:
+    """As in Kafka. The keys of some issuers name none."""
+    tokens = checker(Issuer(public(KEY, "first")))
+    assert (await check(tokens, token(algorithm=algorithm))).name == "alice"
+    tokens.close()
+    named = checker(Issuer({**public(KEY, "first"), "alg": "RS256"}))
+    if algorithm != "RS256":
+        with pytest.raises(BadToken, match="not accepted"):
+            await check(named, token(algorithm=algorithm))
+    named.close()
+
+
+ODD_KEYS: list[dict[str, Any]] = [
+    {**public(KEY, "odd"), "alg": "none"},
+    {**public(KEY, "odd"), "alg": "HS256"},
+    {**public(KEY, "odd"), "alg": ["RS256"]},
+    {**public(KEY, "odd"), "kid": ["odd"]},
+    {**public(KEY, "odd"), "n": 5},
+    {"kty": ["RSA"], "kid": "odd"},
+    {"kty": "oct", "k": "c2VjcmV0", "kid": "odd"},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_KEYS)
+async def test_a_key_that_cannot_be_used_is_left_out(odd: dict[str, Any]) -> None:
+    tokens = checker(Issuer(odd, public(KEY, "first")))
+    assert (await check(tokens, token())).name == "alice"
+    for algorithm, key in (("RS256", KEY), ("HS256", b"secret" * 6)):
+        with pytest.raises(BadToken):
+            await check(tokens, token(key, algorithm, "odd"))
+    tokens.close()
+
+
+@pytest.mark.parametrize("nested", ["[" * 40_000, '{"alg":' * 5000])
+async def test_a_header_that_is_nested_deeply_is_refused(nested: str) -> None:
+    tokens = checker(Issuer(public(KEY, "first")))
+    head = base64.urlsafe_b64encode(nested.encode()).rstrip(b"=").decode()
+    with pytest.raises(BadToken):
+        await check(tokens, f"{head}.{head}.x")
+    tokens.close()
+
+
 async def test_unknown_keys_let_the_issuer_be_asked_once() -> None:
     issuer = Issuer(public(KEY, "first"))
     tokens = checker(issuer)

@@ -1,25 +1,22 @@
 """Tokens that are signed with a key of their issuer (JWT), checked with its public keys.
 
-Only signatures by a private key are accepted: `HS256` would take the public key, which everybody
-has, for a shared secret, and `none` is no signature at all. PyJWT checks signatures (the extra
-`security`); the claims are checked by `token_claims`.
+Only signatures by a private key are accepted (`verification_keys.ALGORITHMS`), and only by an
+algorithm of that key. PyJWT checks signatures (the extra `security`); the claims are checked by
+`token_claims`.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from odradek.security.sasl.server.exchange import Login
 from odradek.security.sasl.server.oauthbearer import BadToken
 from odradek.security.sasl.server.token_claims import ClaimRules, check_claims
-from odradek.security.sasl.server.verification_keys import VerificationKeys
-
-if TYPE_CHECKING:
-    from jwt import PyJWK
-
-_ALGORITHMS: Final = (
-    *(f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in (256, 384, 512)),
-    "EdDSA",
+from odradek.security.sasl.server.verification_keys import (
+    ALGORITHMS,
+    VerificationKey,
+    VerificationKeys,
 )
+
 _MAX_BYTES: Final = 64 * 1024
 
 
@@ -47,7 +44,7 @@ class SignedTokens:
             raise BadToken(f"the token is signed with an unknown key: {key_id!r}")
         return self._check(token, key)
 
-    def _check(self, token: str, key: "PyJWK") -> Login:
+    def _check(self, token: str, key: VerificationKey) -> Login:
         import jwt  # noqa: PLC0415 - an extra
 
         # Times are compared by the clock of the broker's world, and the audience as Kafka does it.
@@ -57,8 +54,8 @@ class SignedTokens:
         )
         options: Any = {"verify_signature": True, **unchecked}
         try:
-            claims = jwt.decode(token, key, algorithms=[*_ALGORITHMS], options=options)
-        except jwt.PyJWTError as error:
+            claims = jwt.decode(token, key.key, algorithms=[*key.algorithms], options=options)
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise BadToken(f"the token is not accepted: {error}") from None
         return check_claims(claims, self._rules, self._now_ms())
 
@@ -72,10 +69,11 @@ def _key_id(token: str) -> str | None:
         raise BadToken("the token is too long")
     try:
         header = jwt.get_unverified_header(token)
-    except jwt.PyJWTError as error:
+    # Not all versions of the package turn deeply nested JSON into an error of their own.
+    except (jwt.PyJWTError, RecursionError) as error:
         raise BadToken(f"it is not a token: {error}") from None
     algorithm = header.get("alg")
-    if algorithm not in _ALGORITHMS:
+    if algorithm not in ALGORITHMS:
         raise BadToken(f"the token is signed by {algorithm!r}, which is not accepted")
     key_id = header.get("kid")
     if key_id is not None and not isinstance(key_id, str):

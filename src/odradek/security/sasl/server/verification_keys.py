@@ -10,12 +10,9 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, NamedTuple
 
 from odradek.security.sasl.server.oauthbearer import BadToken
-
-if TYPE_CHECKING:
-    from jwt import PyJWK
 
 logger = logging.getLogger("odradek.authentication")
 
@@ -23,6 +20,19 @@ Fetch = Callable[[], Awaitable[bytes]]
 """Returns the JSON text of the keys. Raises OSError."""
 
 _MIN_PAUSE_S: Final = 10.0
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+
+ALGORITHMS: Final = (*_RSA, "ES256", "ES384", "ES512", "EdDSA")
+"""The algorithms of signatures by a private key. `HS256` would take the public key, which everybody
+has, for a shared secret, and `none` is no signature at all."""
+
+
+class VerificationKey(NamedTuple):
+    """A public key, and the algorithms that a token may be signed with by it: that which the issuer
+    names, or those for which keys of this kind are made."""
+
+    key: Any
+    algorithms: tuple[str, ...]
 
 
 class VerificationKeys:
@@ -41,19 +51,19 @@ class VerificationKeys:
         self._refresh_s = refresh_s
         self._first_retry_s, self._max_retry_s = retry_s, max_retry_s
         self._retry_s = retry_s
-        self._keys: dict[str | None, PyJWK] = {}
+        self._keys: dict[str | None, VerificationKey] = {}
         self._fetching: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asked_s: float | None = None
         self.fetches = 0
 
-    def find(self, key_id: str | None) -> "PyJWK | None":
+    def find(self, key_id: str | None) -> VerificationKey | None:
         """Returns a key that is known. A token without a key id means the only key."""
         if key_id is None:
             return next(iter(self._keys.values())) if len(self._keys) == 1 else None
         return self._keys.get(key_id)
 
-    async def look_for(self, key_id: str | None) -> "PyJWK | None":
+    async def look_for(self, key_id: str | None) -> VerificationKey | None:
         """Returns a key that was not known until now, if the issuer has it. Raises `BadToken` if
         the issuer has never answered."""
         loop = asyncio.get_running_loop()
@@ -87,7 +97,7 @@ class VerificationKeys:
             self.fetches += 1
             self._keys = _parse(await self._fetch())
             self._retry_s = self._first_retry_s
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             logger.warning("cannot fetch the keys of tokens from %s: %s", self._source, error)
             pause_s = min(self._retry_s, self._refresh_s)
             self._retry_s = min(2 * self._retry_s, self._max_retry_s)
@@ -96,7 +106,7 @@ class VerificationKeys:
         self._timer = asyncio.get_running_loop().call_later(pause_s, self._begin)
 
 
-def _parse(text: bytes) -> "dict[str | None, PyJWK]":
+def _parse(text: bytes) -> dict[str | None, VerificationKey]:
     """Returns the keys by their ids; kinds of keys that are not known are left out. Raises
     ValueError if there is none."""
     import jwt  # noqa: PLC0415 - an extra
@@ -105,17 +115,34 @@ def _parse(text: bytes) -> "dict[str | None, PyJWK]":
     found = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(found, list):
         raise ValueError("it is not a JSON Web Key Set: it has no list 'keys'")
-    keys: dict[str | None, PyJWK] = {}
+    keys: dict[str | None, VerificationKey] = {}
     for entry in found:
         # A symmetric key ("oct") in a public document is no secret.
         if not isinstance(entry, dict) or entry.get("kty") == "oct":
             continue
         if entry.get("use", "sig") != "sig":
             continue
+        key_id = entry.get("kid")
         try:
-            keys[entry.get("kid")] = jwt.PyJWK(entry)
-        except jwt.PyJWTError as error:
+            if key_id is not None and not isinstance(key_id, str):
+                raise TypeError("its id is not text")
+            keys[key_id] = _verification_key(entry)
+        # What the package raises for values of unexpected types is not always its own error. The
+        # other keys count all the same.
+        except (jwt.PyJWTError, ValueError, TypeError, NotImplementedError) as error:
             logger.info("a key of the issuer cannot be used: %s", error)
     if not keys:
         raise ValueError("it has no key that can be used")
     return keys
+
+
+def _verification_key(entry: dict[str, Any]) -> VerificationKey:
+    import jwt  # noqa: PLC0415 - an extra
+
+    parsed = jwt.PyJWK(entry)
+    algorithm = parsed.algorithm_name
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"it is for {algorithm!r}")
+    # An RSA key that names none is good for each of these. The curve of another key decides.
+    has_choice = "alg" not in entry and algorithm in _RSA
+    return VerificationKey(parsed.key, _RSA if has_choice else (algorithm,))
