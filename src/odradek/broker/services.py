@@ -40,6 +40,7 @@ from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.verification import TransactionVerifier
+from odradek.wording import shortened
 from odradek.world import World
 
 if TYPE_CHECKING:
@@ -298,7 +299,7 @@ class RequestContext:
             operation.name,
             host,
             resource_type.display_name,
-            name,
+            shortened(name),
             self.api.module_name.upper(),
             authorizer.reason(principal, host, operation, resource_type, name),
         )

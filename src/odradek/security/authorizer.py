@@ -30,6 +30,9 @@ _KAFKAS_NAMES: Final = (
     "kafka.security.auth.SimpleAclAuthorizer",
 )
 _MAX_DECIDED: Final = 50_000
+# Decisions about longer names are not remembered: groups and transactional ids may be as long as a
+# request, and a client without any permission may ask about them. Names of topics are shorter.
+_MAX_NAME_LENGTH: Final = 300
 
 _Action = tuple[Principal, str, Operation, ResourceType, str]
 
@@ -126,6 +129,8 @@ class AclAuthorizer(Authorizer):
             if is_thorough():
                 self._check(action, decided)
             return decided
+        if len(name) > _MAX_NAME_LENGTH:
+            return self._book.judge(*action).is_allowed
         # A client that asks for ever new names must not fill the memory.
         if len(self._decided) >= _MAX_DECIDED:
             self._decided.clear()

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
+MAX_NAME_LENGTH = 1000
 SALT_BYTES = 17
 _SALT_BITS = 130
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

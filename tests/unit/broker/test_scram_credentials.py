@@ -97,6 +97,7 @@ async def test_credentials_come_change_and_go(connect: Connect) -> None:
         ([upsertion(iterations=16385)], ErrorCode.UNACCEPTABLE_CREDENTIAL),
         ([upsertion(salt=b"")], ErrorCode.UNACCEPTABLE_CREDENTIAL),
         ([upsertion(""), upsertion()], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ([upsertion("x" * 1001)], ErrorCode.UNACCEPTABLE_CREDENTIAL),
         ([upsertion(), upsertion(mechanism=SHA_512)], ErrorCode.DUPLICATE_RESOURCE),
         ([upsertion(), deletion()], ErrorCode.DUPLICATE_RESOURCE),
     ],

@@ -148,3 +148,12 @@ def test_a_principal_has_a_kind_and_a_name(text: str) -> None:
 
 def test_a_principal_reads_as_it_is_written() -> None:
     assert str(Principal.parse("User:CN=a:b,OU=c")) == "User:CN=a:b,OU=c"
+
+
+def test_long_names_do_not_fill_the_memory() -> None:
+    """A group may be named by megabytes, and everybody may ask whether it exists."""
+    made = standard()
+    for number in range(100):
+        assert not made.allows(ALICE, "h", Operation.READ, ResourceType.GROUP, f"{number}" * 10_000)
+    assert isinstance(made, AclAuthorizer)
+    assert sum(len(name) for *_, name in made._decided) < 10_000

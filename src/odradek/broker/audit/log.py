@@ -28,7 +28,7 @@ from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.apis import AnyApi
 from odradek.protocol.types import BrokerId
 from odradek.security.principals import ANONYMOUS, Principal
-from odradek.wording import counted
+from odradek.wording import counted, shortened
 from odradek.world import Clock
 from odradek.world.timeslice import Timeslice
 
@@ -144,16 +144,16 @@ class AuditLog:
                 self._clock.now_ms(),
                 AUTHENTICATION,
                 "failure" if reason else "success",
-                str(who) if principal is not None else "",
+                shortened(str(who)) if principal is not None else "",
                 who.groups,
                 connection.address,
                 connection.port,
                 connection.listener,
-                client_id,
+                _shortened(client_id),
                 None,
                 "SaslAuthenticate" if mechanism not in ("SSL", "PLAINTEXT") else "",
                 operation=mechanism,
-                detail=reason,
+                detail=shortened(reason),
             )
         )
 
@@ -188,13 +188,13 @@ class AuditLog:
                 connection.address,
                 connection.port,
                 connection.listener,
-                asker.client_id,
+                _shortened(asker.client_id),
                 asker.correlation_id,
                 asker.api.name,
                 operation,
                 resource_type,
-                resource,
-                detail,
+                shortened(resource),
+                shortened(detail),
             )
         )
 
@@ -284,3 +284,7 @@ class AuditLog:
         self._untold += untold
         self._drop(count)
         # The line about them is written with the next event, or at the end.
+
+
+def _shortened(text: str | None) -> str | None:
+    return None if text is None else shortened(text)

@@ -17,6 +17,7 @@ from odradek.security.principals import GROUP
 from odradek.security.sasl.server.exchange import Login, LoginFailed
 from odradek.security.sasl.server.scram import Account, UnknownUser
 from odradek.security.scram import (
+    MAX_NAME_LENGTH,
     MIN_ITERATIONS,
     MalformedCredential,
     ScramCredential,
@@ -49,19 +50,26 @@ class ScramAccounts:
         self, name: str, mechanism: ScramMechanism, *, is_token: bool
     ) -> Account | UnknownUser:
         """Raises `LoginFailed` if nobody can say."""
+        find = self._token if is_token else self._user
         try:
-            salt = await self._salt(name)
-            found = await (self._token if is_token else self._user)(name, mechanism, salt)
+            salt = await self._salt(name, mechanism, is_token=is_token)
+            # A longer name is nobody's. Everybody may ask, and ZooKeeper closes the connection of a
+            # broker whose request, in which some characters of a path become nine, is too large.
+            is_too_long = len(name) > MAX_NAME_LENGTH
+            found = None if is_too_long else await find(name, mechanism, salt)
         except MetadataError as error:
             raise LoginFailed(f"credentials cannot be read: {error}", user=name) from None
         except MalformedCredential as error:
             raise LoginFailed(str(error), user=name) from None
         return UnknownUser(salt) if found is None else found
 
-    async def _salt(self, name: str) -> bytes:
+    async def _salt(self, name: str, mechanism: ScramMechanism, *, is_token: bool) -> bytes:
         """Returns the salt of a token, and of a user or a token that does not exist: always the
-        same for a name, at all brokers. It looks like one that a tool has made."""
-        return salt_from(hmac.digest(await self._secret.get(), name.encode(), "sha256"))
+        same at all brokers. It looks like one that a tool has made. As with a user who exists, both
+        mechanisms have another one, and so has a token of the same name: who compares them does not
+        learn whether there is such a user."""
+        asked = f"{mechanism.kafka_name},{'token' if is_token else 'user'},{name}"
+        return salt_from(hmac.digest(await self._secret.get(), asked.encode(), "sha256"))
 
     async def _user(self, name: str, mechanism: ScramMechanism, _: bytes) -> Account | None:
         stored = (await self._configs.user(name)).get(mechanism.kafka_name)

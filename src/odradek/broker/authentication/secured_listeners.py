@@ -24,6 +24,7 @@ from odradek.security.sasl.server.exchange import Login, Mechanism
 from odradek.security.scram import ScramMechanism
 from odradek.security.tls.distinguished_names import distinguished_name
 from odradek.security.tls.principal_mapping import NoRuleMatches, PrincipalMapping
+from odradek.wording import shortened
 from odradek.world import World
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ class SecuredListener:
 
     def failed(self, connection: Connection, mechanism: str, user: str, reason: str) -> None:
         self.counters.failed += 1
+        # Everybody may send half a megabyte here. It must not roll other lines out of the logs.
+        user, reason = shortened(user, 500), shortened(reason, 500)
         logger.info(
             "a log-in from %s:%s on %s failed%s%s: %s",
             connection.address,

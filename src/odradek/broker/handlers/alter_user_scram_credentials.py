@@ -26,6 +26,7 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
 from odradek.security.roles import Area
 from odradek.security.scram import (
     MAX_ITERATIONS,
+    MAX_NAME_LENGTH,
     MIN_ITERATIONS,
     ScramCredential,
     ScramMechanism,
@@ -62,6 +63,11 @@ async def handle(
 async def _apply(services: Services, change: Change) -> None:
     if not change.name:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of a user is missing.")
+    if len(change.name) > MAX_NAME_LENGTH and isinstance(change, ScramCredentialUpsertion):
+        raise ApiError(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            f"The name of a user has at most {MAX_NAME_LENGTH} characters.",
+        )
     try:
         mechanism = ScramMechanism(change.mechanism)
     except ValueError:
