@@ -25,6 +25,7 @@ from odradek.client.admin.admin import Admin
 from odradek.client.admin.delegation_tokens import DelegationToken
 from odradek.client.errors import AuthenticationFailed, ClientError
 from odradek.protocol.errors import AuthenticationError, AuthorizationError, KafkaError
+from odradek.security.jaas import jaas_line
 from odradek.security.tls.principal_mapping import NoRuleMatches, PrincipalMapping
 from odradek.web.problems import Problem
 
@@ -38,10 +39,14 @@ def token_log_in(token_id: str, password: str, mechanism: str) -> dict[str, obje
     """Returns the properties by which a client logs in with a token. Tokens need SCRAM, so a
     listener of another `mechanism` is asked for SCRAM-SHA-512."""
     mechanism = mechanism.upper()
+    # Quoted, because both may be what a caller has sent: a password with another username= in it
+    # would log in as one token, and be taken for the caller of another.
+    options = {"username": token_id, "password": password, "tokenauth": "true"}
     return {
         "sasl.mechanism": mechanism if mechanism.startswith("SCRAM-") else "SCRAM-SHA-512",
-        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
-        f' username="{token_id}" password="{password}" tokenauth="true";',
+        "sasl.jaas.config": jaas_line(
+            "org.apache.kafka.common.security.scram.ScramLoginModule", options
+        ),
     }
 
 

@@ -88,6 +88,13 @@ def host_of(address: str) -> str:
         return ""
 
 
+def _host_of_origin(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""
+
+
 class Guards:
     """Checks a request, calls its endpoint, and answers with a `Problem` if something is wrong."""
 
@@ -221,8 +228,8 @@ class Guards:
                 " to its allowed hosts",
             )
         origin = headers.get("origin")
-        if origin is not None and not policy.allows_host(urlsplit(origin).hostname or ""):
-            raise Problem(403, f"pages of {origin} may not call this service")
+        if origin is not None and not policy.allows_host(_host_of_origin(origin)):
+            raise Problem(403, f"pages of {origin[:200]} may not call this service")
         if headers.get("sec-fetch-site") == "cross-site" and not (
             policy.lets_links_in and _opens_page(scope, headers)
         ):

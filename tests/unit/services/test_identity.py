@@ -4,7 +4,9 @@ import base64
 
 import pytest
 
+from odradek.security.jaas import parse_jaas_config
 from odradek.services.identity import NOBODY, Caller, Kind, authorization_of, caller_of
+from odradek.services.tokens import token_log_in
 
 BY_DELEGATION = Caller(Kind.DELEGATION_TOKEN, "id", "hmac")
 
@@ -60,3 +62,20 @@ def test_a_certificate_has_the_name_that_brokers_give_it() -> None:
     # A comma within a value does not begin another attribute, which a mapping rule might trust.
     hostile = {"subject": ((("commonName", "ada,O=Ops"),),)}
     assert caller_of(None, hostile) == Caller(Kind.CERTIFICATE, "CN=ada\\,O=Ops")
+
+
+@pytest.mark.parametrize(
+    ("token_id", "secret"),
+    [
+        ("victim", 'hmac" username="own'),
+        ("victim", "hmac\\"),
+        ('own" password="x', "hmac"),
+        ("victim", 'hmac" tokenauth="false" x="'),
+    ],
+)
+def test_what_a_caller_sends_stays_one_name_and_one_secret(token_id: str, secret: str) -> None:
+    """Or a caller could log in at the brokers with a token of its own, and be taken for the caller
+    of another one, whose consumer instances it could use."""
+    properties = token_log_in(token_id, secret, "SCRAM-SHA-256")
+    options = parse_jaas_config(str(properties["sasl.jaas.config"])).options
+    assert options == {"username": token_id, "password": secret, "tokenauth": "true"}

@@ -71,6 +71,7 @@ class TestBrowsers:
             for headers in (
                 {"origin": "https://attacker.example"},
                 {"origin": "null"},
+                {"origin": "http://[localhost"},
                 {"sec-fetch-site": "cross-site"},
             ):
                 answer = await client.ask("POST", "/orders", ORDER, JSON | headers)
