@@ -11,30 +11,29 @@ MEDIA_TYPE: Final = "odradek.media_type"
 
 @lru_cache(maxsize=1000)
 def negotiated(accept: str, offered: tuple[str, ...]) -> str | None:
-    """Returns the offered type that the client likes best, or None if it takes none of them.
+    """Returns the offered type that the client prefers, or None if it accepts none of them.
 
-    Among types that the client likes equally, the more specific range wins, and then the first of
+    The most specific range that includes a type gives the type its quality (RFC 9110, 12.5.1).
+    Among types of equal quality, the one with the more specific range wins, and then the first of
     those offered.
     """
     if not accept.strip():
         return offered[0]
-    best: tuple[float, int, int] | None = None
+    ranges = [_range_of(entry) for entry in accept.split(",")]
+    best: tuple[float, int] = (0.0, -1)
     chosen = None
-    for entry in accept.split(","):
-        range_, quality = _range_of(entry)
-        if quality <= 0:
-            continue
-        for place, media_type in enumerate(offered):
-            specificity = _specificity(range_, media_type)
-            if specificity < 0:
-                continue
-            rank = (quality, specificity, -place)
-            if best is None or rank > best:
-                best, chosen = rank, media_type
+    for media_type in offered:
+        specificity, quality = max(
+            (_specificity(range_, media_type), quality) for range_, quality in ranges
+        )
+        rank = (quality, specificity)
+        if specificity >= 0 and quality > 0 and rank > best:
+            best, chosen = rank, media_type
     return chosen
 
 
 def _range_of(entry: str) -> tuple[str, float]:
+    """Returns the media range of an entry of `Accept`, such as `text/*`, and its quality."""
     range_, *parameters = entry.split(";")
     quality = 1.0
     for parameter in parameters:
@@ -48,7 +47,7 @@ def _range_of(entry: str) -> tuple[str, float]:
 
 
 def _specificity(range_: str, media_type: str) -> int:
-    """Returns how exactly a range names a type, or -1 if it does not."""
+    """Returns how specific a range is that includes a type, or -1 if it does not include it."""
     if range_ == media_type:
         return 2
     if range_ == f"{media_type.partition('/')[0]}/*":
@@ -57,7 +56,8 @@ def _specificity(range_: str, media_type: str) -> int:
 
 
 def given_type(content_type: str) -> str:
-    """Returns the media type of a `Content-Type` header, without its parameters. A body without the
-    header counts as bytes (RFC 9110, 8.3), which the registry takes: old clients of Go send it. The
-    page of another site could send such a body too, but not without its `Origin`."""
+    """Returns the media type of a `Content-Type` header, without its parameters. Without the header
+    it is application/octet-stream (RFC 9110, 8.3), which the schema registry accepts, because old
+    Go clients send no header. A web page of another site can send such a request too; `guards`
+    refuses it by its `Origin` header."""
     return content_type.partition(";")[0].strip().lower() or "application/octet-stream"

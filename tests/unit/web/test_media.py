@@ -30,6 +30,8 @@ OFFERED = (V2, "application/json")
         ("Application/JSON;q=1.0,*/*;q=0.1", "application/json"),
         ("text/html", None),
         ("application/json;q=0", None),
+        ("*/*, application/vnd.kafka.v2+json;q=0", "application/json"),
+        ("application/vnd.kafka.v2+json;q=0.1, application/*", "application/json"),
         ("application/json;q=x", None),
     ],
 )
