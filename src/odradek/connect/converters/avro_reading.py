@@ -146,7 +146,7 @@ class AvroReader:
         if name is not None:
             if name in self._open:
                 raise DataError(
-                    f"Avro's record {name} has itself as a part, which schemas here cannot say"
+                    f"Avro's record {name} contains itself: Connect has no recursive schemas"
                 )
             self._open.append(name)
         made = self._base(avro)

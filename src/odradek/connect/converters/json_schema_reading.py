@@ -1,10 +1,12 @@
-"""JSON Schemas as schemas of Connect: the other way of `json_schema_writing`.
+"""Converts JSON Schemas to schemas of Connect; `json_schema_writing` is the other direction.
 
-A schema of anybody is read too: numbers are int64 and double, unions (`oneOf`, `anyOf`, several
-types) are structs with a field for each type, and `allOf` is one struct with the fields of all.
+Schemas that no converter has written are read too. Their numbers are int64 and double. A union
+(`oneOf`, `anyOf`, several types) is a struct with a field for each type. `allOf` is one struct with
+the fields of all its parts. Connect has no recursive schemas, so these are refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,7 +27,8 @@ _NULL: Final = {"type": "null"}
 
 
 class ConnectSchemas:
-    """Reads the schemas of one document. `read` reads a value, for defaults."""
+    """Converts one JSON Schema. `imports` are the documents that it refers to, by name. `read`
+    converts a value; it is used for defaults."""
 
     def __init__(
         self,
@@ -39,47 +42,55 @@ class ConnectSchemas:
         self._settings = settings
         self._read = read
         self._open: list[str] = []
+        """The references that are being followed, to notice recursion."""
 
     def schema(self) -> Schema:
         return self._of(self._root)
 
     def _of(self, given: Any, is_optional: bool = False) -> Schema:
         if not isinstance(given, dict) or not given:
-            raise DataError("a part of the JSON Schema says no type, and every value needs one")
+            raise DataError("a part of the JSON Schema has no type, and Connect needs one")
         if "$ref" in given:
             return self._referred(given["$ref"], is_optional)
         members = self._members(given)
         if members is not None:
             return self._union(given, members, is_optional)
-        is_several = isinstance(given.get("allOf"), list)
-        made = self._all_of(given) if is_several else self._base(given)
+        has_all_of = isinstance(given.get("allOf"), list)
+        made = self._all_of(given) if has_all_of else self._base(given)
         return self._described(made, given, is_optional)
 
     def _referred(self, reference: str, is_optional: bool) -> Schema:
+        with self._following(reference):
+            return self._of(self._target(reference), is_optional)
+
+    @contextmanager
+    def _following(self, reference: str) -> Iterator[None]:
+        """Raises `DataError` if the reference is being followed already."""
         if reference in self._open:
             raise DataError(
-                f"the JSON Schema's {reference} has itself as a part, which schemas here cannot say"
+                f"the JSON Schema's {reference} contains itself: Connect has no recursive schemas"
             )
         self._open.append(reference)
-        made = self._of(self._target(reference), is_optional)
+        yield
         self._open.pop()
-        return made
 
     def _target(self, reference: str) -> Any:
         name, _, path = reference.partition("#")
         if name and name not in self._imports:
-            raise DataError(f"the JSON Schema refers to {reference}, which is not known")
+            raise DataError(
+                f"the JSON Schema refers to {reference}, which is not one of its references"
+            )
         found = self._imports[name] if name else self._root
         for part in filter(None, path.split("/")):
             key = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or key not in found:
-                raise DataError(f"the JSON Schema refers to {reference}, which is not there")
+                raise DataError(f"the JSON Schema refers to {reference}, which does not exist")
             found = found[key]
         return found
 
     @staticmethod
     def _members(given: Mapping[str, Any]) -> list[Any] | None:
-        """Returns the alternatives, if there are several."""
+        """Returns the alternatives of a union; None if it is not one."""
         for name in ("oneOf", "anyOf"):
             if isinstance(given.get(name), list):
                 return list(given[name])
@@ -112,21 +123,26 @@ class ConnectSchemas:
         if properties:
             return self._struct({"properties": properties, "required": required})
         if not parts:
-            raise DataError("allOf of a JSON Schema says no type")
+            raise DataError("the allOf of a JSON Schema has no type")
         return self._of(next((part for part in parts if "enum" not in part), parts[0]))
 
     def _flattened(self, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Returns the parts of an `allOf`, and of those within its parts."""
         for member in given.get("allOf") or ():
-            found = member
             if isinstance(member, dict) and "$ref" in member:
-                found = self._target(member["$ref"])
-            if isinstance(found, dict):
-                yield from self._flattened(found)
-                if "allOf" not in found:
-                    yield found
+                with self._following(member["$ref"]):
+                    yield from self._parts(self._target(member["$ref"]))
+            else:
+                yield from self._parts(member)
         own = {name: part for name, part in given.items() if name in {"properties", "required"}}
         if own:
             yield own
+
+    def _parts(self, member: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(member, dict):
+            yield from self._flattened(member)
+            if "allOf" not in member:
+                yield member
 
     def _base(self, given: Mapping[str, Any]) -> Schema:
         connect_type = given.get("connect.type")
@@ -158,7 +174,7 @@ class ConnectSchemas:
     def _array(self, given: Mapping[str, Any], connect_type: Any) -> Schema:
         items = given.get("items")
         if not isinstance(items, dict):
-            raise DataError("an array of the JSON Schema does not say the type of its items")
+            raise DataError("an array of the JSON Schema has no type for its items")
         if connect_type == "map" and isinstance(items.get("properties"), dict):
             parts = items["properties"]
             return schemas.map_of(self._of(parts.get("key")), self._of(parts.get("value")))
@@ -194,7 +210,8 @@ class ConnectSchemas:
 
 
 def _enum(symbols: list[Any]) -> Schema:
-    """An enum is text, whatever its values are. JSON's enums have no name."""
+    """Returns the schema of an enum: a string, whatever its values are, with the values as
+    parameters. Enums have no name in JSON Schema."""
     names = [NULL_SYMBOL if symbol is None else str(symbol) for symbol in symbols]
     parameters = {ENUM: "", **{f"{ENUM}.{name}": name for name in names}}
     return Schema(Type.STRING, parameters=parameters)

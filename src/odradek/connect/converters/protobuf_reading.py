@@ -96,7 +96,7 @@ class ProtobufReader:
         full = descriptor.full_name
         if full in self._open:
             raise DataError(
-                f"Protobuf's message {full} has itself as a part, which schemas here cannot say"
+                f"Protobuf's message {full} contains itself: Connect has no recursive schemas"
             )
         self._open.append(full)
         fields: list[Field] = []

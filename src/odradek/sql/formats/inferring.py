@@ -104,7 +104,7 @@ class Inference:
             path = self._message(form, known, is_key)
             schema = made_of(form).reading(known, path).schema
             if schema is None:
-                raise Unsupported("it says no type")
+                raise Unsupported("it has no type")
             return kind_of(schema, rename)
         except (ConnectError, SchemaError, Unsupported) as error:
             raise self._incompatible(form, is_key, str(error)) from None

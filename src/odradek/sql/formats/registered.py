@@ -131,7 +131,7 @@ class RegisteredCodec(RowCodec):
             raise BadRow(f"its schema is of type {known.kind}, not {self._made.kind}")
         reading = self._made.reading(known, path)
         if reading.schema is None:
-            raise BadRow("its schema says no type")
+            raise BadRow("its schema has no type")
         convert = row_of(reading.schema, self.columns, self._is_wrapped)
         read = reading.read
         return lambda data, start: convert(read(data, start))
