@@ -1,4 +1,4 @@
-"""The options of a URL that the drivers of Java know, as those of a driver for Python."""
+"""Translates the options of a JDBC URL, which are those of Java's drivers, for a Python driver."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -18,12 +18,18 @@ def driver_options(
     only_tuning: frozenset[str],
     database: str,
 ) -> dict[str, Any]:
-    """Returns the options of the driver for Python. Those that only tune the one of Java are passed
-    over, and named in the log. Raises `InvalidConfig` for any other."""
+    """Returns the options of the Python driver. `known` translates an option of the URL.
+    `only_tuning` are options that only tune Java's driver: they are ignored, and a line in the log
+    says so. Raises `InvalidConfig` for any other option, and for a value that is not valid."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name in known:
-            found.update(known[name](value))
+            try:
+                found.update(known[name](value))
+            except ValueError:
+                raise InvalidConfig(
+                    f"the option {name} of the URL must be a whole number, not {value!r}"
+                ) from None
         elif name in only_tuning:
             _log.info("the option %s of the URL has no effect here", name)
         else:
@@ -36,8 +42,10 @@ def driver_options(
 
 
 def same(name: str) -> Translation:
+    """Translates an option whose values are the same in Python; `name` is its name there."""
     return lambda value: {name: value}
 
 
 def seconds(name: str) -> Translation:
+    """Translates a time in whole seconds; `name` is the option's name in Python."""
     return lambda value: {name: int(value)}
