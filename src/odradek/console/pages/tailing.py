@@ -1,8 +1,8 @@
-"""Live tails: the newest records of a topic as they come.
+"""Live tails: pages that show the new records of a topic as they are written.
 
-A tail follows the ends of the partitions. It sends at most `_MAX_PER_S` records a second to a
-browser, for nobody reads more, and says how many it left out. A tail that is too slow for the topic
-skips to the end rather than falling behind, and counts what it skipped.
+A tail reads a topic from the ends of its partitions on. It sends at most `_MAX_PER_S` records a
+second to the browser, because nobody can read more, and the number of records that it left out. If
+its lag grows beyond `_MAX_LAG_RECORDS`, it skips to the end of the partition.
 """
 
 import asyncio
@@ -25,18 +25,26 @@ from odradek.web.streaming import event
 _MAX_TAILS: Final = 8
 _MAX_PER_S: Final = 40
 _POLL_MS: Final = 500
-_BATCH: Final = 500
-_FAR_BEHIND: Final = 5000
+_MAX_POLL_RECORDS: Final = 500
+_MAX_LAG_RECORDS: Final = 5000
 
 
 async def tails_of(asked: Asked) -> list["Tail"]:
-    """Returns the tails that a stream asks for, each at the ends of its partitions: what is written
-    after the answer has begun is not missed."""
-    topics = list(dict.fromkeys(asked.query.many("tail")))[:_MAX_TAILS]
-    tails = []
-    for name in topics:
-        topic, _, rest = name.partition("?")
-        tails.append(await _opened(asked, name, topic, rest))
+    """Returns the tails that the query of a request names, as `topic` or `topic?filter`.
+
+    Each tail already is at the ends of its partitions. So records that are written after the
+    response has begun are not missed.
+    """
+    names = list(dict.fromkeys(asked.query.many("tail")))[:_MAX_TAILS]
+    tails: list[Tail] = []
+    try:
+        for name in names:
+            topic, _, filter_text = name.partition("?")
+            tails.append(await _opened(asked, name, topic, filter_text))
+    except BaseException:
+        for tail in tails:
+            await tail.close()
+        raise
     return tails
 
 
@@ -48,7 +56,7 @@ async def _opened(asked: Asked, name: str, topic: str, filter_text: str) -> "Tai
         raise Problem(400, str(error)) from None
     properties = asked.clients.properties("consumer")
     properties.pop("group.id", None)
-    # Unlike a page, a tail waits for what is not there yet.
+    # Pages read only what is there. A tail waits for new records.
     waits = {"fetch.max.wait.ms": _POLL_MS, "auto.offset.reset": "latest"}
     consumer = Consumer({**properties, **waits})
     partitions = [
@@ -70,7 +78,7 @@ async def _opened(asked: Asked, name: str, topic: str, filter_text: str) -> "Tai
 
 
 class Tail:
-    """One tail. `name` is how the browser calls it."""
+    """One tail of one browser. `name` is the browser's name for it, as in `tails_of`."""
 
     def __init__(
         self,
@@ -87,7 +95,8 @@ class Tail:
         self._wanted = wanted
 
     async def run(self, queue: "asyncio.Queue[bytes]") -> None:
-        """Puts events into the queue until it is cancelled or the brokers refuse."""
+        """Puts events into the queue until it is cancelled. An error of the brokers is the last
+        event."""
         try:
             while self._partitions:
                 began_s = asyncio.get_running_loop().time()
@@ -99,17 +108,20 @@ class Tail:
         except (ClientError, KafkaError, OSError) as error:
             await queue.put(self._event([], 0, str(error)))
         finally:
-            await self._consumer.close(0)
+            await self.close()
+
+    async def close(self) -> None:
+        await self._consumer.close(0)
 
     async def _next(self) -> tuple[list[RecordView], int]:
         """Returns the next records, and how many were left out."""
-        polled = await self._consumer.poll(_POLL_MS, _BATCH)
+        polled = await self._consumer.poll(_POLL_MS, _MAX_POLL_RECORDS)
         views = []
         seen = 0
         for records in polled.values():
             for record in records:
                 seen += 1
-                # Without a filter, only what will be sent is worth decoding.
+                # Without a filter, records that will not be sent need not be decoded.
                 if self._wanted is None and seen > _MAX_PER_S:
                     continue
                 view = await view_of(record, self._decoder)
@@ -119,12 +131,11 @@ class Tail:
         return views[:_MAX_PER_S], dropped + await self._catch_up()
 
     async def _catch_up(self) -> int:
-        """Goes to the end of partitions of which too much is left; returns how many records that
-        leaves out."""
+        """Skips to the end of partitions with a large lag; returns how many records it skips."""
         skipped = 0
         for partition in self._partitions:
             behind = self._consumer.lag(partition) or 0
-            if behind > _FAR_BEHIND:
+            if behind > _MAX_LAG_RECORDS:
                 end = await self._consumer.position(partition) + behind
                 self._consumer.seek(partition, end)
                 skipped += behind
