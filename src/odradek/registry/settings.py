@@ -16,7 +16,13 @@ from odradek.config.kinds import boolean, custom, integer, long, string
 from odradek.config.program_settings import ProgramSettings, option
 from odradek.registry.decisions import MODES
 from odradek.schemas.compatibility import Level
-from odradek.services.settings import NO_EFFECT, ServiceSettings, listeners
+from odradek.services.settings import (
+    LOGS_CALLERS_IN,
+    NO_EFFECT,
+    ServiceSettings,
+    authentication_method,
+    listeners,
+)
 from odradek.web.guards import LOOPBACK
 
 PORT: Final = 8081
@@ -92,6 +98,7 @@ class SchemaRegistrySettings(ServiceSettings):
     }
 
     listeners: tuple[str, ...] | str = listeners(PORT)
+    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
     odradek_max_body_bytes: int = option(
         long(
             "odradek.max.body.bytes",

@@ -1,10 +1,11 @@
 """The properties files of services, with Confluent's names.
 
-A service has a few settings of its own (a subclass of `ServiceSettings`), and passes others on to
-its Kafka clients: `client.ssl.truststore.location` is `ssl.truststore.location` of all of them,
-and `consumer.fetch.min.bytes` of its consumers. What a file says and a service does not obey is
-refused if the user would be deceived, and announced otherwise. A name that nobody knows is refused,
-with the one that was probably meant.
+A service declares its own settings in a subclass of `ServiceSettings`, and passes others on to its
+Kafka clients: `client.ssl.truststore.location` sets `ssl.truststore.location` for all of them, and
+`consumer.fetch.min.bytes` sets `fetch.min.bytes` for its consumers. A setting that Confluent's
+services have and these do not is refused if the user relies on it, such as one for security, and
+otherwise a line in the log says that it has no effect. An unknown name is refused, with the name
+that was probably meant.
 """
 
 from collections.abc import Mapping
@@ -41,8 +42,8 @@ TLS: Final = (
 _TOKENS: Final = "odradek.tokens."
 _CLIENT_AUTH: Final = {"NONE": "none", "REQUESTED": "requested", "REQUIRED": "required"}
 
-# Names of the HTTP server that Confluent's services are built on, which change nothing here, and
-# their harmless values; others are announced.
+# Settings of the HTTP server that Confluent's services are built on. They have no effect here. A
+# line in the log says so, unless the value is one of those listed; without a list, it never does.
 NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "debug": ("false",),
     "metrics.jmx.prefix": (),
@@ -85,7 +86,7 @@ def _read_listeners(value: object) -> tuple[str, ...]:
         if parts.scheme not in {"http", "https"} or port is None or parts.path not in {"", "/"}:
             raise SettingsError(f"{url!r} is not a URL such as http://127.0.0.1:8082")
     if len(given) > 1:
-        raise SettingsError("one listener is served; start another process for another one")
+        raise SettingsError("must be a single URL; start another process for another listener")
     return tuple(given)
 
 
@@ -95,8 +96,8 @@ def listeners(port: int) -> Any:
         custom(
             "listeners",
             (f"http://127.0.0.1:{port}",),
-            "Where the service listens: http or https. 0.0.0.0 are all addresses of this machine;"
-            " then say by odradek.allowed.hosts which names clients call it by.",
+            "The URL on which the service listens: http or https. 0.0.0.0 means all addresses of"
+            " this machine; then list the names that clients use in odradek.allowed.hosts.",
             accept=_read_listeners,
             expected=f"a URL such as http://127.0.0.1:{port}",
             kind=Kind.LIST,
@@ -109,17 +110,38 @@ def _names(name: str, doc: str) -> Any:
         given = parse_list(value) if isinstance(value, str) else value
         if not isinstance(given, list | tuple):
             raise SettingsError("must be names separated by commas")
-        return tuple(str(one).strip().lower() for one in given)
+        return tuple(str(item).strip().lower() for item in given)
 
     return option(
-        custom(name, (), doc, accept=accept, expected="names with commas", kind=Kind.LIST)
+        custom(name, (), doc, accept=accept, expected="names separated by commas", kind=Kind.LIST)
     )
+
+
+def authentication_method(doc: str) -> Any:
+    """Declares `authentication.method`, whose effect differs between the services."""
+    return option(
+        custom(
+            "authentication.method",
+            "",
+            doc,
+            accept=lambda value: value if value == "" else _check_method(value),
+            expected="NONE, BASIC or BEARER",
+        )
+    )
+
+
+LOGS_CALLERS_IN: Final = (
+    "BASIC or BEARER: callers must log in, as users of the brokers. NONE: everybody who reaches the"
+    " service may change something. Unset: nobody logs in, and changes are refused unless the"
+    " service listens on 127.0.0.1."
+)
+"""The documentation of `authentication.method` in services that have a log-in of their own."""
 
 
 def _check_method(value: object) -> str:
     text = str(value).strip().upper()
     if text not in {"NONE", "BASIC", "BEARER"}:
-        raise SettingsError("must be NONE, BASIC or BEARER: callers log in to the brokers")
+        raise SettingsError("must be NONE, BASIC or BEARER: callers log in as users of the brokers")
     return text
 
 
@@ -132,56 +154,53 @@ def _check_client_auth(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings(ProgramSettings):
-    """What all services have in common. `tls` and `clients` are the settings that are passed on."""
+    """The settings that all services have. `tls` are those of the HTTP listener. `clients` are
+    passed on to all Kafka clients, `client_kinds` only to consumers, producers or admin clients."""
 
     error_class: ClassVar[type[SettingsError]] = SettingsError
     prefixes: ClassVar[tuple[str, ...]] = ("client.",)
     """Prefixes of settings that are passed on to all Kafka clients of the service."""
     no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = NO_EFFECT
     refused: ClassVar[Mapping[str, str]] = {}
-    """Names that would deceive, with the reason and what to do instead."""
+    """Names that are refused, with the reason and what to do instead."""
 
     tls: Mapping[str, str] = field(default_factory=dict, repr=False)
     clients: Mapping[str, str] = field(default_factory=dict, repr=False)
     client_kinds: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     token_client: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Settings `odradek.tokens.`: those of the one client that creates tokens (`tokens`)."""
+    """Settings `odradek.tokens.`: those of the client that creates delegation tokens (`tokens`)."""
     notes: tuple[str, ...] = ()
-    """Lines about settings that change nothing, to be announced."""
+    """Lines for the log about settings that have no effect."""
 
     listeners: tuple[str, ...] | str = listeners(8080)
     bootstrap_servers: str = option(
-        string("bootstrap.servers", "127.0.0.1:9092", "Brokers to learn the cluster from.")
-    )
-    host_name: str = option(
         string(
-            "host.name", "", "The host in the URLs that answers have; unset: as the client asked."
+            "bootstrap.servers",
+            "127.0.0.1:9092",
+            "Brokers from which the service learns the cluster.",
         )
     )
+    host_name: str = option(
+        string("host.name", "", "The host in the URLs of responses. Unset: the one in the request.")
+    )
     advertised_listeners: str = option(
-        string("advertised.listeners", "", "The URL that answers name, if it is not host.name.")
+        string("advertised.listeners", "", "The URL in responses, if it is not that of host.name.")
     )
     odradek_allowed_hosts: tuple[str, ...] | str = _names(
         "odradek.allowed.hosts",
-        "Names by which clients call the service, beside localhost, its address and host.name."
+        "Names that clients use for the service, beside localhost, its address and host.name."
         " Requests with another Host header are refused (DNS rebinding).",
     )
-    authentication_method: str = option(
-        custom(
-            "authentication.method",
-            "",
-            "How callers log in: BASIC or BEARER. Their log-in is passed on to the brokers, so it"
-            " follows from client.security.protocol and need not be set. NONE says that everybody"
-            " who reaches the service may change something, where the brokers have no log-in.",
-            accept=lambda value: value if value == "" else _check_method(value),
-            expected="NONE, BASIC or BEARER",
-        )
+    authentication_method: str = authentication_method(
+        "BASIC or BEARER need not be set: the service passes the log-in of its callers on to the"
+        " brokers, and client.security.protocol says whether these have one. NONE: where they have"
+        " none, everybody who reaches the service may change something."
     )
     ssl_client_authentication: str = option(
         custom(
             "ssl.client.authentication",
             "NONE",
-            "Whether clients show a certificate: NONE, REQUESTED or REQUIRED.",
+            "Whether the service asks clients for a certificate: NONE, REQUESTED or REQUIRED.",
             accept=_check_client_auth,
             expected="NONE, REQUESTED or REQUIRED",
         )
@@ -190,14 +209,14 @@ class ServiceSettings(ProgramSettings):
         string(
             "ssl.principal.mapping.rules",
             "DEFAULT",
-            "Which user a caller's certificate stands for, written as the brokers' setting is.",
+            "Which user a caller's certificate stands for, by rules as in the brokers' setting.",
         )
     )
     odradek_tokens_lifetime_ms: int = option(
         integer(
             "odradek.tokens.lifetime.ms",
             3_600_000,
-            "After which time the delegation tokens of callers with a certificate end.",
+            "How long the delegation tokens of callers with a certificate are valid.",
             at_least=10_000,
         )
     )
@@ -213,7 +232,7 @@ class ServiceSettings(ProgramSettings):
         long(
             "odradek.max.body.bytes",
             20_000_000,
-            "The most bytes of a request's body; streams have no limit.",
+            "The maximum size of a request's body; streams have no limit.",
             at_least=1,
         )
     )
@@ -229,12 +248,12 @@ class ServiceSettings(ProgramSettings):
         integer(
             "odradek.request.timeout.ms",
             60_000,
-            "How long a request may take that is no stream; then it gets 504.",
+            "How long a request may take before it gets 504; streams may take longer.",
             at_least=1,
         )
     )
     odradek_access_log: bool = option(
-        boolean("odradek.access.log", True, "Whether each request is one line in the log.")
+        boolean("odradek.access.log", True, "Whether the log has a line for each request.")
     )
 
     @classmethod
@@ -258,7 +277,7 @@ class ServiceSettings(ProgramSettings):
 
     @classmethod
     def _pass_on(cls, name: str, value: str, passed: dict[str, Any]) -> bool:
-        """Keeps a setting of the Kafka clients; returns whether it is one."""
+        """Puts a setting of the Kafka clients into `passed`. Returns False if it is not one."""
         if name.startswith(_TOKENS):
             rest = name.removeprefix(_TOKENS)
             cls._require_known(name, rest, AdminSettings)
@@ -295,7 +314,7 @@ class ServiceSettings(ProgramSettings):
             raise SettingsError(f"there is no setting {name}{did_you_mean(name, known)}")
         harmless = cls.no_effect[name]
         if harmless and value not in harmless:
-            notes.append(f"{name}={value} changes nothing here")
+            notes.append(f"{name}={value} has no effect here")
 
     def _check_together(self) -> None:
         super()._check_together()
@@ -307,26 +326,26 @@ class ServiceSettings(ProgramSettings):
         self._check_tokens()
 
     def _check_log_in(self) -> None:
-        """Raises if a log-in of the service itself is set: it logs in as its callers. Services that
-        work while nobody asks have one, and override this."""
+        """Raises if the file has a log-in of the service itself: the service logs in to the brokers
+        as its callers. Services that also work without a caller override this."""
         properties = self.client_properties()
         for name in OWN_LOG_IN:
             if name in properties:
                 raise SettingsError(
-                    f"client.{name} would be a log-in of the service itself, and it has none: it"
-                    " logs in to the brokers as its callers (docs/rest.md, Who asks). Leave it out"
+                    f"client.{name} would be a log-in of the service itself, but the service logs"
+                    " in to the brokers as its callers (docs/rest.md, Who asks). Leave it out"
                 )
         protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
         if protocol == "SSL" and any(name in properties for name in OWN_KEY):
             raise SettingsError(
-                "client.ssl.keystore.location would make brokers take every caller for the owner"
-                " of this key; use client.security.protocol=SASL_SSL, so that callers log in"
+                "with client.ssl.keystore.location the brokers would take every caller for the"
+                " owner of this key; use client.security.protocol=SASL_SSL, so that callers log in"
             )
         mechanism = str(properties.get("sasl.mechanism", "")).upper()
         if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
             raise SettingsError(
-                f"client.sasl.mechanism={mechanism or None}: say by which mechanism the brokers"
-                f" check the passwords of callers, one of {', '.join(_MECHANISMS)}"
+                f"client.sasl.mechanism={mechanism or None}: must be the mechanism by which callers"
+                f" log in to the brokers, one of {', '.join(_MECHANISMS)}"
             )
 
     def _check_tokens(self) -> None:
@@ -336,8 +355,8 @@ class ServiceSettings(ProgramSettings):
             raise SettingsError(str(error)) from None
         if self.token_client and not self.uses_sasl:
             raise SettingsError(
-                "odradek.tokens.* lets callers with a certificate log in to the brokers, and these"
-                " have no log-in: set the security.protocol of clients to SASL_SSL"
+                "odradek.tokens.* lets callers with a certificate log in to the brokers; without"
+                " SASL these have no log-in: set the security.protocol of clients to SASL_SSL"
             )
         if self.token_client and self.ssl_client_authentication == "NONE":
             raise SettingsError(
@@ -351,7 +370,8 @@ class ServiceSettings(ProgramSettings):
                 raise SettingsError(f"the log-in of odradek.tokens.*: {error}") from None
 
     def token_issuer(self) -> TokenIssuer | None:
-        """Returns what creates tokens for callers with a certificate, if the file says how."""
+        """Returns the issuer of tokens for callers with a certificate; None without settings
+        `odradek.tokens.`."""
         if not self.token_client:
             return None
         properties = {**self.client_properties(), **self.token_client}
@@ -382,11 +402,13 @@ class ServiceSettings(ProgramSettings):
 
     def _servers(self) -> dict[str, object]:
         # Confluent's files write PLAINTEXT://host:port here.
-        servers = [one.rpartition("://")[2] for one in parse_list(str(self.bootstrap_servers))]
+        given = parse_list(str(self.bootstrap_servers))
+        servers = [server.rpartition("://")[2] for server in given]
         return {"bootstrap.servers": ",".join(servers)}
 
     def listener(self) -> Listener:
-        """Returns where the service listens. It reads key files, so call it before it serves."""
+        """Returns the listener. This reads key files, so it must be called before the service
+        starts."""
         parts = urlsplit(self.url)
         context = None
         if self.is_https:
@@ -409,7 +431,7 @@ class ServiceSettings(ProgramSettings):
         )
 
     def policy(self, listener: Listener, login: LogIn, open_paths: frozenset[str]) -> Policy:
-        """Returns how the service is protected."""
+        """Returns what `web.guards` checks before each request."""
         hosts = {*self.odradek_allowed_hosts, self.host_name.lower()}
         hosts.add(urlsplit(self.advertised_listeners).hostname or "")
         if listener.host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound

@@ -17,7 +17,7 @@ _REGISTRY: Final = "schema.registry."
 
 @dataclass(frozen=True, kw_only=True)
 class WithRegistry(ServiceSettings):
-    """What a service that asks a registry can be told, beside what every service can."""
+    """The settings of a service that asks a schema registry, beside those of every service."""
 
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     """How the registry is reached: settings `schema.registry.ssl.`, passed on to its clients."""
@@ -37,8 +37,8 @@ class WithRegistry(ServiceSettings):
             return super()._pass_on(name, value, passed)
         if rest.startswith(("basic.auth.", "bearer.auth.", "sasl.")):
             raise SettingsError(
-                f"{name} would be a log-in of the service itself at the registry, and it has none:"
-                " it passes on that of its callers (docs/rest.md, Who asks). Leave it out"
+                f"{name} would be a log-in of the service itself at the registry, but the service"
+                " passes on that of its callers (docs/rest.md, Who asks). Leave it out"
             )
         if rest not in TLS:
             return False
@@ -48,9 +48,9 @@ class WithRegistry(ServiceSettings):
     def _check_together(self) -> None:
         super()._check_together()
         addresses = self.schema_registry_url.split(",")
-        if self.uses_sasl and any(urlsplit(one.strip()).username for one in addresses):
+        if self.uses_sasl and any(urlsplit(address.strip()).username for address in addresses):
             raise SettingsError(
-                "schema.registry.url has a user, and the service passes on the log-in of its"
+                "schema.registry.url has a user, but the service passes on the log-in of its"
                 " callers: leave the user out"
             )
         if self.schema_registry_url:

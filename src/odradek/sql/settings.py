@@ -21,11 +21,13 @@ from odradek.config.spelling import did_you_mean
 from odradek.schemas.errors import BadSetting
 from odradek.schemas.registry_client import RegistryClient
 from odradek.services.settings import (
+    LOGS_CALLERS_IN,
     NO_EFFECT,
     OWN_KEY,
     OWN_LOG_IN,
     TLS,
     ServiceSettings,
+    authentication_method,
     listeners,
 )
 from odradek.sql.planning.sources import REGISTERED, WITHOUT_REGISTRY
@@ -68,6 +70,7 @@ class SqlSettings(ServiceSettings):
     """Settings `spark.`, passed on to the Sparks that run queries."""
 
     listeners: tuple[str, ...] | str = listeners(PORT)
+    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
     ksql_schema_registry_url: str = option(
         string(
             "ksql.schema.registry.url",

@@ -50,7 +50,7 @@ def test_confluents_own_example_is_understood() -> None:
     assert settings.schema_compatibility_level == "FULL_TRANSITIVE"
     assert (settings.may_lead, settings.uses_sasl) == (False, True)
     assert settings.advertised_host() == "registry-1"
-    assert settings.notes == ("debug=true changes nothing here",)
+    assert settings.notes == ("debug=true has no effect here",)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_settings_of_clients_are_passed_on() -> None:
             {"client.security.protocol": "SSL", "client.ssl.keystore.location": "/k"},
             "take every caller for the owner",
         ),
-        ({"client.security.protocol": "SASL_SSL"}, "by which mechanism"),
+        ({"client.security.protocol": "SASL_SSL"}, "must be the mechanism by which callers log in"),
         ({"listeners": "https://127.0.0.1:1"}, "ssl.keystore.location"),
         ({"listeners": "127.0.0.1:1"}, "is not a URL"),
         ({"listeners": "http://a:1,http://b:2"}, "another process"),
@@ -86,7 +86,7 @@ def test_a_log_in_that_cannot_work_is_refused_at_the_start(
 
 def test_what_changes_nothing_is_announced() -> None:
     settings = ServiceSettings.from_file({"debug": "true", "compression.enable": "false"})
-    assert settings.notes == ("debug=true changes nothing here",)
+    assert settings.notes == ("debug=true has no effect here",)
 
 
 def test_only_a_written_none_opens_a_service_to_changes() -> None:

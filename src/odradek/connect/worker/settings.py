@@ -23,7 +23,13 @@ from odradek.config.spelling import did_you_mean
 from odradek.config.values import parse_list
 from odradek.connect.engine.clients import POLICIES, ConnectorClients
 from odradek.services.client_pool import CLIENT_KINDS
-from odradek.services.settings import TLS, ServiceSettings, listeners
+from odradek.services.settings import (
+    LOGS_CALLERS_IN,
+    TLS,
+    ServiceSettings,
+    authentication_method,
+    listeners,
+)
 from odradek.web.guards import LOOPBACK
 
 PORT: Final = 8083
@@ -114,7 +120,9 @@ def _read_list(value: object) -> tuple[str, ...]:
 
 
 def _list(name: str, doc: str) -> Any:
-    return custom(name, (), doc, accept=_read_list, expected="names with commas", kind=Kind.LIST)
+    return custom(
+        name, (), doc, accept=_read_list, expected="names separated by commas", kind=Kind.LIST
+    )
 
 
 def _converter(name: str) -> Any:
@@ -140,6 +148,7 @@ class WorkerSettings(ServiceSettings):
     providers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     listeners: tuple[str, ...] | str = listeners(PORT)
+    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
     odradek_max_body_bytes: int = option(
         long(
             "odradek.max.body.bytes",
@@ -345,7 +354,7 @@ class WorkerSettings(ServiceSettings):
             harmless = cls.no_effect[name]
             if value not in harmless and (harmless or name in _WHY):
                 why = f": {_WHY[name]}" if name in _WHY else ""
-                notes.append(f"{name}={value} changes nothing here{why}")
+                notes.append(f"{name}={value} has no effect here{why}")
             return
         near = did_you_mean(name, [*cls.declared(), *AdminSettings.declared()])
         notes.append(f"{name} changes nothing: there is no such setting{near}")

@@ -41,7 +41,7 @@ def test_apaches_own_file_is_taken_as_it_is() -> None:
         }
     )
     (note,) = settings.notes
-    assert note.startswith("plugin.path=/usr/share/java changes nothing here: connectors are")
+    assert note.startswith("plugin.path=/usr/share/java has no effect here: connectors are")
     assert settings.converter_properties()["key.converter.schemas.enable"] == "true"
     assert settings.topics["config.storage."] == {"min.insync.replicas": "1"}
     clients = settings.connector_clients()
@@ -86,7 +86,7 @@ def test_what_would_deceive_is_refused() -> None:
         DistributedSettings.from_file({"rest.extension.classes": "org.example.BasicAuth"})
     assert DistributedSettings.from_file({"rest.extension.classes": ""}).notes == ()
     (note,) = DistributedSettings.from_file({"admin.listeners": ""}).notes
-    assert note.startswith("admin.listeners= changes nothing here")
+    assert note.startswith("admin.listeners= has no effect here")
 
 
 def test_addresses() -> None:
