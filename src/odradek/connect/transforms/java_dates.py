@@ -3,7 +3,7 @@
     yyyy-MM-dd'T'HH:mm:ss.SSSX
 
 The letters that name a part of a time are those below; any other letter is refused, and text
-between apostrophes stands for itself.
+between single quotes stands for itself.
 """
 
 import re
@@ -53,7 +53,7 @@ class JavaDateFormat:
             expression += f"({_reader(letter, length, is_joined=follows.isalpha())})"
             self._parts.append((letter, length))
         if position != len(pattern):
-            raise InvalidConfig(f"an apostrophe is left open in {pattern!r}")
+            raise InvalidConfig(f"a single quote (') is not closed in {pattern!r}")
         self._expression = re.compile(expression)
 
     def text(self, moment: datetime) -> str:

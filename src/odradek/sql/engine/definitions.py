@@ -91,7 +91,7 @@ class Properties:
     def text(self, name: str) -> str | None:
         value = self._given.get(name)
         if value is not None and not isinstance(value, str):
-            raise Invalid(f"{name} is a text in apostrophes, not {value}", self._place)
+            raise Invalid(f"{name} must be a string in single quotes, not {value}", self._place)
         return value
 
     def number(self, name: str) -> int | None:

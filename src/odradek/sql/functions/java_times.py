@@ -1,6 +1,6 @@
 """Times as text, by the patterns of Java's DateTimeFormatter: yyyy-MM-dd'T'HH:mm:ss.SSSX.
 
-Letters name parts of a time; what is between apostrophes stands for itself. A pattern with a letter
+Letters name parts of a time; text between single quotes stands for itself. A pattern with a letter
 that is not known raises `ValueError`, which names it.
 """
 
@@ -96,7 +96,7 @@ class JavaTimeFormat:
             expression += f"({part})"
             self._fields.append((letter, len(letters)))
         if position != len(pattern):
-            raise ValueError(f"an apostrophe is left open in {pattern!r}")
+            raise ValueError(f"a single quote (') is not closed in {pattern!r}")
         self._expression = re.compile(expression, re.IGNORECASE)
 
     def text(self, moment: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Functions of text; several take bytes as well. Positions begin at 1."""
+"""SQL functions of strings; several take bytes as well. The docstrings are in the reference."""
 
 import hashlib
 import re
@@ -13,12 +13,12 @@ from odradek.streams.plan.types import STRING
 SUBJECT: Final = Subject("Text")
 scalar = SUBJECT.scalar
 
-_DEFAULT: Final = ("X", "x", "n", "-")
+_DEFAULT_MASKS: Final = ("X", "x", "n", "-")
 
 
 @scalar("CHR", "INTEGER -> STRING", "STRING -> STRING")
 def chr_(code: int | str) -> str | None:
-    """Returns the character of a code, given as a number or as \\uXXXX."""
+    """Returns the character with a code point, which is a number or text such as \\u0041."""
     if isinstance(code, str):
         is_escaped = len(code) >= 6 and code.startswith("\\u")
         return _unescaped(code) if is_escaped else None
@@ -31,7 +31,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def _unescaped(text: str) -> str:
-    """Returns a text with Java's escapes replaced."""
+    """Replaces Java's escapes in a string."""
 
     def character(match: "re.Match[str]") -> str:
         if match[1] is not None:
@@ -46,7 +46,7 @@ def _unescaped(text: str) -> str:
 
 @scalar("CONCAT", "BYTES, BYTES... -> BYTES", nulls=True)
 def concat_bytes(*values: bytes | None) -> bytes:
-    """Joins texts, or bytes; nulls are left out."""
+    """Joins strings, or bytes. Nulls are left out."""
     return b"".join(value for value in values if value is not None)
 
 
@@ -57,7 +57,7 @@ def concat(*values: str | None) -> str:
 
 @scalar("CONCAT_WS", "BYTES, BYTES, BYTES... -> BYTES", nulls=True)
 def concat_ws_bytes(separator: bytes | None, *values: bytes | None) -> bytes | None:
-    """Joins texts, or bytes, with a separator between; nulls are left out."""
+    """Joins strings, or bytes, with the first argument between them. Nulls are left out."""
     if separator is None:
         return None
     return separator.join(value for value in values if value is not None)
@@ -72,13 +72,13 @@ def concat_ws(separator: str | None, *values: Any) -> str | None:
 
 @scalar("ELT", "INTEGER, STRING... -> STRING", nulls=True)
 def elt(place: int | None, *values: str | None) -> str | None:
-    """Returns the n-th of the texts that follow, or null if there is none."""
+    """Returns the n-th of the strings that follow, or null if there are fewer."""
     return values[place - 1] if place is not None and 1 <= place <= len(values) else None
 
 
 @scalar("FIELD", "STRING, STRING... -> INTEGER", nulls=True)
 def field(wanted: str | None, *values: str | None) -> int:
-    """Returns the place of a text among those that follow, or 0."""
+    """Returns the position of a string among those that follow, from 1; 0 if it is not there."""
     if wanted is None or wanted not in values:
         return 0
     return values.index(wanted) + 1
@@ -86,9 +86,9 @@ def field(wanted: str | None, *values: str | None) -> int:
 
 @scalar("ENCODE", "STRING, STRING, STRING -> STRING")
 def encode(value: str, given: str, wanted: str) -> str:
-    """Changes the encoding of a text, from and to hex, utf8, ascii or base64."""
+    """Changes the encoding of a string, from and to hex, utf8, ascii or base64."""
     if given.lower() == wanted.lower():
-        raise ValueError("the two encodings are different ones of hex, utf8, ascii and base64")
+        raise ValueError("the two encodings must differ; there are hex, utf8, ascii and base64")
     if given.lower() == "hex":
         value = without_marks(value)
     text = encoded(decoded(value, given, is_lenient=True), wanted)
@@ -97,7 +97,7 @@ def encode(value: str, given: str, wanted: str) -> str:
 
 @scalar("INITCAP", "STRING -> STRING")
 def initcap(value: str) -> str:
-    """Writes the first letter of each word large, and all others small."""
+    """Converts the first letter of each word to upper case, and all others to lower case."""
     words = re.findall(r"[^ \t\n\x0b\f\r]+[ \t\n\x0b\f\r]*", value.lower())
     return "".join(word[:1].upper() + word[1:] for word in words)
 
@@ -107,8 +107,9 @@ def initcap(value: str) -> str:
 def instr(
     value: str | None, wanted: str | None, position: int | None = 1, occurrence: int | None = 1
 ) -> int | None:
-    """Returns where a text is in another one, or 0. A negative position searches backwards; with an
-    occurrence, the n-th place is returned."""
+    """Returns the position of the second string in the first, from 1; 0 if it is not there. The
+    third argument is where the search begins; if negative, it searches backwards. With a fourth
+    argument n, the position of the n-th occurrence is returned."""
     if position is None or occurrence is None:
         return None
     if value is None or wanted is None or abs(position) > len(value):
@@ -122,7 +123,7 @@ def instr(
 
 
 def _ordinal_place(value: str, wanted: str, occurrence: int) -> int:
-    """Returns where a text is for the n-th time, or -1."""
+    """Returns the index of the n-th occurrence of `wanted`, or -1."""
     if occurrence <= 0:
         return -1
     if not wanted:
@@ -137,13 +138,13 @@ def _ordinal_place(value: str, wanted: str, occurrence: int) -> int:
 
 @scalar("LCASE", "STRING -> STRING")
 def lcase(value: str) -> str:
-    """Writes all letters small."""
+    """Converts all letters to lower case."""
     return value.lower()
 
 
 @scalar("UCASE", "STRING -> STRING")
 def ucase(value: str) -> str:
-    """Writes all letters large."""
+    """Converts all letters to upper case."""
     return value.upper()
 
 
@@ -159,14 +160,14 @@ _MAX_PADDED: Final = 10_000_000
 
 def _padding(value: Any, target: int, padding: Any) -> Any:
     if target > _MAX_PADDED:
-        raise ValueError(f"a text is filled up to a length of {_MAX_PADDED:,} at most")
+        raise ValueError(f"the length must be at most {_MAX_PADDED:,}")
     missing = max(0, target - len(value))
     return (padding * (missing // len(padding) + 1))[:missing]
 
 
 @scalar("LPAD", "STRING, INTEGER, STRING -> STRING", "BYTES, INTEGER, BYTES -> BYTES")
 def lpad(value: Any, target: int, padding: Any) -> Any:
-    """Fills a text up from the left to a length, or cuts it off."""
+    """Pads a string, or bytes, on the left to a length, or cuts the end off if it is longer."""
     if target < 0 or not padding:
         return None
     return (_padding(value, target, padding) + value)[:target]
@@ -174,14 +175,14 @@ def lpad(value: Any, target: int, padding: Any) -> Any:
 
 @scalar("RPAD", "STRING, INTEGER, STRING -> STRING", "BYTES, INTEGER, BYTES -> BYTES")
 def rpad(value: Any, target: int, padding: Any) -> Any:
-    """Fills a text up from the right to a length, or cuts it off."""
+    """Pads a string, or bytes, on the right to a length, or cuts the end off if it is longer."""
     if target < 0 or not padding:
         return None
     return (value + _padding(value, target, padding))[:target]
 
 
 def _masked(text: str, masks: tuple[str | None, ...]) -> str:
-    chosen_masks: list[str | None] = [*masks, *_DEFAULT[len(masks) :]]
+    chosen_masks: list[str | None] = [*masks, *_DEFAULT_MASKS[len(masks) :]]
     upper, lower, digit, other = chosen_masks
 
     def mask(character: str) -> str:
@@ -197,7 +198,7 @@ def _masked(text: str, masks: tuple[str | None, ...]) -> str:
 
     for given in chosen_masks:
         if given is not None and len(given) != 1:
-            raise ValueError(f"a mask is one character, not {given!r}")
+            raise ValueError(f"a mask must be one character, not {given!r}")
     return "".join(map(mask, text))
 
 
@@ -206,15 +207,15 @@ _MASKS: Final = ", STRING, STRING, STRING, STRING"
 
 @scalar("MASK", "STRING -> STRING", f"STRING{_MASKS} -> STRING", nulls=True)
 def mask(value: str | None, *masks: str | None) -> str | None:
-    """Replaces letters and digits: by default X, x, n and - for large, small, digits and others. A
-    mask of null keeps the characters."""
+    """Replaces upper-case letters, lower-case letters, digits and other characters, by default with
+    X, x, n and -. If a mask is null, the characters of its kind are kept."""
     return None if value is None else _masked(value, masks)
 
 
 @scalar("MASK_KEEP_LEFT", "STRING, INTEGER -> STRING", f"STRING, INTEGER{_MASKS} -> STRING",
         nulls=True)  # fmt: skip
 def mask_keep_left(value: str | None, count: int, *masks: str | None) -> str | None:
-    """Masks a text but for its first characters."""
+    """Masks a string except for its first characters."""
     _check_count(count)
     return None if value is None else value[:count] + _masked(value[count:], masks)
 
@@ -222,7 +223,7 @@ def mask_keep_left(value: str | None, count: int, *masks: str | None) -> str | N
 @scalar("MASK_KEEP_RIGHT", "STRING, INTEGER -> STRING", f"STRING, INTEGER{_MASKS} -> STRING",
         nulls=True)  # fmt: skip
 def mask_keep_right(value: str | None, count: int, *masks: str | None) -> str | None:
-    """Masks a text but for its last characters."""
+    """Masks a string except for its last characters."""
     _check_count(count)
     if value is None:
         return None
@@ -233,7 +234,7 @@ def mask_keep_right(value: str | None, count: int, *masks: str | None) -> str | 
 @scalar("MASK_LEFT", "STRING, INTEGER -> STRING", f"STRING, INTEGER{_MASKS} -> STRING",
         nulls=True)  # fmt: skip
 def mask_left(value: str | None, count: int, *masks: str | None) -> str | None:
-    """Masks the first characters of a text."""
+    """Masks the first characters of a string."""
     _check_count(count)
     return None if value is None else _masked(value[:count], masks) + value[count:]
 
@@ -241,7 +242,7 @@ def mask_left(value: str | None, count: int, *masks: str | None) -> str | None:
 @scalar("MASK_RIGHT", "STRING, INTEGER -> STRING", f"STRING, INTEGER{_MASKS} -> STRING",
         nulls=True)  # fmt: skip
 def mask_right(value: str | None, count: int, *masks: str | None) -> str | None:
-    """Masks the last characters of a text."""
+    """Masks the last characters of a string."""
     _check_count(count)
     if value is None:
         return None
@@ -251,24 +252,24 @@ def mask_right(value: str | None, count: int, *masks: str | None) -> str | None:
 
 def _check_count(count: int) -> None:
     if count < 0:
-        raise ValueError("the number of characters is not negative")
+        raise ValueError("the number of characters must not be negative")
 
 
 @scalar("MD5", "STRING -> STRING")
 def md5(value: str) -> str:
-    """Returns the MD5 hash of a text, in hexadecimal digits."""
+    """Returns the MD5 hash of a string, in hexadecimal digits."""
     return hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()
 
 
 @scalar("REPLACE", "STRING, STRING, STRING -> STRING")
 def replace(value: str, old: str, new: str) -> str:
-    """Replaces all places of one text in another."""
+    """Replaces all occurrences of the second string in the first with the third."""
     return value.replace(old, new)
 
 
 @scalar("SPLIT", "STRING, STRING -> ARRAY<STRING>", "BYTES, BYTES -> ARRAY<BYTES>")
 def split(value: Any, delimiter: Any) -> list[Any]:
-    """Splits a text, or bytes, at a delimiter; without one, into characters."""
+    """Splits a string, or bytes, at a delimiter. An empty delimiter splits into characters."""
     if delimiter or not value:
         return list(value.split(delimiter)) if delimiter else [value]
     return [value[place : place + 1] for place in range(len(value))]
@@ -276,7 +277,8 @@ def split(value: Any, delimiter: Any) -> list[Any]:
 
 @scalar("SPLIT_TO_MAP", "STRING, STRING, STRING -> MAP<STRING, STRING>")
 def split_to_map(value: str, entries: str, pair: str) -> dict[str, str] | None:
-    """Splits a text into entries, and each of them into key and value."""
+    """Splits a string into entries at the second argument, and each entry into key and value at the
+    third."""
     if not entries or not pair or entries == pair:
         return None
     pairs = (entry.split(pair) for entry in value.split(entries))
@@ -286,8 +288,8 @@ def split_to_map(value: str, entries: str, pair: str) -> dict[str, str] | None:
 @scalar("SUBSTRING", "STRING, INTEGER -> STRING", "STRING, INTEGER, INTEGER -> STRING",
         "BYTES, INTEGER -> BYTES", "BYTES, INTEGER, INTEGER -> BYTES")  # fmt: skip
 def substring(value: Any, position: int, count: int | None = None) -> Any:
-    """Returns a part of a text, or of bytes, from a position on. A negative one counts from the
-    end."""
+    """Returns the part of a string, or of bytes, that begins at a position, from 1. A negative
+    position counts from the end. With a third argument, the part has at most this length."""
     start = max(0, position - 1) if position >= 0 else max(0, len(value) + position)
     end = len(value) if count is None else min(len(value), start + max(0, count))
     return value[start:end]
@@ -295,7 +297,7 @@ def substring(value: Any, position: int, count: int | None = None) -> Any:
 
 @scalar("TRIM", "STRING -> STRING")
 def trim(value: str) -> str:
-    """Removes spaces at the beginning and end."""
+    """Removes spaces and control characters at the beginning and the end."""
     return value.strip("".join(map(chr, range(33))))
 
 

@@ -1,7 +1,7 @@
-"""Words and symbols of ksqlDB's language, and a cursor over them.
+"""Splits text in ksqlDB's language into tokens, and walks over them.
 
-The tokenizer knows symbols alone; every word is a name until the parser expects it as a keyword.
-So a column may be called as most keywords are, and `RESERVED` lists the words that end a name.
+The tokenizer does not know keywords: the parser decides whether a word is a keyword or a name. So
+most keywords can be names of columns without quotes. `RESERVED` lists those that cannot.
 """
 
 from typing import Final, NoReturn, TypeVar
@@ -60,7 +60,8 @@ class Ksql(Dialect):
 
 
 def tokenize(text: str) -> list[Token]:
-    """Returns the tokens of a text. Raises `SyntaxProblem`."""
+    """Returns the tokens of a text. Raises `SyntaxProblem` if a string, a quoted name or a comment
+    has no end."""
     try:
         return list(Ksql().tokenize(text))
     except SqlglotError as error:
@@ -69,8 +70,8 @@ def tokenize(text: str) -> list[Token]:
 
 def _reason(error: Exception, text: str) -> str:
     if text.count("'") % 2:
-        return "a text is not ended: an apostrophe is missing"
-    return f"a name in quotation marks, or a comment, is not ended ({error})"
+        return "a string is not closed: a single quote (') is missing"
+    return f"a name in quotes, or a comment, is not closed ({error})"
 
 
 def _end(text: str) -> Place:
@@ -78,8 +79,11 @@ def _end(text: str) -> Place:
 
 
 class Cursor(Parser):
-    """Walks over the tokens of one statement. Each `_read_...` method of the subclasses takes what
-    it describes, or raises `SyntaxProblem` with the place."""
+    """Walks over the tokens of one statement.
+
+    A method `_is...` only looks at the next token, `_take...` goes past it if it is the one asked
+    for, and `_expect...` and `_read...` go past it or raise `SyntaxProblem` with its place.
+    """
 
     def __init__(self, text: str, tokens: list[Token]) -> None:
         super().__init__(dialect=Ksql())
@@ -90,7 +94,7 @@ class Cursor(Parser):
         self._index = -1
         self._advance()
 
-    # Where we are
+    # The current token
 
     @property
     def _at_end(self) -> bool:
@@ -100,18 +104,18 @@ class Cursor(Parser):
         token = token or self._curr or self._prev
         if not token:
             return Place(1, 1)
-        # A token knows where it ends.
+        # The column of a token in sqlglot is that of its end.
         return Place(token.line, max(1, token.col - (token.end - token.start)))
 
     def _fail(self, expected: str) -> NoReturn:
         found = "the end of the statement" if self._at_end else f"'{self._curr.text}'"
-        raise SyntaxProblem(f"{expected} is expected here, and there is {found}", self._place())
+        raise SyntaxProblem(f"{expected} is expected here, not {found}", self._place())
 
     def _fail_with_words(self, words: list[str]) -> NoReturn:
         near = "" if self._at_end else did_you_mean(self._curr.text.upper(), words)
         found = "the end of the statement" if self._at_end else f"'{self._curr.text}'"
         raise SyntaxProblem(
-            f"one of {', '.join(words)} is expected here, and there is {found}{near}", self._place()
+            f"one of {', '.join(words)} is expected here, not {found}{near}", self._place()
         )
 
     # Words
@@ -125,7 +129,7 @@ class Cursor(Parser):
         return bool(token) and token.token_type is TokenType.VAR and token.text.upper() in words
 
     def _take_word(self, *words: str) -> str | None:
-        """Takes one of these words, if it is next."""
+        """Goes past the next word, if it is one of these, and returns it."""
         if not self._is_word(*words):
             return None
         word = self._curr.text.upper()
@@ -133,7 +137,7 @@ class Cursor(Parser):
         return word
 
     def _take_words(self, text: str) -> bool:
-        """Takes all of these words, or none."""
+        """Goes past these words, if all of them follow; returns whether they do."""
         index = self._index
         for word in text.split():
             if self._take_word(word) is None:
@@ -169,10 +173,10 @@ class Cursor(Parser):
     def _is(self, kind: TokenType) -> bool:
         return not self._at_end and self._curr.token_type is kind
 
-    # Names and plain values
+    # Names and literals
 
     def _read_name(self, expected: str = "a name") -> str:
-        """Takes a name. Without quotation marks it is in capitals, whatever it is written in."""
+        """Reads a name. One without quotes is converted to capitals."""
         token = self._curr
         if token and token.token_type is TokenType.IDENTIFIER:
             self._advance()
@@ -190,7 +194,7 @@ class Cursor(Parser):
             return True
         return token.token_type is TokenType.VAR and token.text.upper() not in RESERVED
 
-    def _read_text(self, expected: str = "a text in apostrophes") -> str:
+    def _read_text(self, expected: str = "a string in single quotes") -> str:
         return str(self._expect(TokenType.STRING, expected).text)
 
     def _read_whole_number(self) -> int:
@@ -203,6 +207,7 @@ class Cursor(Parser):
         return -int(token.text) if is_negative else int(token.text)
 
     def _mark(self, node: E, place: Place) -> E:
+        """Notes in an expression where it begins; `place_of` returns it."""
         node.meta["place"] = place
         return node
 

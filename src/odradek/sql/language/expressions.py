@@ -126,7 +126,7 @@ class ExpressionCursor(TypeCursor):
         else:
             node = exp.Like(this=left, expression=self._read_sum())
             if self._take_word("ESCAPE"):
-                escape = self._read_text("the escape character in apostrophes")
+                escape = self._read_text("the escape character in single quotes")
                 if len(escape) != 1:
                     raise Invalid(f"an escape is one character, not {escape!r}", place)
                 node = exp.Escape(this=node, expression=exp.Literal.string(escape))
@@ -161,7 +161,7 @@ class ExpressionCursor(TypeCursor):
             return self._read_sign()
         node = self._read_primary()
         while self._take_words("AT TIME ZONE"):
-            zone = exp.Literal.string(self._read_text("a time zone in apostrophes"))
+            zone = exp.Literal.string(self._read_text("a time zone in single quotes"))
             node = self._mark(exp.AtTimeZone(this=node, zone=zone), place)
         return node
 

@@ -166,7 +166,7 @@ class StatementCursor(QueryCursor):
             header = ""
         elif not is_key and self._take_word("HEADER"):
             self._expect(TokenType.L_PAREN, "'('")
-            header = self._read_text("the name of a header in apostrophes")
+            header = self._read_text("the name of a header in single quotes")
             self._expect(TokenType.R_PAREN, "')'")
         return s.ColumnDefinition(name, kind, place, is_key, is_primary, header)
 
@@ -373,9 +373,9 @@ class StatementCursor(QueryCursor):
         return s.ControlQuery(**self._common(place), action=action, query=query)
 
     def _read_assignment(self) -> tuple[str, str]:
-        name = self._read_text("the name of a property in apostrophes")
+        name = self._read_text("the name of a property in single quotes")
         self._expect(TokenType.EQ, "'='")
-        return name, self._read_text("a value in apostrophes")
+        return name, self._read_text("a value in single quotes")
 
     def _set(self, place: Place) -> s.Statement:
         self._expect_word("SET")
@@ -384,7 +384,7 @@ class StatementCursor(QueryCursor):
 
     def _unset(self, place: Place) -> s.Statement:
         self._expect_word("UNSET")
-        name = self._read_text("the name of a property in apostrophes")
+        name = self._read_text("the name of a property in single quotes")
         return s.UnsetProperty(**self._common(place), name=name)
 
     def _define(self, place: Place) -> s.Statement:
@@ -399,7 +399,7 @@ class StatementCursor(QueryCursor):
 
     def _run(self, place: Place) -> s.Statement:
         self._expect_words("RUN SCRIPT")
-        return s.RunScript(**self._common(place), path=self._read_text("a path in apostrophes"))
+        return s.RunScript(**self._common(place), path=self._read_text("a path in single quotes"))
 
     # ASSERT
 

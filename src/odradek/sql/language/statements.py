@@ -1,4 +1,8 @@
-"""What a statement says. Names are as the catalogue has them: in capitals, unless quoted."""
+"""The statements of the SQL language, after parsing: a class for each kind.
+
+`sql.language.parser` makes them, and `sql.engine` executes them. Names are as in the catalogue: in
+capitals, unless they were quoted.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +21,7 @@ _BEGIN = Place(1, 1)
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     text: str = ""
-    """As it was written, without the semicolon."""
+    """The statement as the user wrote it, without the semicolon."""
     place: Place = _BEGIN
 
 
@@ -26,8 +30,11 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A column of a result. `star` is for `*`, whose `source` is that of `s.*`; `struct_star` for
-    `s->*`, whose struct is the expression."""
+    """One item of a SELECT list.
+
+    `expression` is what a column is computed from. `star` means `*`, all columns; in `s.*`,
+    `source` is `s`. `struct_star` means `expression->*`, all fields of a struct.
+    """
 
     expression: exp.Expr | None
     alias: str | None
@@ -39,6 +46,8 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
+    """A stream or table after FROM or JOIN. Without AS, `alias` is the name."""
+
     name: str
     alias: str
     place: Place
@@ -46,6 +55,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Within:
+    """The WITHIN clause of a join of two streams: how far apart the times of two rows may be."""
+
     before_ms: int
     after_ms: int
     grace_ms: int | None
@@ -56,7 +67,7 @@ class Within:
 class Join:
     kind: JoinKind
     is_right: bool
-    """Whether it is a RIGHT join, which is a LEFT join with the sides exchanged."""
+    """Whether it is a RIGHT join; `kind` is LEFT then, and the planner exchanges the sides."""
     relation: Relation
     within: Within | None
     on: exp.Expr
@@ -85,7 +96,7 @@ class Query(Statement):
     partition_by: tuple[exp.Expr, ...] | None = None
     having: exp.Expr | None = None
     emit: str | None = None
-    """CHANGES, FINAL, or None for a pull query."""
+    """What follows EMIT: CHANGES or FINAL. None without EMIT."""
     limit: int | None = None
 
 
@@ -100,7 +111,7 @@ class ColumnDefinition:
     is_key: bool = False
     is_primary: bool = False
     header: str | None = None
-    """The header that it is read from; "" for all headers."""
+    """The record header that the column is read from; "" for an array of all headers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +123,7 @@ class CreateSource(Statement):
     or_replace: bool = False
     if_not_exists: bool = False
     is_read_only: bool = False
-    """CREATE SOURCE STREAM or TABLE: it cannot be inserted into."""
+    """Whether it is CREATE SOURCE STREAM or TABLE: one that cannot be inserted into."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +193,7 @@ class DropConnector(Statement):
     if_exists: bool = False
 
 
-# What there is
+# Listings and descriptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +231,7 @@ class DescribeConnector(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Explain(Statement):
-    """`query` is the name of a running query, or else `statement` is explained."""
+    """EXPLAIN of a running query, whose name is `query`, or of `statement`."""
 
     query: str | None = None
     statement: Statement | None = None
@@ -231,15 +242,16 @@ class PrintTopic(Statement):
     topic: str
     from_beginning: bool = False
     interval: int | None = None
+    """Every how many records one is printed; None is every record."""
     limit: int | None = None
 
 
-# Queries that run, and the session
+# Running queries, and properties and variables of the session
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControlQuery(Statement):
-    """TERMINATE, PAUSE or RESUME; `query` is None for ALL."""
+    """TERMINATE, PAUSE or RESUME, which `action` says. `query` is None for ALL queries."""
 
     action: str
     query: str | None
@@ -299,8 +311,8 @@ class AssertSchema(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class AssertValues(Statement):
-    """In tests: the next row of a stream or table. `values` are those of the key alone for ASSERT
-    NULL VALUES, which is a tombstone."""
+    """ASSERT VALUES, used in tests: the next row of a stream or table has these values. ASSERT NULL
+    VALUES expects a tombstone; `values` are only those of the key then."""
 
     name: str
     columns: tuple[str, ...]
@@ -310,7 +322,7 @@ class AssertValues(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class AssertSource(Statement):
-    """In tests: how a stream or table is defined."""
+    """ASSERT STREAM or TABLE, used in tests: the stream or table has this definition."""
 
     name: str
     is_table: bool
