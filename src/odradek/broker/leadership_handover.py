@@ -11,7 +11,7 @@ from odradek.protocol.types import BrokerId
 
 logger = logging.getLogger("odradek.server")
 
-# Leadership that has not moved by then stays: an operator waits for the broker to stop.
+# After this time the broker stops, even if it still leads partitions: an operator waits for it.
 _MAX_HANDOVER_S: Final = 10.0
 
 
@@ -53,6 +53,6 @@ async def _leave(
         task.cancel()
     await asyncio.wait(fetching)
     await leave_isrs(cache, broker_id)
-    # What another broker that stops at the same time has handed over to this one meanwhile.
+    # Meanwhile another broker that is stopping too may have handed leadership to this one.
     await hand_over(cache, broker_id)
     warn_of_leaderless(cache, broker_id)

@@ -24,7 +24,8 @@ logger = logging.getLogger("odradek.server")
 
 
 class InternalTopics:
-    """Creates these topics. Handlers call it before they look for a coordinator."""
+    """Creates the internal topics. Handlers call `ensure_exists` before they look for a
+    coordinator."""
 
     def __init__(
         self, topics: Topics, cache: MetadataCache, monotonic_s: Callable[[], float]
@@ -36,9 +37,10 @@ class InternalTopics:
     async def ensure_exists(self, name: str) -> None:
         """Creates the topic if it does not exist.
 
-        As in Kafka (KIP-115), it is not created with fewer replicas than the operator has set: what
-        a coordinator had acknowledged would be lost with the one broker that happened to live
-        first. Clients are told COORDINATOR_NOT_AVAILABLE and try again until enough brokers live.
+        As in Kafka (KIP-115), it is not created with fewer replicas than the operator has set. With
+        a single replica on the first broker that was up, a failure of that broker would lose
+        what a coordinator has acknowledged. Clients get COORDINATOR_NOT_AVAILABLE and try again
+        until enough brokers are up.
         """
         if name in self._cache.image.topics:
             return

@@ -390,16 +390,16 @@ class QuotaSettings(Settings):
     quota_window_num = integer(
         "quota.window.num",
         11,
-        "The number of samples that are kept for client quotas. They say for how long use "
-        "is remembered.",
+        "The number of samples that are kept for client quotas. The use of a client is measured "
+        "over the time of all samples.",
         at_least=1,
         importance=Importance.LOW,
     )
     quota_window_size_seconds = integer(
         "quota.window.size.seconds",
         1,
-        "The time span of each sample for client quotas. A client may use this much time's "
-        "share of its quota at once.",
+        "The time span of each sample for client quotas. At once, a client may use what its quota "
+        "allows in this time.",
         at_least=1,
         importance=Importance.LOW,
     )

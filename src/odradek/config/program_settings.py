@@ -1,13 +1,14 @@
 """Settings that a program gives as keyword arguments, or a user as Kafka's properties.
 
-The client declares its settings so; a broker's have layers and live in `broker_settings`:
+The client and the HTTP services declare their settings in this way. Those of a broker have
+layers and are in `broker_settings`. An example:
 
     @dataclass(frozen=True, kw_only=True)
     class ProducerSettings(ClientSettings):
         linger_ms: int = option(long("linger.ms", 5, "How long ...", at_least=0))
 
-A field and the name of its setting are the same but for dots. From the one declaration come the
-keyword arguments with their types, the reading of properties, the checks and the documentation.
+The field has the setting's name with underscores instead of dots. From this one declaration follow
+the keyword arguments with their types, the reading of properties, the checks and the documentation.
 
 Invariant: an instance holds only values that passed their checks.
 """
@@ -37,7 +38,7 @@ def option(setting: Setting[Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSettings:
-    """What every class of settings can do; the fields are in its subclasses.
+    """The base of the classes of settings. The subclasses have a field for each setting.
 
     `error_class` is what a subclass raises for a wrong name or value.
     """
@@ -60,7 +61,7 @@ class ProgramSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> Self:
-        """From keyword arguments; an unknown name is a mistake in a program, so it raises.
+        """Makes the settings from keyword arguments. Raises `error_class` for an unknown name.
 
         Kafka's names with dots are taken too: `Producer(**{"linger.ms": 5})`.
         """
@@ -75,7 +76,7 @@ class ProgramSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        """From a dict of a program, with Kafka's names and values of any type.
+        """Makes the settings from a program's dict, with Kafka's names and values of any type.
 
         Text is read as in a properties file, so `"linger.ms": "5"` and `"linger.ms": 5` are equal.
         """
@@ -97,7 +98,7 @@ class ProgramSettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], **overrides: object) -> Self:
-        """From Kafka's dotted names and text values.
+        """Makes the settings from Kafka's dotted names and text values.
 
         `overrides` are keyword arguments that win over the properties.
         """

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class PendingAppend(NamedTuple):
     """A batch that is in the log. It is acknowledged when `watermark` reaches `end_offset`.
 
-    With acks=all, `recheck_isr_in` is the partition: its ISR must still be as large as
-    `min.insync.replicas` at that time.
+    With acks=all, `recheck_isr_in` is the partition whose ISR is checked again at that time: it
+    must still have at least `min.insync.replicas` members.
     """
 
     base_offset: Offset

@@ -1,5 +1,6 @@
-"""Encodes and decodes values by schemas of the registry. Called in worker threads: it asks the
-registry, and the libraries compute.
+"""Encodes and decodes values by schemas of the registry.
+
+`schema_formats` calls this module in worker threads, because it waits for the registry.
 
 Avro is read and written in Avro's own JSON encoding, as Confluent's proxy does: a value of a union
 names its type, as in `{"string": "x"}`. Protobuf is read and written in its JSON mapping.
@@ -36,7 +37,8 @@ _REGISTRY_AWAY: Final = 50301
 def write(
     client: RegistryClient, topic: str, wanted: SchemaOf, data: bytes, is_key: bool
 ) -> Written:
-    """Returns a value with its frame, registered if need be. Raises a `Problem`."""
+    """Encodes JSON after the id of its schema. A schema that the request has as text is registered
+    first. Raises a `Problem`."""
     try:
         registered = _registered(client, topic, wanted, is_key)
         name = _NAME_OF[registered.schema.kind]

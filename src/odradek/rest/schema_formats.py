@@ -1,12 +1,11 @@
-"""Keys and values with a schema of the registry: Avro, JSON Schema and Protobuf.
+"""Keys and values with a schema in the schema registry: Avro, JSON Schema and Protobuf.
 
-It asks the registry and encodes in worker threads: both may take long, and the event loop serves
-others meanwhile.
+Requests to the registry and encoding run in worker threads: both may take long, and the event loop
+serves other requests meanwhile.
 
-A registry may demand a log-in. It gets that of the caller, whom the brokers have let in, and never
-one of the proxy: each caller has a client of the registry of its own, with a cache of its own, so
-nobody is served from what another caller was allowed to read. It is closed with the caller's other
-clients.
+The service logs in to the registry as its caller, never as itself. Each caller has a registry
+client and a cache of its own. So nobody is served from a cache what only another caller may read.
+The client is closed with the caller's other clients.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _REGISTRY: Final = "schema registry"
 
 @dataclass(frozen=True, slots=True)
 class SchemaOf:
-    """Which schema a request asks for, in the words of version 3."""
+    """The schema that a request names for a key or value, by the fields of version 3 of the API."""
 
     kind: str | None
     subject: str | None = None
@@ -40,7 +39,11 @@ class SchemaOf:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The bytes of a key or value; what an answer says of its schema, and its type."""
+    """A key or value to be written.
+
+    `content` are its bytes, None for null. `described` are the members of the response that name
+    its schema, and `kind` is its type, such as AVRO.
+    """
 
     content: bytes | None
     described: dict[str, Any] = field(default_factory=dict)
@@ -48,18 +51,19 @@ class Written:
 
 
 class SchemaFormats:
-    """Knows how the registry is reached, if there is one."""
+    """Makes the registry clients of all callers. There is one object in a service."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """`properties` are those of `RegistryClient`, without a log-in."""
+        """`properties` are those of `RegistryClient`, without a log-in. If they have no
+        `schema.registry.url`, there is no registry."""
         self._properties = properties
 
     def of(self, clients: CallerClients) -> "CallerFormats":
-        """Returns what writes and reads for the caller whose clients these are."""
+        """Returns the formats with which the owner of `clients` writes and reads."""
         return CallerFormats(self.registry(clients))
 
     def registry(self, clients: CallerClients) -> RegistryClient | None:
-        """Returns the caller's client of the registry, if there is a registry."""
+        """Returns the caller's registry client, or None if there is no registry."""
         if not self._properties.get("schema.registry.url"):
             return None
         registry = clients.beside.get(_REGISTRY)
@@ -76,8 +80,8 @@ class SchemaFormats:
 
 
 class CallerFormats:
-    """Writes and reads values with schemas. `registry` asks as the caller; None if there is no
-    registry."""
+    """Writes and reads keys and values with schemas for one caller. `registry` logs in as this
+    caller; it is None if there is no registry."""
 
     def __init__(self, registry: RegistryClient | None) -> None:
         self._registry = registry
@@ -85,12 +89,12 @@ class CallerFormats:
     async def write(
         self, topic: str, wanted: SchemaOf, data: msgspec.Raw, *, is_key: bool
     ) -> Written:
-        """Returns a value with its schema's id before it. Raises a `Problem` if the schema or the
-        value is wrong."""
+        """Encodes JSON by its schema, after the id of the schema. Raises a `Problem` if the schema
+        or the JSON is wrong."""
         if self._registry is None:
             raise Problem(
                 422,
-                "this needs a schema registry: set schema.registry.url",
+                "a value with a schema needs a schema registry: set schema.registry.url",
                 code=NOT_SERIALIZABLE,
             )
         from odradek.rest.schema_codecs import write  # noqa: PLC0415 - libraries of schemas
@@ -98,7 +102,8 @@ class CallerFormats:
         return await asyncio.to_thread(write, self._registry, topic, wanted, bytes(data), is_key)
 
     async def shown(self, value: bytes | None) -> dict[str, object] | None:
-        """Returns a value as an answer shows it: by its schema if it has one that is known."""
+        """Returns a key or value as JSON for a response. It is decoded by its schema, or shown as
+        base64 if the registry does not have the schema or the bytes do not fit it."""
         if value is None or value[:1] != b"\x00" or len(value) < 5 or self._registry is None:
             return shown(value)
         from odradek.rest.schema_codecs import read  # noqa: PLC0415

@@ -8,8 +8,10 @@ first schema of that format is parsed:
     JSON      json_schema_document, json_schema_compatibility
     PROTOBUF  proto_file, proto_compatibility
 
-`compatibility` holds the seven levels. Nothing here does I/O, and nothing evaluates a schema's
-content: any text ends in a parsed schema or in one `InvalidSchema`, in bounded time and memory.
+The module `compatibility` has the registry's seven compatibility levels.
+
+Nothing here does I/O, and nothing executes what a schema contains. Parsing any text takes bounded
+time and memory, and either returns a `ParsedSchema` or raises `InvalidSchema`.
 """
 
 from abc import ABC, abstractmethod
@@ -58,7 +60,8 @@ class Incompatibility(NamedTuple):
         return self.message.replace("{reader}", reader).replace("{writer}", writer)
 
     def described(self, schema_type: SchemaType) -> str:
-        """Returns it in the notation of the answers of a registry, which differs by format."""
+        """Returns the text for this reason in a registry's response. Confluent's registry writes it
+        differently for Avro than for the other formats."""
         if schema_type == "AVRO":
             members = {"errorType": self.type, "description": self.message}
             if self.info:
@@ -70,9 +73,9 @@ class Incompatibility(NamedTuple):
 class ParsedSchema(ABC):
     """A valid schema. Objects are immutable, and safe to use from several threads.
 
-    `text` is the form that a registry stores and answers: not the text that was parsed, but that
-    schema printed in the format's canonical form (Avro and JSON Schema compactly, Protobuf as
-    `.proto` text). The ids of a registry are given by this text and the references.
+    `text` is what a registry stores and returns: not the text that was parsed, but the schema
+    printed in the canonical form of its format (Avro and JSON Schema as compact JSON, Protobuf as
+    `.proto` text). A registry gives the same id to schemas with equal text and references.
     """
 
     schema_type: SchemaType
@@ -81,19 +84,19 @@ class ParsedSchema(ABC):
 
     @abstractmethod
     def normalized(self) -> "ParsedSchema":
-        """Returns the same schema in the form that is equal for all ways to write it down: what
-        has no order is sorted, names are full."""
+        """Returns the same schema in a normal form: parts whose order has no meaning are sorted,
+        and names are complete. So two ways to write the same schema become equal."""
 
     @property
     @abstractmethod
     def identity(self) -> str:
-        """A text that is equal for schemas that a registry takes for the same one when it looks a
-        schema up in a subject. References do not count in it, but what they bring does."""
+        """A text that is equal for schemas which a registry treats as the same when it looks for a
+        schema in a subject. It contains the referenced schemas, but not the references' names."""
 
     @property
     def field_names(self) -> frozenset[str]:
-        """The names of the fields at the top: of the record, the object, or the first message.
-        A format whose schemas have no fields has none."""
+        """The names of the top-level fields: those of the record, the object, or the first message.
+        Empty if the schema is of another kind."""
         return frozenset()
 
     @abstractmethod
@@ -101,7 +104,7 @@ class ParsedSchema(ABC):
         """Returns why this schema cannot read what `writer`, a schema of the same type, allows."""
 
     def is_same(self, other: "ParsedSchema") -> bool:
-        """Returns whether a registry takes both for the same schema."""
+        """Returns whether a registry treats both as the same schema."""
         if self.schema_type != other.schema_type:
             return False
         try:

@@ -1,14 +1,15 @@
-"""Markers: committed offsets by which the exactly-once sink records "this batch is written".
+"""Markers: committed offsets by which the exactly-once sink records that a batch is written.
 
-Purpose: decides whether a marker describes the work that an attempt is about to do. These are pure
-functions that use neither brokers nor pyspark; `exactly_once` reads and writes markers.
+This module decides whether a marker is about the batch that a task is about to write. It has pure
+functions that use neither brokers nor pyspark; `exactly_once` reads and writes the markers.
 
 A marker is the committed offset of a group. The group's name has the query, the topic and the task;
 the offset is the batch + 1; the metadata has the topic's id, the run and the write that made it,
 and a fingerprint of the rows.
 
-Invariant: `done` returns only a marker of this very batch in this very topic. Any other marker
-raises `WriteRefused`: the sink skips only rows that it can prove to be written.
+Invariant: `done` returns only the marker of the same batch in the topic that exists now. A marker
+of a later batch, or of another write of the batch, raises `WriteRefused`: the sink skips rows only
+if it can prove that they are written.
 """
 
 import json
@@ -60,8 +61,8 @@ class TaskWrite(NamedTuple):
         return self.name.removeprefix(prefix).rstrip("0123456789")
 
     def compare(self, marker: "Marker", now: Fingerprint) -> None:
-        """Raises `ReplayDiffers` unless the rows that were written for this batch are the rows of
-        now."""
+        """Raises `ReplayDiffers` unless the rows that were written for this batch are the same as
+        those that the task has now. `now` is the fingerprint of the latter."""
         assert marker.done_offset == self.done_offset, (marker, self)
         if marker.fingerprint != now:
             raise ReplayDiffers(
@@ -118,9 +119,9 @@ class Marker(NamedTuple):
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise WriteRefused(
-                f"the offset {committed.offset} of {topic} was not committed by this sink, so that"
-                " it cannot tell what was written: somebody else uses the group; set another"
-                " transactionalIdPrefix"
+                f"the offset {committed.offset} of {topic} was not committed by this sink, so the"
+                " sink cannot tell which rows were written: somebody else uses the group; set"
+                " another transactionalIdPrefix"
             ) from None
 
 
@@ -157,9 +158,9 @@ def done(
     if task.run and marker.run == task.run and marker.write != task.write:
         raise WriteRefused(
             f"batch {task.batch_id} has already been written into topic {marker.topic} by another"
-            " write of the same foreachBatch: a second one cannot be told from a repetition of the"
-            " first. Unite the DataFrames (unionByName) and write them once, or write to another"
-            " topic"
+            " write of the same foreachBatch: the sink cannot tell a second write from a repetition"
+            " of the first. Unite the DataFrames (unionByName) and write them once, or write to"
+            " another topic"
         )
     return marker
 
@@ -179,9 +180,10 @@ def refuse_older(task: TaskWrite, marker: Marker) -> None:
 
 
 def refuse_other_prefix(task: TaskWrite, prefix: str) -> None:
+    """Raises because the batch has a marker of the same task with another transactionalIdPrefix."""
     raise WriteRefused(
         f"batch {task.batch_id} has been written by this task under"
-        f" transactionalIdPrefix={prefix}: set it back until the batch is done, and change it after"
-        " a batch that ended well. Two writes of one foreachBatch into one topic are refused as"
-        " well: unite the DataFrames (unionByName) and write them once"
+        f" transactionalIdPrefix={prefix}: set this prefix again until the batch has succeeded, and"
+        " change it afterwards. Two writes of one foreachBatch into one topic are refused as well:"
+        " unite the DataFrames (unionByName) and write them once"
     )

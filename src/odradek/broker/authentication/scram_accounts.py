@@ -49,7 +49,9 @@ class ScramAccounts:
     async def find(
         self, name: str, mechanism: ScramMechanism, *, is_token: bool
     ) -> Account | UnknownUser:
-        """Raises `LoginFailed` if nobody can say."""
+        """Returns the credential of a user or a token. For a name that does not exist it returns a
+        salt, with which the exchange goes on and fails at its end. Raises `LoginFailed` if the
+        credentials cannot be read."""
         find = self._token if is_token else self._user
         try:
             salt = await self._salt(name, mechanism, is_token=is_token)
@@ -64,10 +66,13 @@ class ScramAccounts:
         return UnknownUser(salt) if found is None else found
 
     async def _salt(self, name: str, mechanism: ScramMechanism, *, is_token: bool) -> bytes:
-        """Returns the salt of a token, and of a user or a token that does not exist: always the
-        same at all brokers. It looks like one that a tool has made. As with a user who exists, both
-        mechanisms have another one, and so has a token of the same name: who compares them does not
-        learn whether there is such a user."""
+        """Returns the salt of a token, and of a user or a token that does not exist.
+
+        It is always the same at all brokers, and has the form of a salt that Kafka's tools make.
+        Like the salts of a user who exists, those of the two mechanisms differ, and that of a token
+        with the same name differs too. So a client that compares salts does not learn which users
+        exist.
+        """
         asked = f"{mechanism.kafka_name},{'token' if is_token else 'user'},{name}"
         return salt_from(hmac.digest(await self._secret.get(), asked.encode(), "sha256"))
 

@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (v0-v4): adds to a transaction the partition that keeps the offsets of a group.
 
-The offsets that TxnOffsetCommit brings are written to the partition of `__consumer_offsets` that
-belongs to the group, so that partition becomes part of the transaction.
+TxnOffsetCommit writes the offsets to the partition of `__consumer_offsets` that the group's id
+hashes to, so that partition becomes part of the transaction.
 """
 
 from typing import Final

@@ -31,7 +31,7 @@ from odradek.protocol.types import BrokerId
 _FIRST_VERSION_WITH_CONFIGS: Final = CreatableTopicResult.first_version_with("configs")
 # An older client does not know the error THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _FIRST_VERSION_WITH_QUOTA_ERROR: Final = 6
-# After so many topics other connections are served.
+# After this many topics the event loop serves other connections.
 _AT_ONCE: Final = 50
 
 
@@ -50,7 +50,7 @@ async def handle(
         result = CreatableTopicResult(name=name, error_message=None)
         results.append(result)
         if not len(results) % _AT_ONCE:
-            # A topic that fails awaits nothing, so many of them would stall the event loop.
+            # `create` may raise before it awaits anything: many such topics would stall the loop.
             await asyncio.sleep(0)
         try:
             if times > 1:
@@ -111,6 +111,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 def _show(
     services: Services, created: CreatedTopic, result: CreatableTopicResult, *, configs: bool
 ) -> None:
+    """Writes what was created into the result, with the topic's settings if `configs` is set."""
     result.topic_id = created.topic_id
     result.num_partitions = len(created.replicas)
     result.replication_factor = len(created.replicas[0])

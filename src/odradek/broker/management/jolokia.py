@@ -61,7 +61,7 @@ def split_path(path: str) -> list[str]:
 
 
 class MBeans:
-    """The MBeans of one moment."""
+    """The MBeans and their values at one moment. An object is made for each request."""
 
     def __init__(self, collected: Collected, rates: Rates) -> None:
         self._found: dict[str, Attributes] = {}
@@ -76,13 +76,14 @@ class MBeans:
                 self._help[name] = metric.help
 
     def search(self, pattern: str) -> list[str]:
-        """Returns the names that match; raises ValueError."""
+        """Returns the names that match. Raises ValueError if `pattern` is not a name."""
         wanted = ObjectName.parse(pattern)
         return sorted(name for name in self._found if wanted.matches(ObjectName.parse(name)))
 
     def read(self, pattern: str, attributes: list[str]) -> object:
-        """Returns the value of an attribute, all attributes of an MBean, or those of all that match
-        a pattern. Raises KeyError if there is none, ValueError if the name is none."""
+        """Returns the value of one attribute, several attributes of an MBean, or those of each
+        MBean that matches a pattern. Raises KeyError if the MBean or the attribute does not exist,
+        and ValueError if `pattern` is not the name of an MBean."""
         names = self.search(pattern)
         if ObjectName.parse(pattern).is_pattern:
             found = {name: self._chosen(name, attributes) for name in names}
@@ -102,7 +103,7 @@ class MBeans:
         return {attribute: found[attribute] for attribute in attributes if attribute in found}
 
     def list(self, domain: str | None = None) -> dict[str, object]:
-        """Returns all MBeans by domain, with their attributes and what they are."""
+        """Returns all MBeans by domain, with their attributes and descriptions."""
         listed: dict[str, dict[str, object]] = {}
         for name, attributes in sorted(self._found.items()):
             of_domain, _, keys = name.partition(":")

@@ -1,7 +1,7 @@
-"""The committed offsets of a group: they are written, read, and used as starting positions.
+"""The committed offsets of a group: how a client commits, reads and starts from them.
 
-`GroupOffsets` talks to the coordinator. `StartingOffsets` gives partitions that were just
-assigned the offset that the group has committed, or leaves them to `auto.offset.reset`.
+`GroupOffsets` sends the requests to the coordinator. `StartingOffsets` moves the consumer to the
+committed offsets of partitions that were just assigned; without one, `auto.offset.reset` decides.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("odradek.client")
 
-# The newest versions in which topics are named by name.
+# The newest versions that identify topics by name. Later ones use topic ids.
 _COMMIT_BY_NAME = 9
 _FETCH_BY_NAME = 9
 _FIRST_FETCH_OF_GROUPS = 8
@@ -93,7 +93,8 @@ class GroupOffsets:
         self._group_id = group_id
 
     async def commit_once(self, offsets: Offsets, member: GroupMetadata) -> None:
-        """Commits in one attempt; raises an error that is not retriable before others.
+        """Commits in one attempt. If partitions have different errors, one that is not retriable is
+        raised rather than one that is.
 
         `UnknownTopic` means that partitions are gone, and that all other offsets are committed.
         """
@@ -210,9 +211,10 @@ def may_retry(error: BaseException) -> bool:
 
 
 def _is_of_members(error: BaseException) -> bool:
-    """Returns whether the error says that the consumer is not a member any more.
+    """Returns whether the error says that the consumer is no longer a member of its group.
 
-    The membership notices it too, and then these partitions are not assigned any more."""
+    This is not final: the consumer joins again, and `_current` then leaves out the partitions that
+    it has lost."""
     return isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -20,6 +20,8 @@ class DropHeadersSettings(PluginSettings):
 
 
 class DropHeaders:
+    """Removes all headers with one of the given names."""
+
     settings_class: ClassVar = DropHeadersSettings
 
     def __init__(self, settings: DropHeadersSettings) -> None:
@@ -57,6 +59,8 @@ class HeaderFromSettings(PluginSettings):
 
 
 class HeaderFrom:
+    """Copies or moves fields of the key or the value into headers."""
+
     settings_class: ClassVar = HeaderFromSettings
 
     def __init__(self, settings: HeaderFromSettings, side: Side) -> None:
@@ -86,8 +90,9 @@ class HeaderFrom:
             return self._side.replaced(changed, None, rest)
         parts = tuple(part for part in schema.fields if part.name not in self._names)
         rest = {part.name: self._value(part, fields) for part in parts}
-        left = replace(schema, is_optional=False, default=None, fields=parts)
-        return self._side.replaced(changed, left, rest)
+        # As in Kafka, the struct that remains is not optional and has no default.
+        schema_of_rest = replace(schema, is_optional=False, default=None, fields=parts)
+        return self._side.replaced(changed, schema_of_rest, rest)
 
     def _header(self, schema: Schema, field: str, name: str, fields: Any) -> Header:
         part = schema.field(field)
@@ -110,6 +115,8 @@ class InsertHeaderSettings(PluginSettings):
 
 
 class InsertHeader:
+    """Adds a header with a fixed value to each record."""
+
     settings_class: ClassVar = InsertHeaderSettings
 
     def __init__(self, settings: InsertHeaderSettings) -> None:

@@ -1,10 +1,11 @@
-"""Avro records: dicts, and objects of dataclasses, pydantic models and attrs classes.
+"""The Avro serializer and deserializer. Records are dicts, or objects of record classes:
+dataclasses, pydantic models and attrs classes.
 
-AvroSerializer(client, SCHEMA)             dicts
-AvroSerializer(client, Click)              objects of a class; the schema is derived from it
-AvroDeserializer(client)                   dicts, with the writer's schema
-AvroDeserializer(client, SCHEMA)           dicts, resolved to this schema
-AvroDeserializer(client, record_class=Click)
+AvroSerializer(client, SCHEMA)                 takes dicts
+AvroSerializer(client, Click)                  takes objects; the schema is derived from the class
+AvroDeserializer(client)                       returns dicts, with the writer's schema
+AvroDeserializer(client, SCHEMA)               returns dicts, resolved to this schema
+AvroDeserializer(client, record_class=Click)   returns objects of this class
 """
 
 from collections.abc import Callable, Mapping
@@ -29,13 +30,14 @@ from odradek.schemas.serializers.record_classes import (
 )
 from odradek.schemas.serializers.serializer import OwnSchema, RegistrySerializer, Write
 
+# Makes objects from decoded dicts. The codec already returns values of these types.
 _maker = Maker(
     {
         kind: lambda value: value
         for kind in (bool, int, float, str, bytes, date, time, datetime, UUID, Decimal)
     }
 )
-# What a codec takes as it is.
+# Types that the codec encodes. Values of other classes are converted before.
 _PLAIN = frozenset({dict, str, int, float, bool, bytes, list, tuple, date, datetime, Decimal, UUID})
 
 
@@ -52,7 +54,9 @@ class AvroSerializer(RegistrySerializer):
         given = schema_str if isinstance(schema_str, type) else given_schema("AVRO", schema_str)
         super().__init__(schema_registry_client, given, to_dict, conf)
         if isinstance(given, Schema) and not given.references:
-            AvroCodec(given.schema_str)  # A mistake in it is an error here.
+            AvroCodec(
+                given.schema_str
+            )  # Raises now if the schema is wrong, not at the first record.
         elif isinstance(given, type):
             avro_schema_of(given)
 
@@ -64,13 +68,13 @@ class AvroSerializer(RegistrySerializer):
             given = kind
         schema = Schema(avro_schema_of(given)) if isinstance(given, type) else given
         imports = self._imports(schema)
-        codec = self._made(schema.schema_str, imports)
+        codec = self._codec_of(schema.schema_str, imports)
         return OwnSchema(schema, imports, codec.record_name, codec)
 
     def _codec(self, schema: KnownSchema, own: OwnSchema | None) -> AvroCodec:
-        return self._made(schema.text, schema.imports)
+        return self._codec_of(schema.text, schema.imports)
 
-    def _made(self, text: str, imports: tuple[tuple[str, str], ...]) -> AvroCodec:
+    def _codec_of(self, text: str, imports: tuple[tuple[str, str], ...]) -> AvroCodec:
         settings = self.settings
         return AvroCodec(
             text,
@@ -92,7 +96,7 @@ class AvroSerializer(RegistrySerializer):
 
 def _as_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise BadPayload(f"a value of type bytes is {value!r:.80}")
+        raise BadPayload(f"the schema is bytes, and the value is {value!r:.80}")
     return value
 
 
@@ -113,7 +117,9 @@ class AvroDeserializer(RegistryDeserializer):
         super().__init__(schema_registry_client, given, from_dict, record_class, conf)
         self._names_records = return_record_name
         if given is not None and not given.references:
-            AvroCodec(given.schema_str)  # A mistake in it is an error here.
+            AvroCodec(
+                given.schema_str
+            )  # Raises now if the schema is wrong, not at the first record.
 
     @cached_property
     def _own_reader(self) -> AvroCodec | None:
@@ -123,7 +129,7 @@ class AvroDeserializer(RegistryDeserializer):
             try:
                 return AvroCodec(avro_schema_of(self._record_class))
             except BadSchema:
-                return None  # The class says too little of its types: the writer's schema must do.
+                return None  # Not all types can be derived: records keep the writer's schema.
         return None
 
     def _reader(
@@ -144,7 +150,7 @@ class AvroDeserializer(RegistryDeserializer):
             return codec.decode
         if not is_record_class(kind):
             raise BadSchema(
-                f"{kind!r} is no class of records: use a dataclass, a pydantic model or attrs"
+                f"{kind!r} is not a record class: use a dataclass, a pydantic model or attrs"
             )
         decode, make = codec.decode, _maker.of(kind)
         assert make is not None

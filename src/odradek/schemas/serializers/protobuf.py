@@ -162,7 +162,7 @@ class ProtobufDeserializer(RegistryDeserializer):
         if self._record_class is None:
             return lambda data, start: decode(data[start:])
         if not is_record_class(self._record_class):
-            raise BadSchema(f"{self._record_class!r} is no class of records")
+            raise BadSchema(f"{self._record_class!r} is not a record class")
         make = json_maker.of(self._record_class)
         assert make is not None
         return lambda data, start: make(decode(data[start:]))

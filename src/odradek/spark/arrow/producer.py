@@ -1,7 +1,7 @@
-"""A producer of whole batches, for programs without asyncio.
+"""A blocking producer of encoded batches, for Spark's tasks.
 
-Producer ids, sequence numbers, retries and transactions are those of the client's producer. It is
-given encoded batches here, so that no work is done for each record.
+Producer ids, sequence numbers, retries and transactions are those of the client's producer. Only
+whole batches go through it, so there is no work for each record.
 """
 
 from typing import Self
@@ -73,7 +73,8 @@ class BatchProducer:
         return self._thread.call(self._producer.topic_id(topic))
 
     def send(self, topic: str, partition: int, records: EncodedBatch) -> None:
-        """Waits only while the buffer is full. Raises the error of an earlier batch that failed."""
+        """Puts a batch into the buffer; waits only while that is full. Raises the error of an
+        earlier batch that failed."""
         self._raise_failure()
         self._thread.call(self._producer.send_batch(topic, partition, records))
 
@@ -107,6 +108,7 @@ class BatchProducer:
         return self._thread.call(self._producer.hand_over_transaction())
 
     def abort_transaction(self) -> None:
+        """Aborts the transaction; does nothing if there is none that can be aborted."""
         if self._producer.may_abort:
             self._thread.call(self._producer.abort_transaction())
 

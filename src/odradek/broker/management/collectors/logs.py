@@ -1,4 +1,7 @@
-"""Log directories and the log cleaner. Series of single logs are in `collectors.partitions`."""
+"""Collects the metrics of log directories and of the log cleaner.
+
+Those of single logs are in `collectors.partitions`.
+"""
 
 from collections.abc import Generator
 
@@ -9,6 +12,8 @@ from odradek.telemetry.declarations import Collected
 
 
 def collect(sources: Sources, into: Collected) -> Generator[None, None, None]:
+    """Adds the samples to `into`. It yields between pieces of work, so that the event loop can
+    serve requests in between."""
     manager = sources.components.services.logs
     sizes = dict.fromkeys(manager.directories, 0)
     for number, log in enumerate(list(manager.logs.values())):
@@ -39,6 +44,6 @@ def _add_directory(into: Collected, directory: LogDirectory, size: int) -> None:
     try:
         free, total = directory.disk.free_bytes(path), directory.disk.total_bytes(path)
     except OSError:
-        return  # The directory is gone, which the series above say.
+        return  # The disk does not answer, so there are no figures of its space.
     into.add(metrics.DIRECTORY_FREE, free, path)
     into.add(metrics.DIRECTORY_TOTAL, total, path)

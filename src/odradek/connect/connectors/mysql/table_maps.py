@@ -1,8 +1,8 @@
-"""`TABLE_MAP`: how the rows of the following events are stored, and what their columns are.
+"""Parses TABLE_MAP events of the binary log: the columns of a table, for the row events after it.
 
-With `binlog_row_metadata=FULL` the server writes the names of the columns, their signs, character
-sets, the texts of enumerations and the primary key there. So a row is decoded with the definition
-that its table had when the row was written, whatever has become of the table since.
+With `binlog_row_metadata=FULL` the event has the columns' names and character sets, the texts of
+enumerations, the primary key, and which numbers are unsigned. So a row is decoded with the
+definition that its table had when the row was written, even if the table was altered since.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class ColumnType(IntEnum):
     GEOMETRY = 255
 
 
-_NUMBERS: Final = frozenset(
+_NUMERIC_TYPES: Final = frozenset(
     {
         ColumnType.TINY,
         ColumnType.SHORT,
@@ -63,7 +63,7 @@ _NUMBERS: Final = frozenset(
         ColumnType.YEAR,
     }
 )
-_CHARACTERS: Final = frozenset(
+_CHARACTER_TYPES: Final = frozenset(
     {
         ColumnType.STRING,
         ColumnType.VAR_STRING,
@@ -73,7 +73,8 @@ _CHARACTERS: Final = frozenset(
         ColumnType.BLOB_COMPRESSED,
     }
 )
-_OF_TWO_BYTES: Final = frozenset(
+# How many bytes of metadata a type has: the lengths, digits or bits of a column.
+_TWO_BYTES_OF_METADATA: Final = frozenset(
     {
         ColumnType.VARCHAR,
         ColumnType.VARCHAR_COMPRESSED,
@@ -85,7 +86,7 @@ _OF_TWO_BYTES: Final = frozenset(
         ColumnType.SET,
     }
 )
-_OF_ONE_BYTE: Final = frozenset(
+_ONE_BYTE_OF_METADATA: Final = frozenset(
     {
         ColumnType.FLOAT,
         ColumnType.DOUBLE,
@@ -103,12 +104,11 @@ _OF_ONE_BYTE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column as the log describes it.
+    """A column as the binary log describes it.
 
-    `size` is what the type needs to be read: the bytes of a length, the digits of a fraction, the
-    number of bits, or the precision of a decimal, whose digits behind the point are `scale`.
-    `collation` is the number of one; 63 is that of bytes. `labels` are the texts of an enumeration
-    or a set.
+    What `size` means depends on the type: the length in bytes, the digits of a fraction of a
+    second, the number of bits, or the precision of a decimal, whose scale is `scale`. `collation`
+    is the number of the collation; 63 is `binary`. `labels` are the texts of an ENUM or a SET.
     """
 
     name: str
@@ -132,6 +132,9 @@ class TableMap:
 
 @dataclass
 class _Metadata:
+    """The optional metadata of all columns. A list has an entry for each column of the types that
+    it is about: `unsigned` for numeric types, `collations` for character types."""
+
     unsigned: list[bool] = field(default_factory=list)
     collations: list[int] = field(default_factory=list)
     label_collations: list[int] = field(default_factory=list)
@@ -146,7 +149,7 @@ def table_id(body: bytes) -> int:
 
 
 def table_names(body: bytes) -> tuple[str, str, int]:
-    """Returns the database, the table, and where the columns begin."""
+    """Returns the database, the table, and the position in `body` at which the columns begin."""
     end = 9 + body[8]
     database = body[9:end].decode()
     start = end + 2
@@ -155,7 +158,8 @@ def table_names(body: bytes) -> tuple[str, str, int]:
 
 
 def parse_table_map(body: bytes, charsets: Mapping[int, str]) -> TableMap:
-    """Raises `DataError` if the log does not say the names of the columns."""
+    """Returns the columns of a table. `charsets` maps the number of a collation to Python's codec.
+    Raises `DataError` if the event has no column names."""
     database, table, at = table_names(body)
     count, at = length_encoded(body, at)
     types = body[at : at + count]
@@ -166,7 +170,7 @@ def parse_table_map(body: bytes, charsets: Mapping[int, str]) -> TableMap:
     metadata = _metadata(body, at + (count + 7) // 8, storage)
     if len(metadata.names) != count:
         raise DataError(
-            f"the binary log does not say the names of the columns of {database}.{table}. Type SET"
+            f"the binary log does not have the names of the columns of {database}.{table}. Run SET"
             " GLOBAL binlog_row_metadata=FULL, and set it in the server's configuration file;"
             " then begin with a new snapshot, because older rows cannot be read"
         )
@@ -182,14 +186,12 @@ def _storage(types: bytes, data: bytes) -> list[tuple[ColumnType, int, int]]:
         try:
             kind = ColumnType(code)
         except ValueError:
-            raise DataError(
-                f"the binary log has a column of a type that is not known: {code}"
-            ) from None
+            raise DataError(f"the binary log has a column of the unknown type {code}") from None
         size, scale = 0, 0
         if kind is ColumnType.STRING:
             first, second = data[at], data[at + 1]
             at += 2
-            # The length has ten bits; two of them are hidden in the type, turned around.
+            # The length has ten bits. Its two highest are bits 4 and 5 of the type, inverted.
             if first & 0x30 != 0x30:
                 size = second | ((first & 0x30) ^ 0x30) << 4
                 kind = ColumnType(first | 0x30)
@@ -201,10 +203,10 @@ def _storage(types: bytes, data: bytes) -> list[tuple[ColumnType, int, int]]:
         elif kind is ColumnType.BIT:
             size = data[at] + data[at + 1] * 8
             at += 2
-        elif kind in _OF_TWO_BYTES:
+        elif kind in _TWO_BYTES_OF_METADATA:
             size = data[at] | data[at + 1] << 8
             at += 2
-        elif kind in _OF_ONE_BYTE:
+        elif kind in _ONE_BYTE_OF_METADATA:
             size = data[at]
             at += 1
         found.append((kind, size, scale))
@@ -214,14 +216,15 @@ def _storage(types: bytes, data: bytes) -> list[tuple[ColumnType, int, int]]:
 def _metadata(body: bytes, at: int, storage: list[tuple[ColumnType, int, int]]) -> _Metadata:
     found = _Metadata()
     kinds = [kind for kind, _, _ in storage]
-    numbers = sum(kind in _NUMBERS for kind in kinds)
-    characters = sum(kind in _CHARACTERS for kind in kinds)
+    numbers = sum(kind in _NUMERIC_TYPES for kind in kinds)
+    characters = sum(kind in _CHARACTER_TYPES for kind in kinds)
     enumerations = sum(kind in {ColumnType.ENUM, ColumnType.SET} for kind in kinds)
     while at < len(body):
         code = body[at]
         size, at = length_encoded(body, at + 1)
         part = body[at : at + size]
         at += size
+        # The numbers are those of `Optional_metadata_field_type` in MySQL's rows_event.h.
         match code:
             case 1:
                 found.unsigned = _bits(part, numbers, lowest_first=False)
@@ -235,7 +238,7 @@ def _metadata(body: bytes, at: int, storage: list[tuple[ColumnType, int, int]]) 
             case 7:
                 found.geometries = _numbers(part)
             case 8 | 9:
-                # In 9 a number follows each column: of how much of it is in the key.
+                # In 9, each column is followed by the length of its prefix in the key.
                 found.primary_key = tuple(_numbers(part)[:: code - 7])
             case 10 | 11:
                 found.label_collations = _collations(part, enumerations, has_default=code == 10)
@@ -259,7 +262,7 @@ def _columns(
     ):
         collation = 0
         texts: tuple[str, ...] = ()
-        if kind in _CHARACTERS:
+        if kind in _CHARACTER_TYPES:
             collation = next(collations, 0)
         elif kind in labels:
             collation = next(label_collations, 0)
@@ -272,7 +275,7 @@ def _columns(
                 is_nullable,
                 size,
                 scale,
-                is_unsigned=kind in _NUMBERS and next(unsigned, False),
+                is_unsigned=kind in _NUMERIC_TYPES and next(unsigned, False),
                 collation=collation,
                 labels=texts,
                 geometry=next(geometries, 0) if kind is ColumnType.GEOMETRY else 0,
@@ -297,7 +300,8 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _collations(data: bytes, count: int, *, has_default: bool) -> list[int]:
-    """Returns one for each column. With a default, only others are there, after their places."""
+    """Returns a collation for each column. With a default, `data` has the default, and then pairs
+    for the other columns: the index of the column, and its collation."""
     if not has_default:
         return _numbers(data)
     first, *pairs = _numbers(data)

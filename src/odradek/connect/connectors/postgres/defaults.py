@@ -1,9 +1,9 @@
-"""The defaults of columns in schemas, from the expressions that the catalog has.
+"""Derives the default of a column in a schema from its DEFAULT expression in PostgreSQL's catalog.
 
-A schema can have a constant only. So an expression that is a literal, perhaps with a cast, becomes
-its value; functions such as `now()` and `nextval(...)` become the zero of the type, as Debezium has
-it, since a column that cannot be null and has a default is not required of those who write; all
-others are left out.
+A default in a schema is a constant. So a literal, with a cast or without, becomes its value. A
+function such as `now()` or `nextval(...)` becomes the zero value of the type, as in Debezium: a
+column that is NOT NULL and has a default may be left out by writers, so its schema must have one
+too. Other expressions give no default.
 """
 
 import re
@@ -13,14 +13,14 @@ from odradek.connect.connectors.postgres.types import ColumnType, TypeRow
 
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'(?:::[^()']+(?:\(\d+(?:,-?\d+)?\))?[\w\s\".]*)?")
 _NUMBER: Final = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\)?(?:::[^()]+(?:\([\d,]+\))?)?")
-_ESCAPED: Final = re.compile(r"\\(.)")
 
 _NUMBERS: Final = {"int2", "int4", "int8", "float4", "float8", "numeric"}
 _TIMES: Final = {"date", "time", "timestamp", "timestamptz", "interval"}
 _TEXTS: Final = {"text", "varchar", "bpchar"}
 _OTHERS: Final = {"bool", "bit", "varbit", "uuid", "json", "jsonb", "xml"}
 _WITH_LITERALS: Final = _NUMBERS | _TIMES | _TEXTS | _OTHERS
-_FUNCTIONS: Final[dict[str, Any]] = {
+# The default for a column whose DEFAULT is a function.
+_ZERO_VALUES: Final[dict[str, Any]] = {
     "int2": 0,
     "int4": 0,
     "int8": 0,
@@ -32,15 +32,15 @@ _FUNCTIONS: Final[dict[str, Any]] = {
 }
 
 
-def default_of(expression: str | None, found: TypeRow, kind: ColumnType) -> Any:
-    """Returns the default for a column's schema; None without one."""
-    if expression is None or found.kind not in "be" or found.element is not None:
+def default_of(expression: str | None, row: TypeRow, kind: ColumnType) -> Any:
+    """Returns the default for a column's schema, or None. `row` is the type in the catalog."""
+    if expression is None or row.kind not in "be" or row.element is not None:
+        return None  # Only base types (b) and enums (e) have one; arrays have elements.
+    if row.kind == "b" and row.name not in _WITH_LITERALS:
         return None
-    if found.kind == "b" and found.name not in _WITH_LITERALS:
+    if row.name == "numeric" and kind.schema.type == "struct":
         return None
-    if found.name == "numeric" and kind.schema.type == "struct":
-        return None
-    text = _literal(expression, found)
+    text = _text_of(expression, row)
     if text is None:
         return None
     try:
@@ -49,7 +49,8 @@ def default_of(expression: str | None, found: TypeRow, kind: ColumnType) -> Any:
         return None
 
 
-def _literal(expression: str, found: TypeRow) -> str | None:
+def _text_of(expression: str, row: TypeRow) -> str | None:
+    """Returns the value of an expression as PostgreSQL would print it; None if it has none."""
     match = _LITERAL.fullmatch(expression)
     if match is not None:
         return match[1].replace("''", "'")
@@ -60,14 +61,14 @@ def _literal(expression: str, found: TypeRow) -> str | None:
         return match[1]
     if expression.startswith("NULL"):
         return None
-    return _of_function(expression, found)
+    return _of_function(expression, row)
 
 
-def _of_function(expression: str, found: TypeRow) -> str | None:
-    if found.name in _TEXTS:
-        # CURRENT_USER and its kin are kept as they are written.
+def _of_function(expression: str, row: TypeRow) -> str | None:
+    if row.name in _TEXTS:
+        # Keywords that act as functions, such as CURRENT_USER, are kept as they are written.
         return expression if expression.isupper() and expression.isidentifier() else ""
-    if found.name.startswith("int") and not expression.startswith("nextval("):
+    if row.name.startswith("int") and not expression.startswith("nextval("):
         return None
-    zero = _FUNCTIONS.get(found.name)
+    zero = _ZERO_VALUES.get(row.name)
     return None if zero is None else str(zero)
