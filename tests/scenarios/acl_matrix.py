@@ -88,7 +88,7 @@ ON_CLUSTER: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     "SECURITY_ADMIN": ("ACCESS", "ALTER DESCRIBE", _SEEN),
     "USER_ADMIN": (
         "USERS",
-        "ALTER DESCRIBE",
+        "ALTER DESCRIBE ALTER_CONFIGS",
         {"USER": "CREATE_TOKENS DESCRIBE_TOKENS", "DELEGATION_TOKEN": "DESCRIBE"},
     ),
 }

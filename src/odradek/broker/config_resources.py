@@ -3,16 +3,19 @@ that protect them, and changes of their overrides."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from odradek.broker.permissions import DENIALS
 from odradek.broker.services import RequestContext, Services
 from odradek.config import TopicSettings
+from odradek.config.listener_settings import split_prefixed
 from odradek.protocol import acls
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId
+from odradek.security.roles import Area
 
 
 class ConfigResourceType(IntEnum):
@@ -33,6 +36,9 @@ _ACL_RESOURCE_TYPES: Final = {
 }
 
 
+# Passwords, tokens and tickets that are accepted, and whose certificates. A broker's own
+# certificates are not among them: operators renew them.
+_WHO_CLIENTS_ARE: Final = ("sasl.", "ssl.truststore.", "odradek.ldap.")
 _DEAD_LETTER_TOPIC: Final = TopicSettings.odradek_schema_validation_dead_letter_topic.name
 
 
@@ -112,10 +118,14 @@ async def alter_resources(
     ]
 
 
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
 async def change_overrides(
     services: Services,
+    context: RequestContext,
     resource: Resource,
-    change: Callable[[Mapping[str, str]], Mapping[str, str]],
+    change: Change,
     *,
     validate_only: bool,
 ) -> None:
@@ -127,7 +137,8 @@ async def change_overrides(
         await services.configs.change_topic(name, change, validate_only=validate_only)
     elif resource_type == ConfigResourceType.BROKER:
         requested_broker_id(services, name)
-        await services.configs.change_broker(name, change, validate_only=validate_only)
+        permitted = partial(_change_if_permitted, context, change)
+        await services.configs.change_broker(name, permitted, validate_only=validate_only)
     elif resource_type == ConfigResourceType.GROUP:
         await services.configs.change_group(name, change, validate_only=validate_only)
     elif resource_type == ConfigResourceType.CLIENT_METRICS:
@@ -137,6 +148,33 @@ async def change_overrides(
             ErrorCode.INVALID_REQUEST,
             f"This broker does not support settings of resource type {resource_type}.",
         )
+
+
+def _change_if_permitted(
+    context: RequestContext, change: Change, before: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Raises `ApiError` if the client changes who may log in and has no permission for users. An
+    operator could else give a listener a password, or an authority of its own, and become any user:
+    who runs a cluster does not read its records."""
+    after = change(before)
+    is_about_log_ins = any(
+        before.get(name) != after.get(name) and _says_who_clients_are(name)
+        for name in before.keys() | after.keys()
+    )
+    if is_about_log_ins and not context.authorize(
+        Operation.ALTER_CONFIGS, acls.ResourceType.CLUSTER, acls.CLUSTER_NAME, Area.USERS
+    ):
+        raise ApiError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "These settings say who may log in: the role user-admin is needed beside operator.",
+        )
+    return after
+
+
+def _says_who_clients_are(name: str) -> bool:
+    found = split_prefixed(name)
+    own_name = name if found is None else found[2].name
+    return own_name.startswith(_WHO_CLIENTS_ARE)
 
 
 class GivenSetting(Protocol):

@@ -27,7 +27,9 @@ Which permissions each API asks for if there is an authorizer (`authorizer.class
 what is allowed is done, the rest is refused. [apis.md](apis.md) has the versions of the APIs.
 
 "A role that has it" is one that is bound on the resource, or on the cluster. Roles of the cluster
-are limited to an area: security-admin may Alter the cluster for ACLs and roles alone.
+are limited to an area: security-admin may Alter the cluster for ACLs and roles alone. Settings of
+a broker that say who may log in (`sasl.*`, `ssl.truststore.*`) need AlterConfigs on the cluster for
+users too: operator and user-admin together, a super user, or an ACL.
 
 ## APIs
 

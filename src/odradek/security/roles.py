@@ -128,7 +128,8 @@ ROLES: Final[Mapping[Role, RoleDeclaration]] = {
     ),
     Role.USER_ADMIN: RoleDeclaration(
         "sees and changes the users, their passwords and delegation tokens",
-        on_cluster=(Operation.ALTER, Operation.DESCRIBE),
+        # The last is for settings of brokers that say who may log in; operator is needed too.
+        on_cluster=(Operation.ALTER, Operation.DESCRIBE, Operation.ALTER_CONFIGS),
         area=Area.USERS,
         everywhere={
             _USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),

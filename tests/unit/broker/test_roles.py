@@ -20,6 +20,12 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.messages.explain_access import ExplainAccessRequest, ExplainAccessResponse
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from odradek.protocol.roles import Role, RoleBinding
 from simulation.run import run
 from simulation.world import Simulation
@@ -116,8 +122,12 @@ async def test_a_broker_without_an_authorizer_keeps_no_roles(connect: Connect) -
 
 
 def with_role(role: Role, test: Callable[[Client], Awaitable[None]]) -> None:
-    """Runs a test on a broker on which everybody has one role of the cluster and nothing else. The
-    role was granted before the start, and is read from the store."""
+    with_roles([role], test)
+
+
+def with_roles(roles: list[Role], test: Callable[[Client], Awaitable[None]]) -> None:
+    """Runs a test on a broker on which everybody has these roles of the cluster and nothing else.
+    They were granted before the start, and are read from the store."""
 
     async def main(simulation: Simulation) -> None:
         properties = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
@@ -127,7 +137,8 @@ def with_role(role: Role, test: Callable[[Client], Awaitable[None]]) -> None:
         cache = MetadataCache(store)
         await cache.load()
         resource = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
-        await RoleStore(store, cache).change(ME, [RoleBinding(ME, role, resource)], [])
+        granted = [RoleBinding(ME, role, resource) for role in roles]
+        await RoleStore(store, cache).change(ME, granted, [])
         async with host.running() as connect:
             await test(await connect())
 
@@ -161,6 +172,54 @@ def test_an_operator_runs_the_cluster_and_changes_no_acls() -> None:
         assert await produced(client, "t") == {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
     with_role(Role.OPERATOR, test)
+
+
+LISTENER = "listener.name.plaintext."
+# A user of its own, and an authority of its own.
+LOG_INS = {
+    f"{LISTENER}plain.sasl.jaas.config": "PlainLoginModule required user_admin=mine;",
+    f"{LISTENER}ssl.truststore.certificates": "an authority",
+    f"{LISTENER}sasl.enabled.mechanisms": "PLAIN",
+    f"{LISTENER}gssapi.sasl.kerberos.principal.to.local.rules": "RULE:[1:admin]",
+}
+
+
+async def changed(client: Client, name: str, value: str | None, operation: int = 0) -> int:
+    """Returns the error of a change of one setting of the broker."""
+    config = AlterableConfig(name=name, config_operation=operation, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+    response = await client.ask(
+        IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
+    )
+    return response.responses[0].error_code
+
+
+def test_an_operator_does_not_say_who_may_log_in() -> None:
+    """It could become any user, and read records."""
+
+    async def test(client: Client) -> None:
+        assert await changed(client, "log.cleaner.threads", "2") == 0
+        for name, value in LOG_INS.items():
+            assert await changed(client, name, value) == DENIED, name
+        assert await changed(client, f"{LISTENER}ssl.keystore.type", "PEM") == 0
+
+    with_roles([Role.OPERATOR], test)
+
+
+def test_operator_and_user_admin_together_do() -> None:
+    async def test(client: Client) -> None:
+        for name, value in LOG_INS.items():
+            assert await changed(client, name, value) == 0, name
+        for name in LOG_INS:
+            assert await changed(client, name, None, operation=1) == 0, name
+
+    with_roles([Role.OPERATOR, Role.USER_ADMIN], test)
+    with_roles([Role.USER_ADMIN], nothing_is_changed)
+
+
+async def nothing_is_changed(client: Client) -> None:
+    for name, value in LOG_INS.items():
+        assert await changed(client, name, value) == DENIED, name
 
 
 def test_a_security_admin_sees_acls_and_moves_nothing() -> None:

@@ -39,6 +39,7 @@ async def handle(
             require_write_on_dead_letters(context, resource.configs, present)
         await change_overrides(
             services,
+            context,
             resource,
             partial(_read_overrides, resource),
             validate_only=request.validate_only,

@@ -56,6 +56,7 @@ async def handle(
                 require_write_on_dead_letters(context, resource.configs, present)
             await change_overrides(
                 services,
+                context,
                 resource,
                 partial(_alter_overrides, resource),
                 validate_only=validate_only,
