@@ -202,9 +202,9 @@ class RequestContext:
         else:
             is_allowed = authorizer.allows_on_cluster(principal, host, operation, area)
         if not is_allowed:
-            self._log_decision(logging.INFO, operation, resource_type, name)
+            self._log_decision(logging.INFO, operation, resource_type, name, area)
         elif logger.isEnabledFor(logging.DEBUG):
-            self._log_decision(logging.DEBUG, operation, resource_type, name)
+            self._log_decision(logging.DEBUG, operation, resource_type, name, area)
         if services.audit is not None:
             services.audit.decided(self, operation, resource_type, name, is_allowed=is_allowed)
         return is_allowed
@@ -285,11 +285,15 @@ class RequestContext:
         return None if topic is None else topic.name
 
     def _log_decision(
-        self, level: int, operation: Operation, resource_type: ResourceType, name: str
+        self, level: int, operation: Operation, resource_type: ResourceType, name: str, area: Area
     ) -> None:
         authorizer = self._services.authorizer
         assert authorizer is not None  # It has decided.
         principal, host = self.connection.principal, self.connection.address
+        reason = authorizer.reason(principal, host, operation, resource_type, name)
+        if area is not _OPERATION:
+            # The reason is about running the cluster: a role may permit that and not this.
+            reason = f"it is about {area.value}; for running the cluster: {reason}"
         logger.log(
             level,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s"
@@ -301,7 +305,7 @@ class RequestContext:
             resource_type.display_name,
             shortened(name),
             self.api.module_name.upper(),
-            authorizer.reason(principal, host, operation, resource_type, name),
+            reason,
         )
 
 

@@ -28,7 +28,7 @@ from odradek.security.rule_book import Cause, RuleBook, Verdict
 # A resource may have thousands of ACLs. Those that count come first.
 MAX_RULES: Final = 100
 
-_AREA_OPERATIONS: Final = (Operation.ALTER, Operation.DESCRIBE)
+_AREA_OPERATIONS: Final = (Operation.ALTER, Operation.DESCRIBE, Operation.ALTER_CONFIGS)
 
 
 class Question(NamedTuple):

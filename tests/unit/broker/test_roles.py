@@ -1,5 +1,6 @@
 """Roles on a broker: granted, found, revoked, obeyed at once, and explained."""
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from odradek.cluster.roles import RoleStore
@@ -31,7 +32,7 @@ from simulation.run import run
 from simulation.world import Simulation
 from tests.unit.broker.harness import BrokerHost, Client, on_broker
 from tests.unit.broker.test_acls import STANDARD, SUPER
-from tests.unit.broker.test_permissions import produced
+from tests.unit.broker.test_permissions import Lines, produced
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -196,6 +197,7 @@ async def changed(client: Client, name: str, value: str | None, operation: int =
 
 def test_an_operator_does_not_say_who_may_log_in() -> None:
     """It could become any user, and read records."""
+    log, told = logging.getLogger("odradek.authorizer"), Lines()
 
     async def test(client: Client) -> None:
         assert await changed(client, "log.cleaner.threads", "2") == 0
@@ -203,7 +205,12 @@ def test_an_operator_does_not_say_who_may_log_in() -> None:
             assert await changed(client, name, value) == DENIED, name
         assert await changed(client, f"{LISTENER}ssl.keystore.type", "PEM") == 0
 
-    with_roles([Role.OPERATOR], test)
+    log.addHandler(told)
+    try:
+        with_roles([Role.OPERATOR], test)
+    finally:
+        log.removeHandler(told)
+    assert "it is about users and their tokens; for running the cluster: the role" in told.lines[0]
 
 
 def test_operator_and_user_admin_together_do() -> None:

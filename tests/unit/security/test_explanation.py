@@ -134,6 +134,12 @@ def test_a_role_for_another_area_is_named() -> None:
     assert explained.missing_roles == (RoleBinding("User:ada", Role.OPERATOR, CLUSTER),)
 
 
+def test_a_user_admin_changes_settings_about_users_alone() -> None:
+    book = RuleBook(bindings={"User:ada": (RoleBinding("User:ada", Role.USER_ADMIN, CLUSTER),)})
+    (rule,) = asked(book, Operation.ALTER_CONFIGS, resource=CLUSTER).rules
+    assert rule.remark == "it permits this for users and their tokens alone"
+
+
 def test_users_and_tokens_can_be_asked_about() -> None:
     for kind, operation in (
         (ResourceType.USER, Operation.CREATE_TOKENS),
