@@ -11,6 +11,8 @@ from typing import Final
 from odradek.wording import counted
 
 _GROUP_NAME: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+# With it Java's (?i) and Python's are about all letters, and not about those of ASCII alone.
+_UNICODE_CASE: Final = re.compile(r"\(\?[a-z]*u")
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 
 
@@ -19,9 +21,12 @@ class InvalidPattern(ValueError):
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Raises `InvalidPattern`."""
+    """In Java `\\d`, `\\w`, `\\s` and `(?i)` are about ASCII. In Python they would be about all of
+    Unicode, and a rule for `robot-(\\d+)` would match digits of other scripts too. Raises
+    `InvalidPattern`."""
+    flags = re.NOFLAG if _UNICODE_CASE.search(text) else re.ASCII
     try:
-        return re.compile(_GROUP_NAME.sub("(?P<", text))
+        return re.compile(_GROUP_NAME.sub("(?P<", text), flags)
     except re.error as error:
         raise InvalidPattern(f"{text} is not a regular expression: {error}") from None
 

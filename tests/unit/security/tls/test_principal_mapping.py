@@ -84,3 +84,20 @@ def test_no_rule_matches() -> None:
 def test_bad_rules_are_refused(rules: str, message: str) -> None:
     with pytest.raises(InvalidSetting, match=message):
         PrincipalMapping(rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        (r"RULE:^CN=robot-(\d+)$/robot$1/", "CN=robot-\u0663"),
+        (r"RULE:^CN=(\w+)$/$1/", "CN=adm\u0131n"),
+        ("RULE:(?i)^CN=kafka$/broker/", "CN=\u212aafka"),
+    ],
+)
+def test_classes_are_about_ascii_as_in_java(rules: str, name: str) -> None:
+    with pytest.raises(NoRuleMatches):
+        PrincipalMapping(rules).name(name)
+
+
+def test_a_rule_may_ask_for_the_cases_of_all_letters() -> None:
+    assert PrincipalMapping("RULE:(?iu)^CN=\u00e4da$/ada/").name("CN=\u00c4da") == "ada"
