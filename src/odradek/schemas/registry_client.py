@@ -110,6 +110,13 @@ class RegistryClient:
             lambda: self._schema(self._ask("GET", f"/schemas/ids/{schema_id}", query=query)),
         )
 
+    def references_of(self, schema_id: int) -> tuple[Reference, ...]:
+        """Returns the versions of other subjects that the schema of an id refers to."""
+        return self._cache.get(
+            ("references", schema_id),
+            lambda: tuple(_references(self._ask("GET", f"/schemas/ids/{schema_id}"))),
+        )
+
     def by_guid(self, guid: str) -> Schema:
         return self._cache.get(
             ("guid", guid),

@@ -107,6 +107,38 @@ class SqlSettings(ServiceSettings):
             "The format of values where WITH names none; empty: WITH must name one.",
         )
     )
+    ksql_persistence_wrap_single_values: bool = option(
+        boolean(
+            "ksql.persistence.wrap.single.values",
+            True,
+            "Whether a value of one column is a record, in formats that have both; WITH and SET can"
+            " say something else.",
+        )
+    )
+    ksql_functions_collect_list_limit: int = option(
+        integer(
+            "ksql.functions.collect_list.limit",
+            1000,
+            "How many values COLLECT_LIST gathers at most; -1: any number. SET can say another.",
+            at_least=-1,
+        )
+    )
+    ksql_functions_collect_set_limit: int = option(
+        integer(
+            "ksql.functions.collect_set.limit",
+            1000,
+            "How many values COLLECT_SET gathers at most; -1: any number. SET can say another.",
+            at_least=-1,
+        )
+    )
+    ksql_query_pull_table_scan_enabled: bool = option(
+        boolean(
+            "ksql.query.pull.table.scan.enabled",
+            True,
+            "Whether pull queries of tables may do without keys in WHERE; SET can say something"
+            " else.",
+        )
+    )
     ksql_internal_topic_replicas: int = option(
         integer(
             "ksql.internal.topic.replicas",
@@ -278,11 +310,19 @@ class SqlSettings(ServiceSettings):
             "ksql.streams.auto.offset.reset": self.ksql_streams_auto_offset_reset,
             "ksql.persistence.default.format.key": self.ksql_persistence_default_format_key,
             "ksql.persistence.default.format.value": self.ksql_persistence_default_format_value,
+            "ksql.persistence.wrap.single.values": _shown(self.ksql_persistence_wrap_single_values),
+            "ksql.functions.collect_list.limit": str(self.ksql_functions_collect_list_limit),
+            "ksql.functions.collect_set.limit": str(self.ksql_functions_collect_set_limit),
+            "ksql.query.pull.table.scan.enabled": _shown(self.ksql_query_pull_table_scan_enabled),
             "ksql.schema.registry.url": self.ksql_schema_registry_url,
             "ksql.connect.url": self._shown_connect_url(),
             "odradek.sql.engine": self.odradek_sql_engine,
         }
         value_format = self.ksql_persistence_default_format_value.upper() or None
+        limits = {
+            "COLLECT_LIST": self.ksql_functions_collect_list_limit,
+            "COLLECT_SET": self.ksql_functions_collect_set_limit,
+        }
         return EngineSettings(
             self.ksql_service_id,
             self.own_client(),
@@ -291,11 +331,14 @@ class SqlSettings(ServiceSettings):
                 self.ksql_persistence_default_format_key.upper(),
                 value_format,
                 Formats(self.registry_client()),
+                None if self.ksql_persistence_wrap_single_values else False,
+                limits,
             ),
             self.ksql_internal_topic_replicas,
             self.spark if self.odradek_sql_engine == "spark" else None,
             self.ksql_connect_url,
             self._trust(),
+            self.ksql_query_pull_table_scan_enabled,
             shown,
         )
 
@@ -327,6 +370,10 @@ class SqlSettings(ServiceSettings):
         found = super().listener()
         http2 = self.odradek_sql_http2 and _is_installed("zttp")
         return replace(found, http2=http2, web_sockets=_is_installed("wsproto"))
+
+
+def _shown(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _is_installed(name: str) -> bool:

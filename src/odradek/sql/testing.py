@@ -16,7 +16,7 @@ from odradek.sql.engine import persistent
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.definitions import Defaults, Properties, complete, define
 from odradek.sql.engine.inserting import constant_value, record_of
-from odradek.sql.engine.sessions import Session
+from odradek.sql.engine.sessions import Session, defaults_of
 from odradek.sql.engine.upgrading import check_upgrade
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.formats.catalogue import Formats
@@ -66,6 +66,11 @@ class SqlTester:
         self._asserted: dict[str, int] = {}
         self._count = 0
 
+    @property
+    def defaults(self) -> Defaults:
+        """What holds where WITH says nothing, with what SET says."""
+        return defaults_of(self._defaults, self.session.properties)
+
     def run(self, text: str) -> int:
         """Runs all statements, and returns how many assertions held. Raises `SqlError`."""
         assertions = 0
@@ -95,23 +100,27 @@ class SqlTester:
         if self.session.note(statement):
             return
         match statement:
+            case s.CreateSource() | s.CreateAsSelect() if self._is_there(statement):
+                pass
             case s.CreateSource():
-                statement = complete(statement, self._defaults)
-                source, _ = define(statement, self._defaults)
+                statement = complete(statement, self.defaults)
+                source, _ = define(statement, self.defaults)
                 self._check_new(statement, source)
-                register(self._defaults.formats, source, statement.place, always=False)
+                register(self.defaults.formats, source, statement.place, always=False)
                 self.catalogue.sources[source.name] = source
             case s.CreateAsSelect() | s.InsertInto():
                 self._start(statement)
             case s.InsertValues():
                 source = self.catalogue.source(statement.name, statement.place)
-                record = record_of(statement, source, self._defaults.make)
+                record = record_of(statement, source, self.defaults.make)
                 time_ms = 0 if record.timestamp_ms is None else record.timestamp_ms
                 self.append(record.topic, record.key, record.value, time_ms)
                 self.deliver()
             case s.CreateType():
                 self.catalogue.types[statement.name] = statement.kind
             case s.DropType():
+                if statement.name not in self.catalogue.types and not statement.if_exists:
+                    raise Invalid(f"Type {statement.name} does not exist.", statement.place)
                 self.catalogue.types.pop(statement.name, None)
             case s.DropSource():
                 self._drop(statement)
@@ -122,6 +131,9 @@ class SqlTester:
             case _:
                 words = " ".join(statement.text.split()[:2]).upper()
                 raise Refused(f"{words} is refused in tests of statements", statement.place)
+
+    def _is_there(self, statement: s.CreateSource | s.CreateAsSelect) -> bool:
+        return statement.if_not_exists and statement.name in self.catalogue.sources
 
     def _check_new(self, statement: s.CreateSource | s.CreateAsSelect, source: DataSource) -> None:
         known = self.catalogue.sources.get(statement.name)
@@ -142,11 +154,11 @@ class SqlTester:
             self.notes.append(f"{sink.topic}: {error}")
 
         prepared = persistent.prepare(
-            statement, self.catalogue, self._defaults, reset="earliest", note=note
+            statement, self.catalogue, self.defaults, reset="earliest", note=note
         )
         if isinstance(statement, s.CreateAsSelect):
             self._check_new(statement, prepared.sink)
-            persistent.register(prepared, self._defaults, statement.place)
+            persistent.register(prepared, self.defaults, statement.place)
             self.catalogue.sources[statement.name] = prepared.sink
         counts = dict.fromkeys((*prepared.plan.source_topics, prepared.sink.topic), 1)
         executor = Executor(
@@ -181,7 +193,7 @@ class SqlTester:
         """Returns the rows of a stream or table, as values by column, and whether each is a
         tombstone."""
         source = self.catalogue.source(name)
-        make = self._defaults.make
+        make = self.defaults.make
         keys, values = key_codec(source, make), value_codec(source, make)
         return [_row(source, keys, values, one) for one in self.topics.get(source.topic, ())]
 

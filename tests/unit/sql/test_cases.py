@@ -49,13 +49,16 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
     ("statement", "reason"),
     [
         ("CREATE STREAM o AS SELECT x FROM s;", "line 1:27: Key missing from projection"),
+        ("CREATE STREAM o AS SELECT x, y FROM s JOIN r WITHIN 1 HOUR ON s.id = r.id;", "line 1:27: Key missing from projection (ie, SELECT). The query must include the join expressions S.ID or R.ID in its projection (eg, SELECT S.ID...)."),
+        ("CREATE STREAM o AS SELECT id, n FROM s PARTITION BY x;", "must include the partitioning expression X"),
+        ("DROP TYPE nope;", "line 1:1: Type NOPE does not exist."),
         ("CREATE STREAM o AS SELECT * FROM t;", "Please use CREATE TABLE AS SELECT"),
         ("CREATE TABLE o AS SELECT * FROM s;", "Please use CREATE STREAM AS SELECT"),
         ("CREATE TABLE o AS SELECT id, n, COUNT(*) FROM s GROUP BY id;", "not part of GROUP BY: N"),
         ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s;", "requires a GROUP BY clause"),
         ("CREATE TABLE o AS SELECT id, MAX(v) FROM t GROUP BY id;", "cannot be applied to a table"),
         ("CREATE STREAM o AS SELECT s.id, y FROM s JOIN r ON s.id = r.id;", "must have a WITHIN clause"),
-        ("CREATE STREAM o AS SELECT s.id FROM s JOIN t ON s.id = t.v;", "types don't match"),
+        ("CREATE STREAM o AS SELECT s.id FROM s JOIN t ON s.id = t.v;", "line 1:54: Invalid join condition: types don't match. Got S.ID{INTEGER} = T.V{STRING}."),
         ("CREATE STREAM o AS SELECT id, ROWTIME FROM s;", "reserved column name"),
         ("CREATE STREAM o AS SELECT id, x, x FROM s;", "two columns X"),
         ("CREATE STREAM o AS SELECT id, nope FROM s;", "Column 'NOPE' cannot be resolved"),
@@ -80,7 +83,18 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
             "SET 'auto.offset.reset' = 'earlyest';",
             "auto.offset.reset is earliest or latest, not 'earlyest'; did you mean earliest?",
         ),
+        ("SET 'ksql.functions.collect_set.limit' = 'many';", "ksql.functions.collect_set.limit is a whole number, not 'many'"),
+        ("SET 'ksql.persistence.default.format.value' = 'JASON';", "did you mean JSON?"),
+        ("SET 'ksql.persistence.wrap.single.values' = 'no';", "is true or false, not 'no'"),
+        ("CREATE STREAM o (x INT) WITH (kafka_topic='o', value_format='JASON');", "line 1:48: Unknown format: JASON; did you mean JSON"),
+        ("CREATE STREAM o (x INT) WITH (kafka_topic='', value_format='JSON');", "line 1:31: KAFKA_TOPIC is the name of a topic"),
+        ("CREATE STREAM o (x INT) WITH (kafka_topic='o', value_format='JSON', timestamp='y');", "line 1:69: The TIMESTAMP column"),
+        ("CREATE STREAM o WITH (value_format='KAFKA', partitions=1) AS SELECT * FROM s;", "line 1:23: The 'KAFKA' format only supports a single field"),
         ("INSERT INTO t (v) VALUES ('b');", "primary key column"),
+        ("INSERT INTO s (id, id) VALUES (1, 2);", "line 1:35: Column name ID is given twice"),
+        ("INSERT INTO s (id, n) VALUES (1, 1 / 0);", "line 1:36: the value for N: integer division"),
+        ("CREATE STREAM z (e DECIMAL(4, 2)) WITH (kafka_topic='z', value_format='JSON'); INSERT INTO z VALUES (1234);", "the value for E: 1234 does not fit into DECIMAL(4, 2)"),
+        ("CREATE TABLE o AS SELECT id, COUNT(DISTINCT n) FROM s GROUP BY id;", "line 1:36: COUNT(DISTINCT ...) is refused"),
         ("INSERT INTO r SELECT id, n FROM s;", "Incompatible schema"),
         ("INSERT INTO r WITH (query_id='a b') SELECT id, x AS y FROM s;", "only alphanumeric"),
         ("DROP STREAM nope;", "Could not find STREAM/TABLE 'NOPE'"),
@@ -108,6 +122,9 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
         ("CREATE OR REPLACE STREAM s (id INT KEY, x STRING) WITH (kafka_topic='s', value_format='JSON');", "changed, missing or reordered: [`N` BIGINT]"),
         ("CREATE OR REPLACE STREAM s (id STRING KEY, x STRING, n BIGINT) WITH (kafka_topic='s', value_format='JSON');", "Key columns must be identical"),
         ("CREATE OR REPLACE STREAM s (id INT KEY, x STRING, n BIGINT) WITH (kafka_topic='s2', value_format='JSON');", "cannot be upgraded to topic = s2"),
+        ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR) WHERE WINDOWSTART > 1 GROUP BY id;", "line 1:82: Window bounds column WINDOWSTART can only be used in the SELECT clause"),
+        ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY id HAVING WINDOWEND > 1;", "line 1:95: Window bounds column WINDOWEND can only be used in the SELECT clause"),
+        ("CREATE TABLE o AS SELECT id, MAX(WINDOWEND) FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY id;", "line 1:34: Window bounds column WINDOWEND"),
         ("CREATE TABLE o AS SELECT id, MAX(n = 1) FROM s GROUP BY id;", "'MAX' does not accept parameters (BOOLEAN)"),
     ],
 )  # fmt: skip
@@ -129,6 +146,50 @@ def test_sum_that_is_too_large_leaves_the_row_out() -> None:
     rows = [(row["TOTAL"], row["C"]) for row, _ in tester.rows("T")]
     assert rows == [(2147483647, 1), (2147483647, 2)]
     assert any("too large for INTEGER" in note for note in tester.notes)
+
+
+def test_collections_have_as_many_values_as_properties_say() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    tester.run(
+        "SET 'ksql.functions.collect_list.limit' = '2'; SET 'ksql.functions.collect_set.limit' = '1';"
+        "CREATE TABLE few AS SELECT id, COLLECT_LIST(n) AS l, COLLECT_SET(n) AS k FROM s GROUP BY id;"
+        "UNSET 'ksql.functions.collect_list.limit';"
+        "CREATE TABLE all_of_them AS SELECT id, COLLECT_LIST(n) AS l FROM s GROUP BY id;"
+        "INSERT INTO s VALUES (1, 'a', 7); INSERT INTO s VALUES (1, 'a', 8); INSERT INTO s VALUES (1, 'a', 9);"
+    )
+    few, everything = tester.rows("FEW")[-1][0], tester.rows("ALL_OF_THEM")[-1][0]
+    assert (few["L"], few["K"], everything["L"]) == ([7, 8], [7], [7, 8, 9])
+
+
+def test_properties_say_what_holds_without_with() -> None:
+    tester = SqlTester()
+    tester.run(
+        "SET 'ksql.persistence.default.format.value' = 'json';"
+        "SET 'ksql.persistence.default.format.key' = 'DELIMITED';"
+        "SET 'ksql.persistence.wrap.single.values' = 'false';"
+        "CREATE STREAM one (id INT KEY, n INT) WITH (kafka_topic='one');"
+        "CREATE STREAM two AS SELECT id, n, n AS m FROM one;"
+        "CREATE STREAM wrapped WITH (wrap_single_value=true) AS SELECT id, n FROM one;"
+        "CREATE STREAM text WITH (value_format='DELIMITED') AS SELECT id, n FROM one;"
+        "INSERT INTO one VALUES (1, 2);"
+    )
+    written = {name: records[0] for name, records in tester.topics.items()}
+    assert written["one"].key == b"1"
+    assert {name: record.value for name, record in written.items()} == {
+        "one": b"2", "TWO": b'{"N":2,"M":2}', "WRAPPED": b'{"N":2}', "TEXT": b"2",
+    }  # fmt: skip
+
+
+def test_what_is_there_already_is_kept() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    tester.run(
+        "CREATE STREAM IF NOT EXISTS s (other INT) WITH (kafka_topic='o', value_format='JSON');"
+        "CREATE TABLE IF NOT EXISTS t AS SELECT id, COUNT(*) AS c FROM s GROUP BY id;"
+    )
+    assert [column.name for column in tester.catalogue.sources["S"].schema] == ["ID", "X", "N"]
+    assert not tester.catalogue.queries
 
 
 def test_query_in_use_is_not_dropped() -> None:

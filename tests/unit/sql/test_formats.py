@@ -12,6 +12,7 @@ import pytest
 from odradek.client.producer.murmur2 import murmur2
 from odradek.schemas import framing
 from odradek.schemas.avro import AvroCodec
+from odradek.schemas.registry_client import RegistryClient
 from odradek.sql.engine.definitions import Defaults, define
 from odradek.sql.engine.persistent import prepare
 from odradek.sql.errors import SqlError
@@ -40,6 +41,7 @@ from odradek.streams.plan.types import (
 )
 from odradek.streams.running.executor import Executor, InputRecord, OutputRecord
 from odradek.world.blocking_calls import MustBlock, blocking
+from tests.unit.schemas.registries import registry
 
 _COLUMNS = (
     Column("I", INTEGER), Column("L", BIGINT), Column("D", DOUBLE), Column("S", STRING),
@@ -259,6 +261,61 @@ def test_rows_are_written_with_the_schema_of_an_id() -> None:
     assert framing.unframe_id(record.value) == schema_id
     written = AvroCodec(text).decode(record.value, framing.HEADER_SIZE)
     assert written == {"TOTAL": Decimal("1.50"), "extra": "none"}
+
+
+_PARTS = {
+    "AVRO": (
+        "shop.Item",
+        (
+            '{"type": "record", "name": "Item", "namespace": "shop", "fields": ['
+            '{"name": "SKU", "type": "string"}]}'
+        ),
+        (
+            '{"type": "record", "name": "Order", "namespace": "shop", "fields": ['
+            '{"name": "ITEM", "type": "shop.Item"}, {"name": "N", "type": "int"}]}'
+        ),
+    ),
+    "PROTOBUF": (
+        "item.proto",
+        'syntax = "proto3"; package shop; message Item { string SKU = 1; }',
+        (
+            'syntax = "proto3"; package shop; import "item.proto";'
+            " message Order { Item ITEM = 1; int32 N = 2; }"
+        ),
+    ),
+    "JSON": (
+        "item.json",
+        '{"type": "object", "properties": {"SKU": {"type": "string"}}}',
+        (
+            '{"type": "object", "properties": {"ITEM": {"$ref": "item.json"},'
+            ' "N": {"type": "integer", "connect.type": "int32"}}}'
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", _PARTS)
+def test_schemas_with_references_are_written(kind: str) -> None:
+    name, part, whole = _PARTS[kind]
+    form = "JSON_SR" if kind == "JSON" else kind
+    named: dict[str, object] = {} if kind == "AVRO" else {"schemaType": kind}
+    with registry() as known:
+        known.add("item", {"schema": part, **named})
+        reference = {"name": name, "subject": "item", "version": 1}
+        schema_id = known.add("order", {"schema": whole, **named, "references": [reference]})
+        client = RegistryClient({"schema.registry.url": known.url})
+        tester = SqlTester(Defaults(formats=Formats(client)))
+        given = f"value_format='{form}', value_schema_id={schema_id}, partitions=1"
+        tester.run(
+            f"CREATE STREAM s WITH (kafka_topic='s', {given});"
+            f"CREATE STREAM o WITH ({given}) AS SELECT item, n FROM s;"
+            "INSERT INTO s (item, n) VALUES (STRUCT(sku := 'a'), 3);"
+        )
+        (record,) = tester.topics["O"]
+        assert record.value is not None
+        assert framing.unframe_id(record.value) == schema_id
+        assert tester.rows("O")[0][0] == {"ROWTIME": 0, "ITEM": {"SKU": "a"}, "N": 3}
+        assert known.subjects["O-value"] == [schema_id]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from odradek.sql.engine.definitions import Defaults, define
-from odradek.sql.engine.pulling import wanted_keys
+from odradek.sql.engine.pulling import check_keys, check_pull, wanted_keys
+from odradek.sql.errors import Invalid
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse
 
@@ -39,3 +40,49 @@ def test_wanted_keys(definition: str, where: str, keys: list[tuple[object, ...]]
     assert isinstance(query, s.Query)
     source, _ = define(created, Defaults())
     assert wanted_keys(query, source) == keys
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT * FROM t JOIN u ON t.k = u.k", "line 1:17: Pull queries don't support JOIN"),
+        (
+            "SELECT k, COUNT(*) FROM t GROUP BY k",
+            "line 1:36: Pull queries don't support GROUP BY clauses. Add EMIT CHANGES",
+        ),
+        (
+            "SELECT * FROM t WINDOW TUMBLING (SIZE 1 HOUR)",
+            "line 1:24: Pull queries don't support WINDOW",
+        ),
+        ("SELECT * FROM t PARTITION BY v", "line 1:30: Pull queries don't support PARTITION BY"),
+        ("SELECT * FROM t HAVING v > 1", "line 1:26: Pull queries don't support HAVING"),
+    ],
+)
+def test_refusals(query: str, reason: str) -> None:
+    statement = parse(query)
+    assert isinstance(statement, s.Query)
+    with pytest.raises(Invalid) as caught:
+        check_pull(statement)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("", "line 1:1: Missing WHERE clause."),
+        ("WHERE v = 1", "line 1:25: WHERE clause missing key column: "),
+        ("WHERE k > 1", "ksql.query.pull.table.scan.enabled=true"),
+        ("WHERE k = 1 AND v = 2", None),
+    ],
+)
+def test_without_scans_keys_are_needed(where: str, reason: str | None) -> None:
+    created, query = parse(TABLE), parse(f"SELECT * FROM t {where}")
+    assert isinstance(created, s.CreateSource)
+    assert isinstance(query, s.Query)
+    source, _ = define(created, Defaults())
+    if reason is None:
+        check_keys(query, source)
+        return
+    with pytest.raises(Invalid) as caught:
+        check_keys(query, source)
+    assert reason in str(caught.value)

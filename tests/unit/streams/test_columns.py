@@ -58,6 +58,13 @@ def test_json_that_does_not_fit(kind: SqlType, text: str) -> None:
         codec.decode(f'{{"x": {text}}}'.encode())
 
 
+def test_json_of_json_sr_is_read() -> None:
+    codec = make("JSON", [Column("X", INTEGER)], is_key=False)
+    assert codec.decode(b'\0\0\0\0\x07{"x": 1}') == (1,)
+    with pytest.raises(BadRow):
+        codec.decode(b"\0\0\0\0\x07")
+
+
 _THREE = [Column("I", INTEGER), Column("S", STRING), Column("B", BOOLEAN)]
 
 

@@ -22,7 +22,7 @@ from odradek.sql.engine.commands import Command, CommandLog
 from odradek.sql.engine.definitions import Defaults, complete, define
 from odradek.sql.engine.entities import Entity, entity
 from odradek.sql.engine.running import RunningQueries
-from odradek.sql.engine.sessions import Session, check_property, reset_of
+from odradek.sql.engine.sessions import Session, check_property, defaults_of, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
 from odradek.sql.engine.upgrading import check_upgrade
 from odradek.sql.errors import Invalid, Place, Refused, SqlError
@@ -102,7 +102,8 @@ class Changes:
                 " and start it again", statement.place,
             )  # fmt: skip
         if isinstance(statement, s.CreateSource):
-            statement = await asyncio.to_thread(complete, statement, self._settings.defaults)
+            defaults = self._defaults(session.properties)
+            statement = await asyncio.to_thread(complete, statement, defaults)
         skipped, start = await self._check(statement, session, access)
         command_id = command_id_of(statement)
         if skipped is not None:
@@ -126,7 +127,7 @@ class Changes:
             if skipped is not None:
                 return skipped, {}
         if isinstance(statement, s.CreateSource):
-            source, wish = define(statement, self._settings.defaults)
+            source, wish = define(statement, self._defaults(session.properties))
             known = self._catalogue.sources.get(statement.name)
             if known is not None:
                 check_upgrade(known, source, statement.place)
@@ -169,7 +170,12 @@ class Changes:
         self, statement: s.CreateAsSelect | s.InsertInto, properties: Mapping[str, str]
     ) -> persistent.Prepared:
         reset = reset_of({**self._catalogue.system, **properties}, self._settings.reset)
-        return persistent.prepare(statement, self._catalogue, self._settings.defaults, reset=reset)
+        defaults = self._defaults(properties)
+        return persistent.prepare(statement, self._catalogue, defaults, reset=reset)
+
+    def _defaults(self, properties: Mapping[str, str]) -> Defaults:
+        """Returns what holds where WITH says nothing, for a request with these properties."""
+        return defaults_of(self._settings.defaults, {**self._catalogue.system, **properties})
 
     def _check_other(self, statement: s.Statement) -> str | None:
         """Checks a statement that has no topic."""
@@ -267,7 +273,7 @@ class Changes:
         catalogue = self._catalogue
         if isinstance(statement, s.CreateSource):
             self._check_name(statement)
-            source, _ = define(statement, self._settings.defaults)
+            source, _ = define(statement, self._defaults(command.properties))
             catalogue.sources[source.name] = source
             await self._forget(source.name)
             return Outcome(f"{source.kind.capitalize()} created")

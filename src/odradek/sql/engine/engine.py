@@ -31,7 +31,7 @@ from odradek.sql.engine.placing import AnyRunner, Places
 from odradek.sql.engine.pulling import pull
 from odradek.sql.engine.pushing import push
 from odradek.sql.engine.running import RunningQueries
-from odradek.sql.engine.sessions import Session, reset_of
+from odradek.sql.engine.sessions import Session, defaults_of, may_scan, reset_of
 from odradek.sql.engine.topics import Topics
 from odradek.sql.engine.views import Views
 from odradek.sql.errors import QueryEndpoint, SqlError, SyntaxProblem
@@ -59,6 +59,8 @@ class EngineSettings:
     """Settings of Spark, if it runs persistent queries; None if this process does."""
     connect_url: str = ""
     connect_tls: ssl.SSLContext | None = None
+    may_scan: bool = True
+    """Whether a pull query may read a whole table."""
     properties: dict[str, str] = field(default_factory=dict)
     """All settings as texts, for SHOW PROPERTIES."""
 
@@ -112,7 +114,8 @@ class Engine:
 
     def _text_of(self, query: QueryInfo) -> QueryText:
         reset = reset_of(query.properties, self.settings.reset)
-        return QueryText.of(query.text, self.catalogue, self.settings.defaults, reset)
+        defaults = defaults_of(self.settings.defaults, query.properties)
+        return QueryText.of(query.text, self.catalogue, defaults, reset)
 
     def plan(self, query: QueryInfo) -> Plan:
         """Returns the plan of a query, for a picture."""
@@ -178,11 +181,11 @@ class Engine:
         """Returns the answer of a push or pull query, with rows of all that is in the topics from
         now on, or up to now. Raises `SqlError`, or what Kafka says."""
         properties = {**self.catalogue.system, **session.properties}
+        defaults = defaults_of(self.settings.defaults, properties)
         context = Context(
-            self.catalogue.sources.get, self.settings.defaults.make,
-            reset_of(properties, self.settings.reset), note, is_transient=True,
-            default_key_format=Format(self.settings.defaults.key_format),
-            sources=self.catalogue.sources,
+            self.catalogue.sources.get, defaults.make, reset_of(properties, self.settings.reset),
+            note, is_transient=True, default_key_format=Format(defaults.key_format),
+            sources=self.catalogue.sources, limits=defaults.limits,
         )  # fmt: skip
         if statement.emit is not None:
             return await push(statement, context, access)
@@ -190,7 +193,8 @@ class Engine:
         if source is not None:
             await access.require(Operation.READ, [source.topic], f"read {source.name}")
         async with access.reader() as reader:
-            return await pull(statement, context, self.views, reader)
+            scans = may_scan(properties, self.settings.may_scan)
+            return await pull(statement, context, self.views, reader, may_scan=scans)
 
 
 class StatementFailed(Exception):

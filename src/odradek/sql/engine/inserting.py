@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from odradek.config.spelling import did_you_mean
 from odradek.sql.errors import Invalid, Place
+from odradek.sql.language.dialect import place_of
 from odradek.sql.language.statements import InsertValues
 from odradek.sql.planning import casting
 from odradek.sql.planning.expressions import ROW_ERRORS, coerced, compile_expression
@@ -50,6 +51,8 @@ def record_of(
     kinds = {column.name: column.kind for column in columns} | {ROWTIME: BIGINT}
     given: dict[str, Any] = {}
     for name, node in zip(names, statement.values, strict=True):
+        if name in given:
+            raise Invalid(f"Column name {name} is given twice", place_of(node))
         if name not in kinds:
             near = did_you_mean(name, list(kinds))
             raise Invalid(f"Column name {name} does not exist in {source.name}{near}", place)
@@ -71,19 +74,17 @@ def constant_value(node: exp.Expr, kind: SqlType, name: str) -> Any:
     """Returns the value of an expression without columns, as a type."""
     compiled = compile_expression(node, _NO_COLUMNS)
     what = f"the value for {name}"
-    is_number = compiled.kind is not None and compiled.kind.is_numeric
-    if compiled.is_literal and is_number and kind.is_numeric:
-        convert = casting.cast(compiled.kind, kind)
-        if convert is not None and _fits(compiled.literal, kind):
-            return convert(compiled.literal)
     convert = casting.inserted(compiled.kind, kind)
+    is_number = compiled.kind is not None and compiled.kind.is_numeric
+    if compiled.is_literal and is_number and kind.is_numeric and _fits(compiled.literal, kind):
+        convert = casting.cast(compiled.kind, kind)
     if convert is None:
         compiled = coerced(compiled, kind, node, what)
     try:
         value = compiled.evaluate(())
         return value if convert is None or value is None else convert(value)
     except ROW_ERRORS as error:
-        raise Invalid(f"{what}: {error}") from None
+        raise Invalid(f"{what}: {error}", place_of(node)) from None
 
 
 def _fits(value: Any, kind: SqlType) -> bool:

@@ -25,7 +25,7 @@ from odradek.sql.engine.entities import (
     type_object,
 )
 from odradek.sql.engine.figures import consumers_by_topic, offsets_of_query, statistics
-from odradek.sql.engine.sessions import OBEYED, Session
+from odradek.sql.engine.sessions import OBEYED, Session, defaults_of
 from odradek.sql.errors import Invalid, Refused
 from odradek.sql.functions.table import NAMES
 from odradek.sql.language import statements as s
@@ -227,14 +227,16 @@ class Looking:
 
     def _explained(self, statement: s.Statement | None, session: Session) -> Entity:
         engine = self._engine
-        defaults = engine.settings.defaults
+        defaults = defaults_of(
+            engine.settings.defaults, {**engine.catalogue.system, **session.properties}
+        )
         if isinstance(statement, s.CreateAsSelect | s.InsertInto):
             prepared = persistent.prepare(statement, engine.catalogue, defaults, reset=None)
             compiled, plan, sinks = prepared.compiled, prepared.plan, [statement.name]
         elif isinstance(statement, s.Query):
             context = Context(
                 engine.catalogue.sources.get, defaults.make, is_transient=True,
-                sources=engine.catalogue.sources,
+                sources=engine.catalogue.sources, limits=defaults.limits,
             )  # fmt: skip
             compiled = compile_query(statement, context)
             plan, sinks = Plan((compiled.node,)), []

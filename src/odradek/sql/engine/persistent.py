@@ -78,14 +78,14 @@ def _prepare_create(
     compiled = compile_query(statement.query, context)
     _check_kind(statement, compiled)
     key_format = _key_format(statement, compiled, wanted, defaults)
-    value_format = _value_format(properties, compiled)
+    value_format = defaults.wrapped(_value_format(properties, compiled), compiled.schema.value)
     wish = properties.topic(statement.name)
-    timestamp, pattern = timestamp_of(properties, compiled.schema, place)
+    timestamp, pattern = timestamp_of(properties, compiled.schema)
     sink = DataSource(
         statement.name, statement.is_table, compiled.schema, wish.name, key_format, value_format,
         compiled.window, timestamp, pattern, text=statement.text,
     )  # fmt: skip
-    check_formats(sink, place, defaults.make)
+    check_formats(sink, properties, defaults.make)
     return Prepared(sink, wish, compiled, _with_sink(compiled, sink, defaults.make))
 
 
@@ -226,6 +226,7 @@ def _context(catalogue: Catalogue, defaults: Defaults, reset: str | None, note: 
     return Context(
         catalogue.sources.get, defaults.make, reset, note,
         default_key_format=Format(defaults.key_format), sources=catalogue.sources,
+        limits=defaults.limits,
     )  # fmt: skip
 
 

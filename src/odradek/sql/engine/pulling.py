@@ -15,11 +15,12 @@ from odradek.client.errors import UnsupportedVersion
 from odradek.sql.engine.answering import Answer, ResultRow
 from odradek.sql.engine.inserting import constant_value
 from odradek.sql.engine.views import UNREADABLE, Rows, Views
-from odradek.sql.errors import Invalid, Refused, SqlError
+from odradek.sql.errors import Invalid, Place, SqlError
+from odradek.sql.language.dialect import place_of
 from odradek.sql.language.statements import Query
 from odradek.sql.planning.calls import refuse_calls
 from odradek.sql.planning.expressions import compile_expression, condition
-from odradek.sql.planning.parts import Context
+from odradek.sql.planning.parts import Context, describe
 from odradek.sql.planning.selecting import expand
 from odradek.sql.planning.sources import DataSource, MakeCodec, scope_of
 from odradek.streams.plan.types import STRING, Column
@@ -32,14 +33,18 @@ _MOST_KEYS: Final = 100
 Select = Callable[[Any], ResultRow | None]
 
 
-async def pull(query: Query, context: Context, views: Views, reader: Consumer) -> Answer:
+async def pull(
+    query: Query, context: Context, views: Views, reader: Consumer, *, may_scan: bool = True
+) -> Answer:
     """Returns the rows of a pull query. `reader` asks brokers in the name of the caller. Raises
     `SqlError`, or what Kafka says."""
-    _check_pull(query)
+    check_pull(query)
     source = context.find(query.source.name)
     if source is None:
         raise Invalid(context.missing(query.source.name), query.source.place)
     columns, select = _compiled(query, source, context)
+    if source.is_table and not may_scan:
+        check_keys(query, source)
     found: Iterable[Any] | None = None
     keys = wanted_keys(query, source)
     # A key has to be written in one way only: JSON may have spaces.
@@ -61,13 +66,13 @@ def _compiled(
     where: Callable[[Any], Any] = lambda row: True  # noqa: E731 - a condition that always holds
     if query.where is not None:
         refuse_calls(query.where, "WHERE")
-        where = context.evaluate(condition(query.where, scope, "WHERE"), query.where.sql())
+        where = context.evaluate(condition(query.where, scope, "WHERE"), describe(query.where))
     selected = expand(query, scope, is_transient=True)
     for item in selected:
         refuse_calls(item.expression, "a pull query")
     compiled = [compile_expression(item.expression, scope) for item in selected]
     evaluates = [
-        context.evaluate(one, item.expression.sql())
+        context.evaluate(one, describe(item.expression))
         for one, item in zip(compiled, selected, strict=True)
     ]
     columns = tuple(
@@ -128,7 +133,30 @@ async def _looked_up(
 def wanted_keys(query: Query, source: DataSource) -> list[tuple[Any, ...]] | None:
     """Returns the keys that a condition asks for, or None if other rows may fulfil it too."""
     simple = source.is_table and source.window is None
-    if not simple or query.where is None:
+    return _keys_of(query, source) if simple else None
+
+
+def check_keys(query: Query, source: DataSource) -> None:
+    """Raises for a query that does not say the keys whose rows it wants."""
+    if query.where is None:
+        raise Invalid(f"Missing WHERE clause. {_SCANS}", query.place)
+    if _keys_of(query, source) is None:
+        names = " and ".join(column.name for column in source.schema.key)
+        raise Invalid(
+            f"WHERE clause missing key column: it does not say with = or IN which {names} is meant."
+            f" {_SCANS}", place_of(query.where),
+        )  # fmt: skip
+
+
+_SCANS: Final = (
+    "If more flexible queries are needed, table scans can be enabled by setting"
+    " ksql.query.pull.table.scan.enabled=true."
+)
+
+
+def _keys_of(query: Query, source: DataSource) -> list[tuple[Any, ...]] | None:
+    """Returns the keys that a condition compares with constants; None if it does not say all."""
+    if query.where is None:
         return None
     values: dict[str, list[Any]] = {}
     kinds = {column.name: column.kind for column in source.schema.key}
@@ -172,14 +200,21 @@ def _equality(node: exp.Expr) -> tuple[str | None, list[exp.Expr]]:
     return column.name, constants
 
 
-def _check_pull(query: Query) -> None:
-    refused = {
-        "a join": query.joins, "GROUP BY": query.group_by, "WINDOW": query.window,
-        "PARTITION BY": query.partition_by, "HAVING": query.having,
-    }  # fmt: skip
-    for name, clause in refused.items():
-        if clause:
-            raise Refused(
-                f"{name} is refused in a pull query: add EMIT CHANGES to follow the result, or"
-                " create a table of it", query.place,
-            )  # fmt: skip
+def check_pull(query: Query) -> None:
+    """Raises for what only a query that goes on can have, in ksqlDB's words."""
+    clauses: dict[str, Place | None] = {}
+    if query.joins:
+        clauses["JOIN"] = query.joins[0].place
+    if query.window is not None:
+        clauses["WINDOW"] = query.window.place
+    for name, nodes in (
+        ("GROUP BY", query.group_by), ("PARTITION BY", query.partition_by),
+        ("HAVING", None if query.having is None else (query.having,)),
+    ):  # fmt: skip
+        if nodes is not None:
+            clauses[name] = place_of(nodes[0]) if nodes else query.place
+    for name, place in clauses.items():
+        raise Invalid(
+            f"Pull queries don't support {name} clauses. Add EMIT CHANGES if you intended to issue"
+            " a push query, or create a table of it", place,
+        )  # fmt: skip

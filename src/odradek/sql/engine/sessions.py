@@ -1,11 +1,12 @@
 """What SET and DEFINE have said, for one request or one shell."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from odradek.config.spelling import did_you_mean
-from odradek.sql.errors import Invalid
+from odradek.sql.engine.definitions import FORMAT_NAMES, Defaults
+from odradek.sql.errors import Invalid, Place
 from odradek.sql.language import statements as s
 
 RESETS: Final = ("earliest", "latest")
@@ -13,7 +14,16 @@ RESET: Final = ("ksql.streams.auto.offset.reset", "auto.offset.reset")
 
 LANE: Final = "odradek.sql.lane"
 LANES: Final = ("shared", "own")
-OBEYED: Final = (*RESET, LANE)
+KEY_FORMAT: Final = "ksql.persistence.default.format.key"
+VALUE_FORMAT: Final = "ksql.persistence.default.format.value"
+WRAPPING: Final = "ksql.persistence.wrap.single.values"
+SCANS: Final = "ksql.query.pull.table.scan.enabled"
+LIMITS: Final = {
+    "COLLECT_LIST": "ksql.functions.collect_list.limit",
+    "COLLECT_SET": "ksql.functions.collect_set.limit",
+}
+"""The properties that say how many values a collection has at most."""
+OBEYED: Final = (*RESET, LANE, KEY_FORMAT, VALUE_FORMAT, WRAPPING, SCANS, *LIMITS.values())
 
 
 @dataclass
@@ -54,20 +64,60 @@ def reset_of(properties: Mapping[str, str], default: str | None) -> str | None:
     return default
 
 
+def defaults_of(defaults: Defaults, properties: Mapping[str, str]) -> Defaults:
+    """Returns what holds where WITH says nothing, with what a request or the system says about it.
+    Raises `Invalid`."""
+    for name, value in properties.items():
+        check_value(name, value)
+    limits = {
+        function: int(properties[name])
+        for function, name in LIMITS.items()
+        if name in properties
+    }  # fmt: skip
+    wrapping = properties.get(WRAPPING)
+    return replace(
+        defaults,
+        key_format=properties.get(KEY_FORMAT, defaults.key_format).upper(),
+        value_format=properties.get(VALUE_FORMAT, defaults.value_format or "").upper() or None,
+        is_wrapped=defaults.is_wrapped if wrapping is None else wrapping.lower() == "true",
+        limits={**defaults.limits, **limits},
+    )
+
+
+def may_scan(properties: Mapping[str, str], default: bool) -> bool:
+    """Returns whether a pull query may read a whole table. Raises `Invalid`."""
+    given = properties.get(SCANS)
+    if given is None:
+        return default
+    check_value(SCANS, given)
+    return given.lower() == "true"
+
+
 def check_property(statement: s.SetProperty | s.AlterSystem, *, known_alone: bool = False) -> None:
     """Raises `Invalid` for a value that a property cannot have, and for a property that is not
     obeyed if only those may be set."""
-    value = statement.value
     if known_alone and statement.name not in OBEYED:
         raise Invalid(
             f"the property {statement.name} is not obeyed{did_you_mean(statement.name, OBEYED)}",
             statement.place,
         )
-    if statement.name == LANE and value not in LANES:
-        raise Invalid(f"{LANE} is shared or own, not '{value}'", statement.place)
-    if statement.name in RESET and value.lower() not in RESETS:
+    check_value(statement.name, statement.value, statement.place)
+
+
+def check_value(name: str, value: str, place: Place | None = None) -> None:
+    """Raises `Invalid` for a value that a property cannot have."""
+    if name in LIMITS.values() and not value.removeprefix("-").isdecimal():
+        raise Invalid(f"{name} is a whole number, not '{value}'", place)
+    choices: tuple[str, ...] = ()
+    if name == LANE:
+        choices = LANES
+    elif name in RESET:
+        choices, value = RESETS, value.lower()
+    elif name in (WRAPPING, SCANS):
+        choices, value = ("true", "false"), value.lower()
+    elif name in (KEY_FORMAT, VALUE_FORMAT):
+        choices, value = FORMAT_NAMES, value.upper()
+    if choices and value not in choices:
         raise Invalid(
-            f"{statement.name} is {' or '.join(RESETS)}, not '{value}'"
-            f"{did_you_mean(value, RESETS)}",
-            statement.place,
+            f"{name} is {' or '.join(choices)}, not '{value}'{did_you_mean(value, choices)}", place
         )

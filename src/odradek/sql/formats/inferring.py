@@ -242,7 +242,8 @@ def _register_given(registry: RegistryClient, form: Format, subject: str, place:
             f"Format and fetched schema type using {form.schema_id} are different. Format:"
             f" [{form.name}], Fetched schema type: [{known.kind}].", place,
         )  # fmt: skip
-    found = registry.register(subject, known.kind, known.text)
+    references = registry.references_of(form.schema_id) if known.imports else ()
+    found = registry.register(subject, known.kind, known.text, references)
     if found != form.schema_id:
         raise Invalid(
             f"Schema id registered is {found} which is different from provided {form.schema_id}."

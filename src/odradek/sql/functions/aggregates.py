@@ -20,7 +20,14 @@ from odradek.streams.plan.types import (
 )
 
 _MOST: Final = 1000
-"""The most values that a collection has; what comes after is left out."""
+"""The most values that a collection has, unless a property says another number; what comes after is
+left out."""
+
+
+def _most(constants: Sequence[Any]) -> int | None:
+    """Returns the most values that a collection has; None if it has any number of them."""
+    limit = constants[0] if constants else _MOST
+    return None if limit < 0 else int(limit)
 
 
 @dataclass(frozen=True)
@@ -147,8 +154,10 @@ aggregate("MIN", *(f"{kind} -> {kind}" for kind in _ORDERED))(_min)
 
 
 @aggregate("COLLECT_LIST", "T -> ARRAY<T>")
-def _collect_list(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
-    """Returns all values, nulls included, in the order in which they came; 1,000 at most."""
+def _collect_list(kinds: Sequence[SqlType], constants: Sequence[Any]) -> Aggregator:
+    """Returns all values, nulls included, in the order in which they came; 1,000 at most, or as
+    many as ksql.functions.collect_list.limit says."""
+    most = _most(constants)
 
     def undo(state: list[Any], values: tuple[Any, ...]) -> list[Any]:
         if values[0] not in state:
@@ -157,17 +166,19 @@ def _collect_list(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
         return [*state[:place], *state[place + 1 :]]
 
     return Aggregator(
-        list, lambda state, values: [*state, values[0]][:_MOST], list,
-        lambda one, two: [*one, *two][:_MOST], ArrayType(kinds[0]), undo,
+        list, lambda state, values: [*state, values[0]][:most], list,
+        lambda one, two: [*one, *two][:most], ArrayType(kinds[0]), undo,
     )  # fmt: skip
 
 
 @aggregate("COLLECT_SET", "T -> ARRAY<T>")
-def _collect_set(kinds: Sequence[SqlType], _: Sequence[Any]) -> Aggregator:
-    """Returns each value once, in the order in which they came; 1,000 at most."""
+def _collect_set(kinds: Sequence[SqlType], constants: Sequence[Any]) -> Aggregator:
+    """Returns each value once, in the order in which they came; 1,000 at most, or as many as
+    ksql.functions.collect_set.limit says."""
+    most = _most(constants)
 
     def merge(one: list[Any], two: list[Any]) -> list[Any]:
-        return [*one, *(value for value in two if value not in one)][:_MOST]
+        return [*one, *(value for value in two if value not in one)][:most]
 
     return Aggregator(
         list, lambda state, values: merge(state, [values[0]]), list, merge, ArrayType(kinds[0])

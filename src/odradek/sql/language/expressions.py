@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from odradek.sql.errors import Invalid, SyntaxProblem
+from odradek.sql.errors import Invalid, Refused, SyntaxProblem
 from odradek.sql.language.dialect import RESERVED
 from odradek.sql.language.types import TypeCursor
 
@@ -235,11 +235,7 @@ class ExpressionCursor(TypeCursor):
         }
         if (word, following) in constructors:
             return constructors[word, following]()
-        if word in UNITS or word in CALENDAR_UNITS:
-            if following in (TokenType.COMMA, TokenType.R_PAREN):
-                self._advance()
-                return self._mark(exp.Var(this=word), place)
-        elif word in RESERVED:
+        if word in RESERVED:
             self._fail("an expression")
         return self._read_column_or_call()
 
@@ -321,6 +317,11 @@ class ExpressionCursor(TypeCursor):
         if self._take(TokenType.STAR):
             self._expect(TokenType.R_PAREN, "')'")
             return self._mark(exp.Anonymous(this=name, expressions=[exp.Star()]), place)
+        if self._is_word("DISTINCT"):
+            raise Refused(
+                f"{name}(DISTINCT ...) is refused: there is COUNT_DISTINCT(...), and"
+                " COLLECT_SET(...) for other functions", self._place(),
+            )  # fmt: skip
         arguments: list[Expression] = []
         while not self._is(TokenType.R_PAREN):
             if arguments:
@@ -331,12 +332,20 @@ class ExpressionCursor(TypeCursor):
 
     def _read_argument(self) -> Expression:
         place = self._place()
+        if self._is_word(*UNITS, *CALENDAR_UNITS) and self._next_ends_argument():
+            word = self._curr.text.upper()
+            self._advance()
+            return self._mark(exp.Var(this=word), place)
         names = self._read_lambda_names()
         if names is None:
             return self._read_expression()
         identifiers = [exp.to_identifier(name, quoted=True) for name in names]
         body = self._read_expression()
         return self._mark(exp.Lambda(this=body, expressions=identifiers), place)
+
+    def _next_ends_argument(self) -> bool:
+        following = self._next.token_type if self._next else None
+        return following in (TokenType.COMMA, TokenType.R_PAREN)
 
     def _read_lambda_names(self) -> list[str] | None:
         """Takes `x =>` or `(x, y) =>`, if that is next."""

@@ -170,15 +170,16 @@ class StatementCursor(QueryCursor):
             self._expect(TokenType.R_PAREN, "')'")
         return s.ColumnDefinition(name, kind, place, is_key, is_primary, header)
 
-    def _read_properties(self) -> dict[str, Any]:
+    def _read_properties(self) -> s.GivenProperties:
         self._expect(TokenType.L_PAREN, "'('")
-        properties: dict[str, Any] = {}
+        properties = s.GivenProperties()
         while True:
             place = self._place()
             name = self._read_text() if self._is(TokenType.STRING) else self._read_name()
             self._expect(TokenType.EQ, "'='")
             if name in properties:
                 raise Invalid(f"{name} is given twice", place)
+            properties.places[name] = place
             properties[name] = self._read_plain_value()
             if not self._take(TokenType.COMMA):
                 break

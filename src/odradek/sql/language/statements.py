@@ -18,6 +18,14 @@ Properties = Mapping[str, Any]
 _BEGIN = Place(1, 1)
 
 
+class GivenProperties(dict[str, Any]):
+    """The properties of WITH as they are written, with the place of each in the statement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, Place] = {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     text: str = ""

@@ -86,6 +86,11 @@ def compile_arguments(nodes: Sequence[exp.Expr], scope: Scope) -> Arguments:
     for node in nodes:
         if isinstance(node, exp.Lambda):
             arguments.append(node)
+        elif isinstance(node, exp.Var) and scope.has(node.name):
+            # A column may be called as a unit of time.
+            column = exp.Column(this=exp.to_identifier(node.name, quoted=True))
+            column.meta.update(node.meta)
+            arguments.append(compile_expression(column, scope))
         elif isinstance(node, exp.Var):
             arguments.append(constant(node.name, UNIT))
         else:

@@ -1,5 +1,6 @@
 """Arrays, maps and structs in expressions: how they are made, and their parts."""
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from odradek.config.spelling import did_you_mean
 from odradek.sql.errors import Invalid
 from odradek.sql.language.dialect import place_of
 from odradek.sql.planning.expressions import (
+    ROW_ERRORS,
     Compiled,
     Evaluate,
     coerced,
@@ -27,10 +29,29 @@ from odradek.streams.plan.types import (
     StructType,
 )
 
+_log: Final = logging.getLogger("odradek.sql.processing")
+
 
 def compile_part(node: Any, scope: Scope) -> Compiled:
     """Returns the function of an expression that makes a collection, or takes a part of one."""
     return _COMPILERS[type(node)](node, scope)
+
+
+def _or_null(compiled: Compiled, node: exp.Expr) -> Evaluate:
+    """Returns what computes a part of a collection: null where it fails, as in ksqlDB, so that the
+    other parts are kept."""
+    if compiled.is_literal:
+        return compiled.evaluate
+    evaluate = compiled.evaluate
+
+    def safe(row: Any) -> Any:
+        try:
+            return evaluate(row)
+        except ROW_ERRORS as error:
+            _log.warning("%s is null: %s", node.sql(), error)
+            return None
+
+    return safe
 
 
 def _array(node: Any, scope: Scope) -> Compiled:
@@ -45,7 +66,7 @@ def _array(node: Any, scope: Scope) -> Compiled:
             "Cannot construct an array with all NULL elements: CAST one of them to a type",
             place_of(node),
         )
-    evaluates = [item.evaluate for item in items]
+    evaluates = [_or_null(item, one) for item, one in zip(items, node.expressions, strict=True)]
     return Compiled(ArrayType(kind), lambda row: [evaluate(row) for evaluate in evaluates])
 
 
@@ -66,7 +87,12 @@ def _map(node: Any, scope: Scope) -> Compiled:
             "Cannot construct a map with all NULL keys or values: CAST one of them to a type",
             place_of(node),
         )
-    pairs = [(key.evaluate, value.evaluate) for key, value in zip(keys, values, strict=True)]
+    pairs = [
+        (_or_null(key, key_node), _or_null(value, value_node))
+        for key, value, key_node, value_node in zip(
+            keys, values, key_nodes, value_nodes, strict=True
+        )
+    ]
     return Compiled(
         MapType(key_kind, value_kind),
         lambda row: {hashable(key(row)): value(row) for key, value in pairs},
@@ -82,7 +108,7 @@ def _struct(node: Any, scope: Scope) -> Compiled:
         if any(name == other for other, _ in fields):
             raise Invalid(f"the field {name} is given twice", place_of(node))
         fields.append((name, compiled.kind or STRING))
-        evaluates.append((name, compiled.evaluate))
+        evaluates.append((name, _or_null(compiled, pair.expression)))
     return Compiled(
         StructType(tuple(fields)),
         lambda row: {name: evaluate(row) for name, evaluate in evaluates},

@@ -5,14 +5,14 @@ window and ROWTIME. SELECT and HAVING are compiled over such rows: an expression
 and an aggregate, are columns of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
 from odradek.sql.errors import Invalid
-from odradek.sql.functions.aggregates import Aggregator
+from odradek.sql.functions.aggregates import AggregateFunction, Aggregator
 from odradek.sql.functions.table import AGGREGATES
 from odradek.sql.language.dialect import place_of
 from odradek.sql.language.statements import Query, WindowClause
@@ -24,7 +24,7 @@ from odradek.sql.planning.calls import (
 )
 from odradek.sql.planning.expressions import ROW_ERRORS, Compiled, coerced, compile_expression
 from odradek.sql.planning.keys import check_key_type
-from odradek.sql.planning.parts import Context, Flow
+from odradek.sql.planning.parts import Context, Flow, describe
 from odradek.sql.planning.placing import PLACED, place_codec
 from odradek.sql.planning.scope import (
     ROWTIME,
@@ -33,7 +33,7 @@ from odradek.sql.planning.scope import (
     Scope,
     ScopeColumn,
 )
-from odradek.sql.planning.selecting import Selected, canonical
+from odradek.sql.planning.selecting import Selected, canonical, column_node, key_names
 from odradek.sql.planning.sources import Format, WindowInfo
 from odradek.streams.formats.hashable import hashable
 from odradek.streams.plan import nodes
@@ -59,12 +59,13 @@ def group(
     grouped = list(query.group_by or ())
     if not grouped:
         raise Invalid("GROUP BY needs an expression", query.place)
+    refuse_bounds([*grouped, *([] if query.having is None else [query.having])], query, flow)
     keys = _key_columns(grouped, flow, selected)
     windows = _windows(query.window)
     if windows is not None and flow.is_table:
         raise Invalid("WINDOW clause is only supported for streams", query.window.place)  # type: ignore[union-attr]
     texts = [canonical(node, flow.scope) for node in grouped]
-    rewriter = _Rewriter(flow, texts, keys, context)
+    rewriter = _Rewriter(flow, query, texts, keys, context)
     columns = [
         Selected(one.name, rewriter.rewrite(one.expression), one.place, one.has_alias)
         for one in selected
@@ -95,34 +96,23 @@ def group(
 def _key_columns(
     grouped: Sequence[exp.Expr], flow: Flow, selected: Sequence[Selected]
 ) -> list[Column]:
-    bounds = (WINDOW_START, WINDOW_END)
     texts = {
         canonical(one.expression, flow.scope): one
         for one in selected
         if not _has_aggregate(one.expression)
-        and not any(column.this.name in bounds for column in one.expression.find_all(exp.Column))
+        and (flow.window is not None or _bound_in(one.expression) is None)
     }
     columns: list[Column] = []
-    for number, node in enumerate(grouped):
+    names = key_names(grouped, flow.scope)
+    for node, own_name in zip(grouped, names, strict=True):
         compiled = compile_expression(node, flow.scope)
         if compiled.kind is None:
             raise Invalid("GROUP BY null groups nothing", place_of(node))
         same = texts.get(canonical(node, flow.scope))
-        name = same.name if same is not None else key_name(node, number)
+        name = same.name if same is not None else own_name
         check_key_type(name, compiled.kind, node)
         columns.append(Column(name, compiled.kind))
     return columns
-
-
-def key_name(node: exp.Expr, number: int) -> str:
-    """Returns the name of a key column that is not selected."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Column):
-        return str(node.this.name)
-    if isinstance(node, exp.Dot):
-        return str(node.expression.name)
-    return f"KSQL_COL_{number}"
 
 
 def has_aggregates(selected: Sequence[Selected]) -> bool:
@@ -133,11 +123,53 @@ def _has_aggregate(node: exp.Expr) -> bool:
     return any(call.this in AGGREGATES for call in node.find_all(exp.Anonymous))
 
 
+_BOUNDS: Final = (WINDOW_START, WINDOW_END)
+
+
+def _bound_in(node: exp.Expr) -> exp.Column | None:
+    """Returns a bound of a window that an expression has, or None."""
+    columns = node.find_all(exp.Column)
+    return next((column for column in columns if column.this.name in _BOUNDS), None)
+
+
+def refuse_bounds(nodes: Iterable[exp.Expr], query: Query, flow: Flow) -> None:
+    """Raises for a bound of the windows of a query where there are no windows yet."""
+    if query.window is None or flow.window is not None:
+        return
+    for node in nodes:
+        column = _bound_in(node)
+        if column is not None:
+            raise Invalid(
+                f"Window bounds column {column.this.name} can only be used in the SELECT clause of"
+                " windowed aggregations and can not be passed to aggregate functions.",
+                place_of(column),
+            )
+
+
+def _is_variable(column: exp.Column, node: exp.Expr) -> bool:
+    """Returns whether a column of an expression is a variable of a lambda around that."""
+    if column.args.get("table"):
+        return False
+    is_around = False
+    one: exp.Expr | None = column
+    while one is not None:
+        if isinstance(one, exp.Lambda):
+            variables = [identifier.name for identifier in one.expressions]
+            if column.this.name in variables:
+                return is_around
+        is_around = is_around or one is node
+        one = one.parent
+    return False
+
+
 class _Rewriter:
     """Replaces what is grouped by, and aggregates, by columns of the rows of groups."""
 
-    def __init__(self, flow: Flow, texts: list[str], keys: list[Column], context: Context) -> None:
+    def __init__(
+        self, flow: Flow, query: Query, texts: list[str], keys: list[Column], context: Context
+    ) -> None:
         self._flow = flow
+        self._query = query
         self._texts = texts
         self._keys = keys
         self._context = context
@@ -151,16 +183,11 @@ class _Rewriter:
     def _replace(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Anonymous) and node.this in AGGREGATES:
             return _reference(f"#aggregate {self._call(node)}", node)
-        if isinstance(node, exp.Column) and node.this.name in (WINDOW_START, WINDOW_END):
-            return _reference(node.this.name, node)
         if isinstance(node, exp.Identifier | exp.Null | exp.Lambda | exp.Var | exp.Star):
             return node
-        if isinstance(node, exp.Column) and not node.args.get("table"):
-            # A variable of a lambda is no column of the rows.
-            parent = node.find_ancestor(exp.Lambda)
-            if parent is not None and node.this.name in {one.name for one in parent.expressions}:
-                return node
-        text = canonical(node, self._flow.scope) if not _has_aggregate(node) else None
+        if isinstance(node, exp.Column) and (_is_variable(node, node) or self._is_bound(node)):
+            return node
+        text = self._text(node)
         if text in self._texts:
             return _reference(self._keys[self._texts.index(text)].name, node)
         if isinstance(node, exp.Column):
@@ -170,7 +197,22 @@ class _Rewriter:
             )
         return node
 
+    def _is_bound(self, node: exp.Expr) -> bool:
+        """Returns whether a column is a bound of the windows of this query."""
+        return self._query.window is not None and node.this.name in _BOUNDS
+
+    def _text(self, node: exp.Expr) -> str | None:
+        """Returns the text by which an expression is known, or None for one that cannot be
+        grouped by: it has an aggregate, a bound of the windows, or a variable of a lambda."""
+        if _has_aggregate(node):
+            return None
+        for column in node.find_all(exp.Column):
+            if _is_variable(column, node) or self._is_bound(column):
+                return None
+        return canonical(node, self._flow.scope)
+
     def _call(self, node: exp.Anonymous) -> int:
+        refuse_bounds([node], self._query, self._flow)
         text = canonical(node, self._flow.scope)
         if text not in self._known:
             self._known[text] = len(self.calls)
@@ -184,9 +226,19 @@ def _reference(name: str, node: exp.Expr) -> exp.Expr:
     return column
 
 
+def _arguments(node: exp.Anonymous, flow: Flow) -> list[exp.Expr]:
+    """Returns the arguments of an aggregate. As in ksqlDB, one of nothing, or of *, is that of
+    ROWTIME; COUNT counts all rows."""
+    given = [one for one in node.expressions if not isinstance(one, exp.Star)]
+    if given or node.this == "COUNT":
+        return given
+    time = next(column for column in flow.scope.columns if column.name == ROWTIME)
+    return [column_node(time, place_of(node))]
+
+
 def _bind(node: exp.Anonymous, flow: Flow, context: Context) -> _Call:
     function = AGGREGATES[node.this]
-    nodes_ = [one for one in node.expressions if not isinstance(one, exp.Star)]
+    nodes_ = _arguments(node, flow)
     for one in nodes_:
         if _has_aggregate(one):
             raise Invalid("Aggregate functions can not be nested", place_of(one))
@@ -199,16 +251,9 @@ def _bind(node: exp.Anonymous, flow: Flow, context: Context) -> _Call:
     if found is None:
         raise no_match(function.name, list(function.signatures), node, given)
     arguments = [one for one in given if isinstance(one, Compiled)]
-    constants: list[Any] = []
-    for place in range(len(arguments) - 1, 0, -1):
-        is_constant = len(constants) < function.constants and arguments[place].is_literal
-        if not is_constant:
-            break
-        constants.insert(0, arguments.pop().literal)
-    if function.name in ("TOPK", "TOPKDISTINCT") and not constants:
-        raise Invalid(f"the last argument of {function.name} is a constant number", place_of(node))
-    if len(arguments) > 1 and function.constants == 2:
-        raise Invalid(f"the last arguments of {function.name} are constants", place_of(node))
+    constants = _constants(function, arguments, node)
+    if function.name in context.limits:
+        constants.append(context.limits[function.name])
     arguments = _as_declared(function.name, arguments, nodes_)
     kinds = [one.kind or BIGINT for one in arguments]
     try:
@@ -220,8 +265,22 @@ def _bind(node: exp.Anonymous, flow: Flow, context: Context) -> _Call:
             f"The aggregation function(s) ({function.name}) cannot be applied to a table source,"
             " only to a stream source", place_of(node),
         )  # fmt: skip
-    evaluates = [context.evaluate(one, node.sql()) for one in arguments]
-    return _Call(aggregator, evaluates, node.sql())
+    evaluates = [context.evaluate(one, describe(node)) for one in arguments]
+    return _Call(aggregator, evaluates, describe(node))
+
+
+def _constants(
+    function: AggregateFunction, arguments: list[Compiled], node: exp.Anonymous
+) -> list[Any]:
+    """Takes the constants off the end of the arguments of an aggregate."""
+    constants: list[Any] = []
+    while len(arguments) > 1 and len(constants) < function.constants and arguments[-1].is_literal:
+        constants.insert(0, arguments.pop().literal)
+    if function.name in ("TOPK", "TOPKDISTINCT") and not constants:
+        raise Invalid(f"the last argument of {function.name} is a constant number", place_of(node))
+    if len(arguments) > 1 and function.constants == 2:
+        raise Invalid(f"the last arguments of {function.name} are constants", place_of(node))
+    return constants
 
 
 def _as_declared(name: str, arguments: list[Compiled], given: Sequence[exp.Expr]) -> list[Compiled]:
@@ -264,14 +323,14 @@ def _placed(
 ) -> tuple[Node, Any, Format]:
     """Returns the rows under the keys of their groups, in the partitions of those."""
     evaluates = [
-        context.evaluate(compile_expression(node, flow.scope), node.sql()) for node in grouped
+        context.evaluate(compile_expression(node, flow.scope), describe(node)) for node in grouped
     ]
     form = context.key_format or flow.key_format
     if form.name == "NONE":
         form = context.default_key_format
     codec = place_codec(PLACED, tuple(keys), context.make_codec)
     names = context.names
-    detail = ", ".join(node.sql() for node in grouped)
+    detail = ", ".join(describe(node) for node in grouped)
 
     def key_of(row: Any) -> Any:
         values = tuple(hashable(evaluate(row)) for evaluate in evaluates)

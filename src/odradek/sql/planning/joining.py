@@ -18,7 +18,7 @@ from odradek.sql.language.dialect import place_of
 from odradek.sql.language.statements import Join
 from odradek.sql.planning.calls import refuse_calls
 from odradek.sql.planning.expressions import Compiled, compile_expression
-from odradek.sql.planning.parts import Context, Flow
+from odradek.sql.planning.parts import Context, Flow, describe
 from odradek.sql.planning.placing import PLACED, place_codec, stays
 from odradek.sql.planning.scope import Scope, ScopeColumn
 from odradek.sql.planning.sources import Format
@@ -36,10 +36,11 @@ def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
     left_key, right_key = compile_expression(left_node, left.scope), None
     right_key = compile_expression(right_node, right.scope)
     if left_key.kind != right_key.kind:
+        given = f"{describe(left_node)}{{{left_key.kind}}}"
+        given += f" = {describe(right_node)}{{{right_key.kind}}}"
         raise Invalid(
-            f"Invalid join condition: types don't match. Got {left_node.sql()}{{{left_key.kind}}}"
-            f" = {right_node.sql()}{{{right_key.kind}}}", place_of(clause.on),
-        )  # fmt: skip
+            f"Invalid join condition: types don't match. Got {given}.", place_of(clause.on)
+        )
     kind = left_key.kind
     assert kind is not None
     _check_order(left, right, clause)
@@ -50,7 +51,7 @@ def join(left: Flow, right: Flow, clause: Join, context: Context) -> Flow:
         if not left.is_table:
             kinds = "stream-table joins require to join on the table's primary key"
         raise Invalid(
-            f"Invalid join condition: {kinds}. Got {left_node.sql()} = {right_node.sql()}.",
+            f"Invalid join condition: {kinds}. Got {describe(left_node)} = {describe(right_node)}.",
             place_of(right_node),
         )
     if left.is_table and not _is_key(left_node, left):
@@ -140,12 +141,12 @@ def _sides(clause: Join, left: Flow, right: Flow) -> tuple[exp.Expr, exp.Expr]:
     if isinstance(condition, exp.And | exp.Or):
         raise Invalid(
             "Invalid join condition: joins on multiple conditions are not yet supported. Got"
-            f" {condition.sql()}. Join by a STRUCT or a text of both", place_of(condition),
+            f" {describe(condition)}. Join by a STRUCT or a text of both", place_of(condition),
         )  # fmt: skip
     if isinstance(condition, exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
         raise Invalid("Only equality join criteria is supported.", place_of(condition))
     if not isinstance(condition, exp.EQ):
-        raise Invalid(f"Unsupported join expression: {condition.sql()}", place_of(condition))
+        raise Invalid(f"Unsupported join expression: {describe(condition)}", place_of(condition))
     both = left.scope + right.scope
     sides = [
         _side(operand, left, right, both) for operand in (condition.this, condition.expression)
@@ -155,7 +156,7 @@ def _sides(clause: Join, left: Flow, right: Flow) -> tuple[exp.Expr, exp.Expr]:
     if sides == ["right", "left"]:
         return condition.expression, condition.this
     raise Invalid(
-        f"Invalid comparison expression in join '{condition.sql()}'. Each side of the join"
+        f"Invalid comparison expression in join '{describe(condition)}'. Each side of the join"
         " comparision must contain references from exactly one source.", place_of(condition),
     )  # fmt: skip
 
@@ -262,7 +263,7 @@ def _placed(
             name=names("repartition"), parents=(flow.node,), key_codec=codec, like=like
         )
         return replace(flow, node=moved, placed=target)
-    evaluate = context.evaluate(key, node.sql())
+    evaluate = context.evaluate(key, describe(node))
 
     def rekey(_: Any, row: Any, __: Any) -> Any:
         if row is None:
@@ -271,7 +272,7 @@ def _placed(
         return ((None if value is None else (hashable(value),), row),)
 
     mapped = nodes.FlatMap(
-        name=names("join-key"), parents=(flow.node,), function=rekey, detail=node.sql()
+        name=names("join-key"), parents=(flow.node,), function=rekey, detail=describe(node)
     )
     moved = nodes.Repartition(
         name=names("repartition"), parents=(mapped,), key_codec=codec, like=like
@@ -334,7 +335,7 @@ def _foreign_key_join(
         raise Invalid("Full outer and right joins are not supported by a foreign key", clause.place)
     if left.window is not None or right.window is not None:
         raise Refused("a foreign-key join of windowed tables is refused", clause.place)
-    evaluate = context.evaluate(left_key, clause.on.sql())
+    evaluate = context.evaluate(left_key, describe(clause.on))
     no_right = (None,) * right.scope.width
 
     def foreign_key(_: Any, row: Any) -> Any:

@@ -1,8 +1,9 @@
 """What the parts of a query's compilation hand to each other."""
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -38,6 +39,8 @@ class Context:
     names: Names = field(default_factory=Names)
     sources: Collection[str] = ()
     """The names that `find` knows, for one that is misspelt."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """How many values the arrays of aggregate functions have at most, by name of the function."""
 
     def missing(self, name: str) -> str:
         """Returns the message that there is no such stream or table."""
@@ -82,6 +85,17 @@ class Flow:
     """By which format's bytes records are in their partition."""
 
 
+_NAME_OR_TEXT: Final = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
+_PLAIN_NAME: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
 def describe(node: exp.Expr) -> str:
-    """Returns an expression as text, for pictures and the processing log."""
-    return str(node.sql())
+    """Returns an expression as text, for messages, pictures and the processing log."""
+
+    def shown(match: "re.Match[str]") -> str:
+        name = match[1]
+        if name is None:
+            return match[0]
+        return name if _PLAIN_NAME.fullmatch(name) else f"`{name}`"
+
+    return _NAME_OR_TEXT.sub(shown, node.sql())

@@ -25,7 +25,7 @@ from odradek.sql.planning.keys import check_key_type
 from odradek.sql.planning.parts import Context, Flow, describe
 from odradek.sql.planning.placing import PLACED, place_codec
 from odradek.sql.planning.scope import Scope, ScopeColumn
-from odradek.sql.planning.selecting import Selected, canonical, expand
+from odradek.sql.planning.selecting import Selected, canonical, expand, key_names
 from odradek.sql.planning.sources import DataSource, Format, WindowInfo, begin, key_codec, scope_of
 from odradek.streams.formats.columns import UnfitColumns
 from odradek.streams.formats.hashable import hashable
@@ -66,6 +66,7 @@ def _compiled(query: Query, context: Context) -> CompiledQuery:
         flow = joining.join(flow, _begin(source, clause.relation, context), clause, context)
     if query.where is not None:
         refuse_calls(query.where, "WHERE")
+        grouping.refuse_bounds([query.where], query, flow)
         flow = filtered(flow, query.where, "WHERE", context)
     selected = expand(query, flow.scope, is_transient=context.is_transient)
     if context.is_transient and query.group_by is None and grouping.has_aggregates(selected):
@@ -123,7 +124,7 @@ def _begin(source: DataSource, relation: Relation, context: Context) -> Flow:
 def filtered(flow: Flow, node: exp.Expr, what: str, context: Context) -> Flow:
     """Returns the flow of the rows for which a condition is true."""
     compiled = condition(node, flow.scope, what)
-    evaluate = context.evaluate(compiled, node.sql())
+    evaluate = context.evaluate(compiled, describe(node))
 
     def predicate(_: Any, row: Any, __: Any) -> bool:
         return row is not None and evaluate(row) is True
@@ -168,7 +169,7 @@ def _with_table_functions(
 
     node = nodes.FlatMap(
         name=context.names("table-function"), parents=(flow.node,), function=explode,
-        detail=", ".join(call.sql() for call in calls),
+        detail=", ".join(describe(call) for call in calls),
     )  # fmt: skip
     scope = Scope((*flow.scope.columns, *columns), flow.scope.width + len(columns))
     replaced = [_replace_calls(one, calls) for one in selected]
@@ -186,7 +187,7 @@ def _table_function(call: exp.Anonymous, scope: Scope, context: Context) -> tupl
             argument = arguments[0]
             assert isinstance(argument, Compiled)
             kind = resolved(signature.result, matched[1])
-            return kind, function.call, context.evaluate(argument, call.sql())
+            return kind, function.call, context.evaluate(argument, describe(call))
     raise no_match(function.name, list(function.signatures), call, arguments)
 
 
@@ -215,13 +216,13 @@ def _partitioned(flow: Flow, query: Query, selected: Sequence[Selected], context
     texts = [] if is_null else [canonical(one, flow.scope) for one in expressions]
     by_text = {canonical(one.expression, flow.scope): one.name for one in selected}
     keys: list[Column] = []
-    for number, (wanted, one, text) in enumerate(zip(expressions, compiled, texts, strict=False)):
+    for wanted, one, text in zip(expressions, compiled, texts, strict=False):
         refuse_calls(wanted, "PARTITION BY")
-        check_key_type(by_text.get(text) or grouping.key_name(wanted, number), one.kind, wanted)
-        name = by_text.get(text) or grouping.key_name(wanted, number)
+        name = by_text.get(text) or key_names(expressions, flow.scope)[len(keys)]
+        check_key_type(name, one.kind, wanted)
         keys.append(Column(name, one.kind or STRING))
     evaluates = [
-        context.evaluate(one, wanted.sql())
+        context.evaluate(one, describe(wanted))
         for one, wanted in zip(compiled, expressions, strict=False)
     ]
 
@@ -239,7 +240,7 @@ def _partitioned(flow: Flow, query: Query, selected: Sequence[Selected], context
     names = context.names
     node: Node = nodes.FlatMap(
         name=names("partition"), parents=(flow.node,), function=rekey,
-        detail=", ".join(one.sql() for one in expressions),
+        detail=", ".join(describe(one) for one in expressions),
     )  # fmt: skip
     node = nodes.Repartition(name=names("repartition"), parents=(node,), key_codec=codec)
     return Flow(
@@ -276,7 +277,7 @@ def _projected(
         _check_keys(flow, keys, query)
         if not values:
             raise Invalid("The projection contains no value columns.", query.place)
-    evaluates = [context.evaluate(one, where.expression.sql()) for _, one, where in values]
+    evaluates = [context.evaluate(one, describe(where.expression)) for _, one, where in values]
 
     def project(_: Any, row: Any, __: Any) -> Any:
         return None if row is None else tuple([evaluate(row) for evaluate in evaluates])
@@ -316,11 +317,22 @@ def _key_names(flow: Flow, selected: Sequence[Selected]) -> tuple[str | None, ..
 
 def _check_keys(flow: Flow, keys: dict[int, str], query: Query) -> None:
     missing = [column.name for place, column in enumerate(flow.key_columns) if place not in keys]
-    if missing:
-        what = "grouping expression" if query.group_by is not None else "key column"
-        many = "s" if len(missing) > 1 else ""
-        raise Invalid(
-            f"Key{many} missing from projection (ie, SELECT). The query must include the"
-            f" {what}{many} {' and '.join(missing)} in its projection (eg, SELECT"
-            f" {', '.join(missing)}...).", query.items[0].place,
-        )  # fmt: skip
+    if not missing:
+        return
+    what, word = "key column", " and "
+    if query.group_by is not None:
+        what = "grouping expression"
+    elif query.partition_by is not None:
+        what = "partitioning expression"
+    elif query.joins and flow.viable:
+        # Each of these columns is equal to the key, so one of them is enough.
+        viable = [column for column in flow.scope.columns if column.index in flow.viable]
+        what, word = "join expression", " or "
+        missing = [f"{column.source}.{column.name}" for column in viable]
+    many = "s" if len(missing) > 1 else ""
+    example = missing[0] if word == " or " else ", ".join(missing)
+    raise Invalid(
+        f"Key{many if word == ' and ' else ''} missing from projection (ie, SELECT). The query must"
+        f" include the {what}{many} {word.join(missing)} in its projection (eg, SELECT"
+        f" {example}...).", query.items[0].place,
+    )  # fmt: skip

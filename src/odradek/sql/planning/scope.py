@@ -96,5 +96,9 @@ class Scope:
             raise Invalid(f"Column '{name}' is ambiguous: write {choices}", place)
         return found[0]
 
+    def has(self, name: str) -> bool:
+        """Returns whether there is a column of a name."""
+        return name in self._by_name
+
     def is_clashing(self, name: str) -> bool:
         return len(self._by_name.get(name, [])) > 1

@@ -58,7 +58,9 @@ def expand(query: Query, scope: Scope, *, is_transient: bool) -> list[Selected]:
     namer = _Namer(query, scope)
     selected: list[Selected] = []
     for item in query.items:
-        if item.star:
+        if item.star and item.source is None and query.partition_by is not None:
+            selected += _partitioned_star(query, item, scope)
+        elif item.star:
             selected += _star(item, scope, is_transient=is_transient)
         elif item.struct_star:
             selected += _struct_star(item, scope)
@@ -105,6 +107,50 @@ def _star(item: SelectItem, scope: Scope, *, is_transient: bool) -> list[Selecte
         name = f"{column.source}_{column.name}" if is_join and column.source else column.name
         selected.append(Selected(name, column_node(column, item.place), item.place))
     return selected
+
+
+def _partitioned_star(query: Query, item: SelectItem, scope: Scope) -> list[Selected]:
+    """Returns the columns of `*` with PARTITION BY: the new keys, the other columns, and the old
+    keys, which are values now."""
+    columns = _star(item, scope, is_transient=False)
+    wanted = [node for node in query.partition_by or () if not isinstance(node, exp.Null)]
+    texts = [canonical(node, scope) for node in wanted]
+    known = {canonical(one.expression, scope): one for one in columns}
+    aliased = {
+        canonical(one.expression, scope)
+        for one in query.items
+        if one.expression is not None and one.alias is not None
+    }
+    names = key_names(wanted, scope)
+    keys = [
+        known.get(text) or Selected(name, node, item.place)
+        for node, text, name in zip(wanted, texts, names, strict=True)
+        if text in known or text not in aliased
+    ]
+    others = {text: one for text, one in known.items() if text not in texts}
+    is_join = len(scope.sources) > 1
+    old = {f"#{column.index}" for column in scope.columns if column.is_key and not is_join}
+    return [*keys, *(others[text] for text in sorted(others, key=lambda text: text in old))]
+
+
+def key_names(nodes: Sequence[exp.Expr], scope: Scope) -> list[str]:
+    """Returns the names of key columns that have no alias: a column and a field by its own name,
+    anything else KSQL_COL_0, KSQL_COL_1 and so on."""
+    taken = {column.name for column in scope.columns}
+    names: list[str] = []
+    number = 0
+    for node in nodes:
+        inner = node.unnest()
+        if isinstance(inner, exp.Column):
+            names.append(str(inner.this.name))
+        elif isinstance(inner, exp.Dot):
+            names.append(str(inner.expression.name))
+        else:
+            while f"KSQL_COL_{number}" in taken:
+                number += 1
+            names.append(f"KSQL_COL_{number}")
+            number += 1
+    return names
 
 
 def _keys_then_windows(columns: Sequence[ScopeColumn], windows: Sequence[str]) -> list[ScopeColumn]:

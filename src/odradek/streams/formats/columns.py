@@ -254,6 +254,9 @@ class RowCodec:
         raise NotImplementedError
 
 
+_SCHEMA_HEADER: Final = 5
+
+
 class JsonCodec(RowCodec):
     def __init__(self, columns: Sequence[Column], *, is_key: bool, is_wrapped: bool) -> None:
         super().__init__(columns, is_key=is_key)
@@ -278,6 +281,9 @@ class JsonCodec(RowCodec):
         return to_json({name: plain(value, kind) for (name, kind), value in pairs}).encode()
 
     def _decode(self, data: bytes) -> tuple[Any, ...] | None:
+        if data[:1] == b"\0":
+            # JSON_SR writes a zero and the id of the schema before the JSON.
+            data = data[_SCHEMA_HEADER:]
         try:
             parsed = json.loads(data, parse_float=Decimal) if self._is_exact else json.loads(data)
         except ValueError as error:

@@ -41,3 +41,11 @@ ASSERT VALUES target (id, x) VALUES (1, 'again');
 ASSERT VALUES chosen (id, x) VALUES (2, 'xyz');
 ASSERT VALUES divided (id, q) VALUES (1, null); -- a division by zero is null, and is noted
 ASSERT VALUES divided (id, q) VALUES (2, 10);
+
+-- Units of time are names of columns, too.
+CREATE STREAM days (day INT, hours STRING) WITH (kafka_topic='days', value_format='JSON');
+CREATE STREAM later AS
+  SELECT day, UCASE(hours) AS h, ABS(day) AS a, DATEADD(DAYS, day, CAST('2024-02-28' AS DATE)) AS d
+  FROM days WHERE day > 1;
+INSERT INTO days VALUES (2, 'x');
+ASSERT VALUES later (day, h, a, d) VALUES (2, 'X', 2, '2024-03-01');
