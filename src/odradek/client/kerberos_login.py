@@ -1,8 +1,9 @@
 """Logs in by Kerberos (GSSAPI): tickets from a keytab, or from the ticket cache of somebody else.
 
 With a keytab, tickets are kept in memory, and the library gets new ones before they end: by the key
-that the keytab has then. A broker may have got a new key meanwhile, and cannot read a ticket that
-was made for its old one; so after a refused log-in the tickets are thrown away, at most once in
+that the keytab has then. Those of a ticket cache are renewed by `kinit -R` (`ticket_renewal`). A
+broker may have got a new key meanwhile, and cannot read a ticket that was made for its old one; so
+after a refused log-in the tickets are thrown away, at most once in
 `sasl.kerberos.min.time.before.relogin` milliseconds.
 
 The KDC may be slow or away. Calls of the library wait in threads of their own, and give up after
@@ -12,11 +13,13 @@ not answer is a `ConnectionFailed`, which clients try again. What a KDC refuses 
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.client.errors import AuthenticationFailed, ConnectionFailed, SettingsError
 from odradek.client.login import Login
+from odradek.client.ticket_renewal import TicketRenewal
 from odradek.config.values import InvalidValue
 from odradek.security.jaas import LoginModule
 from odradek.security.kerberos.library import (
@@ -25,6 +28,7 @@ from odradek.security.kerberos.library import (
     initiating_credentials,
     load,
     new_cache,
+    seconds_left,
 )
 from odradek.security.kerberos.login_module import (
     EXAMPLE,
@@ -61,13 +65,17 @@ class KerberosLogin(Login):
         self._clock = SystemClock()
         self._cache = new_cache(options)
         self._thrown_away_s: float | None = None
+        self._renewal: TicketRenewal | None = None
+        if options.keytab is None:
+            left_s = partial(seconds_left, options, self._cache)
+            self._renewal = TicketRenewal(self._cache, left_s, self._calls)
 
     async def exchange(self, host: str) -> ClientExchange:
         # As in `server_hostname` of TLS: principals have no dot of the root at the end.
         begin = partial(self._begin, self._cache, host.rstrip(".") or host)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                return await self._calls.run(begin)
+                return await self._exchange(begin)
         except TimeoutError:
             raise ConnectionFailed(
                 f"no log-in by Kerberos: the KDC has not answered for {PATIENCE_S:g} s; is it"
@@ -77,6 +85,17 @@ class KerberosLogin(Login):
             if error.is_temporary:
                 raise ConnectionFailed(f"no log-in by Kerberos: {error}") from None
             raise AuthenticationFailed(f"no log-in by Kerberos: {error}") from None
+
+    async def _exchange(self, begin: Callable[[], ClientExchange]) -> ClientExchange:
+        try:
+            exchange = await self._calls.run(begin)
+        except KerberosFailed:
+            if self._renewal is None or not await self._renewal.wait():
+                raise
+            exchange = await self._calls.run(begin)
+        if self._renewal is not None:
+            self._renewal.begin()
+        return exchange
 
     def refused(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -8,6 +8,7 @@ The library reads /etc/krb5.conf, or the file that the variable KRB5_CONFIG name
 it by `-Djava.security.krb5.conf=FILE` in KAFKA_OPTS, and that is obeyed too.
 """
 
+import subprocess
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _CACHES: Final = count(1)
 _CONFIG: Final = "KRB5_CONFIG"
 _CONFIG_PROPERTY: Final = "java.security.krb5.conf"
+_RENEWAL_TIMEOUT_S: Final = 30.0
 # The numbers of the library's errors begin here; the rest is RFC 4120's number, or the library's.
 _FIRST_CODE: Final = 2_529_638_912
 _UNREACHABLE: Final = 156
@@ -188,3 +190,38 @@ def initiating_credentials(options: KerberosOptions, cache: str | None) -> Any:
             mechs=[gssapi.MechType.kerberos],
             store=store or None,
         )
+
+
+def seconds_left(options: KerberosOptions, cache: str | None) -> float | None:
+    """Returns for how long the ticket of a log-in is good; None for ever. Raises
+    `KerberosFailed`."""
+    credentials = initiating_credentials(options, cache)
+    with explained("the ticket"):
+        left_s: int | None = credentials.lifetime
+    return left_s
+
+
+def renew_cache(cache: str | None) -> None:
+    """Gets a new ticket for the one in a cache, by `kinit -R`: the package `gssapi` has no call for
+    that. `cache` is None for the default one. Raises `KerberosFailed`."""
+    where = [] if cache is None else ["-c", cache]
+    try:
+        done = subprocess.run(  # noqa: S603 - the name of the cache is an argument, not code
+            ["kinit", "-R", *where],  # noqa: S607 - as in a shell, and as Java finds it
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_RENEWAL_TIMEOUT_S,
+        )
+    except OSError as error:
+        reason = f"kinit cannot be run: {error.strerror or error}; install krb5-user"
+    except subprocess.TimeoutExpired:
+        reason = f"kinit -R has not ended within {_RENEWAL_TIMEOUT_S:g} s: is the KDC running?"
+    else:
+        if not done.returncode:
+            return
+        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+        reason = f"{said}; was the ticket got as a renewable one, by kinit -r?"
+    raise KerberosFailed(
+        f"the tickets of {cache or 'the default cache'} stay as they are: {reason}"
+    )

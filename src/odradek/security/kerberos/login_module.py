@@ -5,9 +5,10 @@
     com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;
 
 With a keytab the library of MIT gets tickets by itself, and new ones before they end. A ticket
-cache belongs to whoever made it (`kinit`, `sssd`, `k5start`), who must renew it too; it is read at
-each log-in. Options that only say how Java keeps its credentials (`storeKey`, `doNotPrompt`,
-`refreshKrb5Config`, `isInitiator`, `renewTGT`, `debug`) are accepted without effect.
+cache belongs to whoever made it (`kinit`, `sssd`, `k5start`). It is read at each log-in, and
+clients renew the tickets in it before they end, as Java's do. Options that only say how Java keeps
+its credentials (`storeKey`, `doNotPrompt`, `refreshKrb5Config`, `isInitiator`, `renewTGT`, `debug`)
+are accepted without effect.
 """
 
 from typing import Final, NamedTuple
