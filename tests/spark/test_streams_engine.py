@@ -233,7 +233,7 @@ async def _seems_to_hang(runner: SparkRunner) -> None:
     process.suspend()
     await until(lambda: runner.state is State.ERROR)
     assert runner.error is not None
-    assert "said nothing" in runner.error
+    assert "sent nothing" in runner.error
     process.resume()
     await until(lambda: runner.state is State.RUNNING)
     assert runner.process_id == process.pid, "it was not started again"

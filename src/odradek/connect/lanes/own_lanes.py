@@ -110,7 +110,7 @@ class _Lane:
                 "spark": {**self._context.spark, **settings},
                 "given": HandedOver(tasks, self._context).to_text(),
             }
-            self._driver = DriverProcess(order, self._failed, self._heard, restarts=False)
+            self._driver = DriverProcess(order, self._failed, self._on_message, restarts=False)
             name = tasks[0].id.connector
             _log.info("Java and Spark start for %s; it works in ten seconds or so", name)
             self._driver.start()
@@ -128,7 +128,7 @@ class _Lane:
             driver, self._driver = self._driver, None
             await driver.close()
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if "batch" not in message:
             return
         self.figures.batches += 1

@@ -6,13 +6,14 @@ without a restart of the query, and one that hangs, fails or floods leaves the o
 
 What the engine promises, and what it rests on:
 
-- Records of sources are written exactly once, whoever is killed: a task writes each range with its
-  offset in one transaction, under the transactional id that Kafka Connect would use, and a process
-  that takes its place fences it first. Sinks commit what is safely written, under the group that
-  Kafka Connect would use.
-- The state is true. A host says twice a second that it is alive, and when a call takes long. Then
-  the task is shown as failed within 5 seconds, and is running again if the call returns; if it has
-  not after `hang_timeout_s`, the process is killed. One that says nothing has failed.
+- Records of sources are written exactly once, whichever process is killed: a task writes each
+  range with its offset in one transaction, under the transactional id that Kafka Connect would use,
+  and a process that takes its place fences it first. Sinks commit the offsets of records that are
+  safely written, under the group that Kafka Connect would use.
+- The state is true. A host sends a heartbeat twice a second, and a message if a call takes long.
+  Then the task is shown as failed within 5 seconds, and as running again if the call returns; if it
+  has not after `hang_timeout_s`, the process is killed. If heartbeats are missing, the task has
+  failed, and the process is killed.
 - If Spark ends, all tasks are shown as failed until it gives them turns again.
 """
 
@@ -38,15 +39,15 @@ from odradek.connect.lanes.own_lanes import OwnLanes, has_own_lane
 from odradek.connect.lanes.requirements import require
 from odradek.spark.turns.driver import SHARED
 from odradek.spark.turns.driver_process import DriverProcess
-from odradek.spark.turns.hosting import BEAT_S
+from odradek.spark.turns.hosting import HEARTBEAT_S
 from odradek.spark.turns.messages import Message
 from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
 
 _log = logging.getLogger("odradek.connect")
 
 _LOOK_S: Final = 0.25
-_SILENT_S: Final = 7 * BEAT_S
-_FIRST_WORD_S: Final = 60.0
+_SILENT_S: Final = 7 * HEARTBEAT_S
+_FIRST_MESSAGE_S: Final = 60.0
 # A process ends its task within the context's `stop_timeout_s`, and then itself.
 _GRACE_S: Final = 2.0
 _NO_TASKS_S: Final = 0.5
@@ -71,15 +72,16 @@ class _Phase(Enum):
 class _Hosted:
     spec: TaskSpec
     host: Host
-    heard_s: float
+    last_message_s: float
     phase: _Phase = _Phase.STARTING
     has_connected: bool = False
     figures: TaskFigures = field(default_factory=TaskFigures)
     failures: FailureFigures = field(default_factory=FailureFigures)
 
     def is_silent(self) -> bool:
-        """Whether it has said nothing for longer than a process that is well ever does."""
-        return _now_s() - self.heard_s >= (_SILENT_S if self.has_connected else _FIRST_WORD_S)
+        """Whether it has sent nothing for longer than a healthy process ever does."""
+        limit_s = _SILENT_S if self.has_connected else _FIRST_MESSAGE_S
+        return _now_s() - self.last_message_s >= limit_s
 
 
 class SparkEngine(Engine, HostListener):
@@ -113,7 +115,7 @@ class SparkEngine(Engine, HostListener):
         processes = await self._opened()
         given = HandedOver([task], self._context).to_text()
         host = await processes.start({"task": given}, _module_of(task))
-        hosted = _Hosted(task, host, heard_s=_now_s())
+        hosted = _Hosted(task, host, last_message_s=_now_s())
         self._tasks[task.id] = self._by_host[host.key] = hosted
 
     async def stop(self, task: TaskId) -> None:
@@ -204,9 +206,9 @@ class SparkEngine(Engine, HostListener):
                     return True
         return hosted.host.exited.is_set()
 
-    # What the query asks
+    # Called by the lane's query
 
-    async def asked_for_tasks(self) -> Message:
+    async def tasks_for_batch(self) -> Message:
         """Returns the tasks that take turns. If there are none, waits for a while."""
         takers = self._takers()
         if not takers:
@@ -230,13 +232,13 @@ class SparkEngine(Engine, HostListener):
             if hosted.has_connected and hosted.phase in working
         ]
 
-    # What hosts say
+    # Called for the hosts
 
-    def said(self, host: Host, message: Message) -> None:
+    def on_message(self, host: Host, message: Message) -> None:
         hosted = self._by_host.get(host.key)
         if hosted is None:
             return
-        hosted.heard_s = _now_s()
+        hosted.last_message_s = _now_s()
         if not hosted.has_connected:
             hosted.has_connected = True
             self._changed.set()
@@ -256,7 +258,7 @@ class SparkEngine(Engine, HostListener):
         elif "failed" in message:
             self._fail(hosted, *message["failed"])
 
-    def exited(self, host: Host, status: int) -> None:
+    def on_exit(self, host: Host, status: int) -> None:
         hosted = self._by_host.pop(host.key, None)
         if hosted is None or hosted.phase is _Phase.STOPPING:
             return
@@ -293,7 +295,7 @@ class SparkEngine(Engine, HostListener):
                 hosted.phase = _Phase.STARTING
 
     async def _watch(self) -> None:
-        """Notices hosts that say nothing: they hang in C with the interpreter's lock."""
+        """Notices hosts that send nothing: they hang in C with the interpreter's lock."""
         while True:
             await asyncio.sleep(_LOOK_S)
             for hosted in [*self._tasks.values()]:
@@ -303,9 +305,9 @@ class SparkEngine(Engine, HostListener):
     async def _note_silence(self, hosted: _Hosted) -> None:
         assert self._processes is not None
         stack = await self._processes.stack_of(hosted.host)
-        # It may have said something meanwhile: this process may be the one that was slow.
+        # A message may have arrived meanwhile: this process may be the one that was slow.
         if hosted.is_silent():
-            silent_s = _now_s() - hosted.heard_s
+            silent_s = _now_s() - hosted.last_message_s
             reason = f"its process has not answered for {silent_s:.1f} s: it hangs, or is stopped"
             self._fail(hosted, reason, stack)
             self._processes.kill(hosted.host)

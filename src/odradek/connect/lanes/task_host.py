@@ -1,13 +1,15 @@
-"""The process of one task. It is forked by `zygote`, and talks with two others.
+"""The process of one task. `spark.turns.zygote` forks it, and it has two connections.
 
-With the worker, over the socket `hub`: it gets its task, and later the order to stop; it tells that
-the task works, has failed or has stopped, and twice a second that it is alive.
+The first leads to the owner, which is the worker. The worker sends the task, and later the order to
+stop. This process reports that the task works, has failed or has stopped, and sends a heartbeat
+twice a second.
 
-With Spark, over a socket of its own: a reader of the lane's query gives it a turn, and gets to know
-at its end how much was done. Outside of its turns it does nothing but keep connections.
+The second comes from Spark, over a socket of this process. A reader of the lane's query gives this
+process a turn, and gets at the end of the turn the number of records that it has written. Outside
+of its turns the task only keeps its connections.
 
-The task runs in a `ProcessEngine` here. A task that hangs harms nobody: if it hangs in a call that
-lets other threads run, that engine says so, and if not, the worker hears nothing from this process.
+The task runs in a `ProcessEngine`. The worker notices a task that hangs: if other threads of this
+process can still run, the engine reports it; if not, the heartbeats are missing.
 """
 
 import asyncio
@@ -21,20 +23,20 @@ from odradek.connect.engine.figures import FailureFigures, TaskFigures
 from odradek.connect.engine.process_engine import ProcessEngine
 from odradek.connect.lanes.handing_over import HandedOver
 from odradek.spark.turns import hosting
-from odradek.spark.turns.hosting import Hub
-from odradek.spark.turns.messages import Message, encoded, received
+from odradek.spark.turns.hosting import OwnerConnection
+from odradek.spark.turns.messages import Message, encoded, read_message
 from odradek.spark.turns.turns import GivenTurns
 from odradek.world.unix_sockets import listening_socket
 
 
 def host(directory: str, key: str) -> None:
     """Runs in the new process until the task ends, and ends the process."""
-    hosting.run(directory, key, _converse)
+    hosting.run(directory, key, _serve)
 
 
-async def _converse(path: str, given: Message, hub: Hub) -> None:
+async def _serve(path: str, given: Message, owner: OwnerConnection) -> None:
     with contextlib.suppress(ConnectionError):
-        await _Host(path, HandedOver.of(given["task"]), hub).run()
+        await _Host(path, HandedOver.of(given["task"]), owner).run()
 
 
 class _Host(TaskListener):
@@ -42,13 +44,13 @@ class _Host(TaskListener):
         self,
         path: str,
         given: HandedOver,
-        hub: Hub,
+        owner: OwnerConnection,
     ) -> None:
         self._path = path
         (self._task,) = given.tasks
         self._context = given.context
-        self._hub = hub
-        self._say = hub.say
+        self._owner = owner
+        self._send = owner.send
         self._turns = GivenTurns()
         self._engine = ProcessEngine(given.context, self, self._turns)
         self._is_running = False
@@ -58,15 +60,15 @@ class _Host(TaskListener):
     async def run(self) -> None:
         with listening_socket(self._path) as listener:
             server = await asyncio.start_unix_server(self._give_turns, sock=listener)
-            beating = asyncio.create_task(self._hub.beat())
+            heartbeats = asyncio.create_task(self._owner.send_heartbeats())
             ended = asyncio.create_task(self._has_ended.wait())
-            # The worker says one thing only: to stop. If it has ended, that is the same.
-            ordered = asyncio.create_task(self._hub.heard())
+            # The only order of the worker is to stop. The end of the worker has the same meaning.
+            order = asyncio.create_task(self._owner.receive())
             await self._start()
-            await asyncio.wait({ended, ordered}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ended, order}, return_when=asyncio.FIRST_COMPLETED)
             server.close()
             await self._engine.close()
-            beating.cancel()
+            heartbeats.cancel()
 
     async def _start(self) -> None:
         try:
@@ -74,37 +76,37 @@ class _Host(TaskListener):
                 readers = (self._context.offsets.run(), self._context.plans.run())
                 self._reading = [asyncio.create_task(reader) for reader in readers]
             await self._engine.start(self._task)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's status
+        except Exception as error:  # noqa: BLE001 - any error is the task's status
             self.failed(self._task.id, str(error), traceback.format_exc())
 
-    # What the engine tells
+    # The engine reports
 
     def running(self, task: TaskId) -> None:
         self._is_running = True
-        self._say({"running": True})
+        self._send({"running": True})
         for reading in self._reading:
-            # The task has its offsets now, and alone changes them from here on.
+            # The task has its offsets now, and only the task changes them from here on.
             reading.cancel()
 
     def failed(self, task: TaskId, reason: str, trace: str) -> None:
-        self._say({"failed": [" ".join(reason.split()), trace]})
+        self._send({"failed": [" ".join(reason.split()), trace]})
         self._has_ended.set()
 
     def stalled(self, task: TaskId, reason: str, trace: str) -> None:
-        self._say({"stalled": [reason, trace]})
+        self._send({"stalled": [reason, trace]})
 
     def stopped(self, task: TaskId) -> None:
-        self._say({"stopped": True})
+        self._send({"stopped": True})
 
     def used_topic(self, task: TaskId, topic: str) -> None:
-        self._say({"topic": topic})
+        self._send({"topic": topic})
 
-    # What others are told
+    # Spark gives turns
 
     async def _give_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # It is cancelled when the process ends; asyncio would log that.
+        # asyncio would log the cancellation at the end of the process.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            while (order := await received(reader)) is not None:
+            while (order := await read_message(reader)) is not None:
                 before = self._figures()[0].written
                 await self._turns.give(order["turn_ms"] / 1000)
                 figures, failures = self._figures()
@@ -113,7 +115,7 @@ class _Host(TaskListener):
                 )
                 await writer.drain()
                 if self._is_running:
-                    self._say({"turned": [asdict(figures), asdict(failures)]})
+                    self._send({"turned": [asdict(figures), asdict(failures)]})
         writer.close()
 
     def _figures(self) -> tuple[TaskFigures, FailureFigures]:

@@ -4,13 +4,15 @@ Connectors (`odradek.connect.lanes`) and queries (`odradek.streams.spark`) use i
 the query is a turn of every task; records do not go through Spark here
 (docs/decisions/0077-turns-of-tasks.md).
 
-messages         what the processes say to each other
-task_processes   the side of whoever has the tasks: starts processes, hears what they say
-zygote           the process that they are forked from
+The owner of the tasks is a Connect worker, or a program with queries.
+
+messages         the messages between the processes
+task_processes   the owner's side: starts the processes of tasks, and gets their messages
+zygote           the process from which these are forked
 hosting          what each of them does first, and how its stack is seen
 turns            when a task may work
-driver           the process that has Spark, and `driver_process`, which starts it
-lane_source      the data source of the query: its input are the tasks
-spark_daemon     the process that Spark forks its Python workers from
-backoff          how long what has failed waits
+driver           the process that runs Spark, and `driver_process`, which starts it
+lane_source      the data source of the query: its input is the list of tasks
+spark_daemon     the process from which Spark forks its Python workers
+backoff          how long to wait before a restart
 """

@@ -1,8 +1,8 @@
 """The process that has Spark: it starts Java and runs the query of a lane.
 
-It is not the process of whoever has the tasks, so that an end of Java, whatever its reason, ends
-nothing but this process, and another one is started. What it is to do comes in one line on standard
-input, and it ends with that input. What becomes of it goes in lines to standard output.
+It is not the process of the tasks' owner, so that a crash of Java ends only this process; the owner
+starts another one (`driver_process`). Its order is one line on standard input, and it ends when
+that input ends. It reports to the owner in lines on standard output.
 """
 
 import json
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 SHARED: Final = "odradek.spark.turns.lane_source"
-"""The lane whose query gives turns. Any other lane is named by its module as well, which has a
-function `writer(spark, order)`; it gets a Spark with all processors."""
+"""The module of the shared lane, whose query gives turns. Every lane is named by a module with a
+function `writer(spark, order)`. Lanes other than this one get a Spark with all processors."""
 _LOOK_AGAIN_S: Final = 0.2
-# A turn costs hardly any time, so two partitions run at once. One that fails is tried again.
+# Turns need hardly any processor time, so two partitions run at once. A failed one is retried.
 _MASTER: Final = "local[2,4]"
 _SETTINGS: Final = {
     "spark.sql.streaming.minBatchesToRetain": "2",
@@ -47,13 +47,13 @@ _OF_SHARED_LANE: Final = {
 
 
 class _Channel:
-    """Standard output as it was. From now on what is printed goes to standard error."""
+    """The original standard output. After `__init__`, `print` writes to standard error."""
 
     def __init__(self) -> None:
         self._file: BinaryIO = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
 
-    def say(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         try:
             self._file.write(encoded(message))
             self._file.flush()
@@ -70,19 +70,19 @@ def main() -> None:
     threading.Thread(target=over.wait_for, daemon=True).start()
     try:
         _run(order, channel, over)
-    except Exception as error:  # noqa: BLE001 - it is told to the parent
-        channel.say({"failed": _reason(error)})
+    except Exception as error:  # noqa: BLE001 - the owner gets it
+        channel.send({"failed": _reason(error)})
     if os.getppid() != parent:
-        # It was killed, and so cannot do this.
+        # The owner was killed, so it cannot do this.
         shutil.rmtree(order["directory"], ignore_errors=True)
-    # Without waiting for the thread that reads.
+    # This does not wait for the thread that reads.
     os._exit(0)
 
 
 def _reason(error: Exception) -> str:
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - pyspark brings it
 
-    # What Java itself has raised is another kind.
+    # An error in Java's own code is a Py4JJavaError, and does not mean that Java has ended.
     is_lost = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
     if is_lost or isinstance(error, ConnectionError):
         return "its Java process has ended"
@@ -90,7 +90,7 @@ def _reason(error: Exception) -> str:
 
 
 class _End(threading.Event):
-    """Is set when this process is to end, which is when its input does."""
+    """Is set when standard input has ended, so that this process must end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class _End(threading.Event):
             pass
         self.set()
         if not self.is_query_running:
-            # It starts Java, which may take long and hears nothing. Java ends with this process.
+            # The start of Java may take long, and nothing can interrupt it. Java ends with us.
             os._exit(0)
 
 
@@ -129,7 +129,7 @@ def _run(order: Mapping[str, Any], channel: _Channel, over: _End) -> None:
         .start()
     )
     over.is_query_running = True
-    channel.say({"running": str(query.id)})
+    channel.send({"running": str(query.id)})
     _follow(query, channel, over, order.get("longest_batch_s"))
     query.stop()
     stop(spark)
@@ -141,8 +141,8 @@ def _follow(
     over: _End,
     longest_batch_s: float | None,
 ) -> None:
-    """Says what the query has done, until it is to end. Raises its error."""
-    said, said_s = -1, time.monotonic()
+    """Reports each batch of the query, until this process must end. Raises the query's error."""
+    reported, reported_s = -1, time.monotonic()
     while not over.wait(_LOOK_AGAIN_S):
         if not query.isActive:
             error = query.exception()
@@ -150,12 +150,12 @@ def _follow(
                 raise error
             return
         last = query.lastProgress
-        if last is not None and last["batchId"] != said:
-            said, said_s = last["batchId"], time.monotonic()
-            channel.say({"batch": said, "records": last["numInputRows"]})
+        if last is not None and last["batchId"] != reported:
+            reported, reported_s = last["batchId"], time.monotonic()
+            channel.send({"batch": reported, "records": last["numInputRows"]})
         elif not query.status["isTriggerActive"]:
-            said_s = time.monotonic()
-        elif longest_batch_s is not None and time.monotonic() > said_s + longest_batch_s:
+            reported_s = time.monotonic()
+        elif longest_batch_s is not None and time.monotonic() > reported_s + longest_batch_s:
             raise TimeoutError(f"a batch has not ended for {longest_batch_s:.0f} s")
 
 

@@ -1,4 +1,4 @@
-"""Starts the process that has Spark, for whoever needs it, and starts it again if it ends."""
+"""Starts the process that runs Spark (`driver`), and starts it again if it ends."""
 
 import asyncio
 import contextlib
@@ -9,15 +9,16 @@ from math import inf
 from typing import Final
 
 from odradek.spark.turns.backoff import Backoff
-from odradek.spark.turns.messages import Message, encoded, received
+from odradek.spark.turns.messages import Message, encoded, read_message
 
 _log = logging.getLogger("odradek.spark")
 _STOP_S: Final = 15.0
 
 
 class DriverProcess:
-    """Runs from `start` to `close`. `on_failure` is told in one line why Spark is not there,
-    `on_message` what the process says. `restarts` says whether it is started again if it ends."""
+    """The process runs from `start` to `close`. `on_failure` is called with the reason, in one
+    line, when it has ended; `on_message` is called with each of its messages. `restarts` says
+    whether it is started again if it ends."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class DriverProcess:
         reason = None
         try:
             process.stdin.write(encoded(self._order))
-            while (message := await received(process.stdout)) is not None:
+            while (message := await read_message(process.stdout)) is not None:
                 reason = message.get("failed", reason)
                 self._has_worked = self._has_worked or "batch" in message
                 if self._on_message is not None:

@@ -1,8 +1,9 @@
-"""What every process of a task does, whatever its task is.
+"""What every process of a task does, independent of the kind of the task.
 
-`zygote` forks the process and calls the function `host(directory, key)` of the module that it was
-told. That function calls `run`, which opens the connection to the hub and has the rest done. A
-module for one kind of tasks gives `run` a function that takes what it was given from there on.
+The owner of a task is the process that has started it: a Connect worker, or a program with queries.
+`zygote` forks the task's process and calls the function `host(directory, key)` of the module for
+its kind of tasks. That function calls `run`, which connects to the owner, gets the task from it,
+and calls the module's own function of type `Serve`.
 """
 
 import asyncio
@@ -14,80 +15,88 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from odradek.spark.turns.messages import MAX_LINE_BYTES, Message, encoded, received
+from odradek.spark.turns.messages import (
+    MAX_LINE_BYTES,
+    OWNER_SOCKET,
+    Message,
+    encoded,
+    read_message,
+)
 from odradek.world.unix_sockets import socket_address
 
-BEAT_S: Final = 0.5
+HEARTBEAT_S: Final = 0.5
 STACK_SIGNAL: Final = signal.SIGUSR1
-Say = Callable[[Mapping[str, object]], None]
+Send = Callable[[Mapping[str, object]], None]
 
 
 def stack_path(directory: str, key: str) -> str:
-    """Where a process writes its stack when it gets `STACK_SIGNAL`, even if it hangs in C."""
+    """Returns the file into which a process writes its stack when it gets `STACK_SIGNAL`, even if
+    it hangs in C."""
     return os.path.join(directory, f"{key}.stack")
 
 
-class Hub:
-    """The connection of a task's process with whoever has the tasks."""
+class OwnerConnection:
+    """The connection of a task's process with the owner."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
-    async def heard(self) -> Message | None:
-        """Returns the next order; None if the other side has ended."""
-        return await received(self._reader)
+    async def receive(self) -> Message | None:
+        """Returns the next message of the owner; None if the owner has ended."""
+        return await read_message(self._reader)
 
-    def say(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._writer.write(encoded(message))
 
-    async def beat(self) -> None:
-        """Says that the process is alive, until it is cancelled."""
+    async def send_heartbeats(self) -> None:
+        """Reports twice a second that the process is alive, until it is cancelled."""
         while True:
-            self.say({"alive": True})
-            await asyncio.sleep(BEAT_S)
+            self.send({"alive": True})
+            await asyncio.sleep(HEARTBEAT_S)
 
     async def drain(self) -> None:
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
 
 
-Converse = Callable[[str, Message, Hub], Awaitable[None]]
-"""Called with the path of the process's own socket, what it was given, and the hub."""
+Serve = Callable[[str, Message, OwnerConnection], Awaitable[None]]
+"""Called with the path of the process's own socket, the first message of the owner, which has the
+task, and the connection with the owner."""
 
 
-def run(directory: str, key: str, converse: Converse) -> None:
+def run(directory: str, key: str, serve: Serve) -> None:
     """Runs in the new process until the task ends, and ends the process."""
     try:
         with open(stack_path(directory, key), "w") as stack:
             faulthandler.register(STACK_SIGNAL, file=stack, all_threads=True)
-            asyncio.run(_run(directory, key, converse))
+            asyncio.run(_run(directory, key, serve))
     finally:
-        # Without waiting for threads: one may hang in the task's code.
+        # This does not wait for threads, because one may hang in the task's code.
         os._exit(0)
 
 
-async def _run(directory: str, key: str, converse: Converse) -> None:
-    with socket_address(os.path.join(directory, "hub")) as address:
+async def _run(directory: str, key: str, serve: Serve) -> None:
+    with socket_address(os.path.join(directory, OWNER_SOCKET)) as address:
         reader, writer = await asyncio.open_unix_connection(address, limit=MAX_LINE_BYTES)
-    hub = Hub(reader, writer)
-    hub.say({"hello": key})
-    given = await hub.heard()
+    owner = OwnerConnection(reader, writer)
+    owner.send({"hello": key})
+    given = await owner.receive()
     if given is None:
         return
-    send_logs(hub.say)
-    await converse(os.path.join(directory, key), given, hub)
-    await hub.drain()
+    send_logs(owner.send)
+    await serve(os.path.join(directory, key), given, owner)
+    await owner.drain()
 
 
 class _Logs(logging.Handler):
-    """Sends log records to whoever has the files."""
+    """Sends log records to the owner, which has the log files."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, send: Send) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()
-        self._say = say
+        self._send = send
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -95,12 +104,12 @@ class _Logs(logging.Handler):
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         with contextlib.suppress(RuntimeError):
             line: dict[str, Any] = {"log": [record.levelno, record.name, text]}
-            self._loop.call_soon_threadsafe(self._say, line)
+            self._loop.call_soon_threadsafe(self._send, line)
 
 
-def send_logs(say: Say) -> None:
+def send_logs(send: Send) -> None:
     root = logging.getLogger()
     for handler in [*root.handlers]:
         root.removeHandler(handler)
-    root.addHandler(_Logs(say))
+    root.addHandler(_Logs(send))
     root.setLevel(logging.INFO)

@@ -1,12 +1,12 @@
-"""The data source of a lane's query: its input are the tasks, and a batch is their turn.
+"""The data source of a lane's query: its input is the list of tasks, and a batch is their turn.
 
-Place: Spark calls this module in Python processes of its own. `LaneReader` plans a batch there: it
-asks whoever has the tasks which there are, and divides them into partitions. The reader of a
-partition gives each of its tasks a turn, over the socket of the task's process, and yields a row
-for each with what was done. All turns of a batch run at the same time, so a batch lasts as long as
-one turn, however many tasks there are.
+Spark calls this module in its own Python processes. `LaneReader` plans a batch: it asks the owner
+of the tasks which tasks there are, and divides them into partitions. The reader of a partition
+gives each of its tasks a turn, over the socket of the task's process, and yields a row for each
+task with the number of records. All turns of a batch run at the same time, so a batch takes as long
+as one turn, however many tasks there are.
 
-A task that does not answer holds a batch up by `_GRACE_S` at most, and is in no further batch.
+A task that does not answer delays a batch by at most `_GRACE_S`.
 
 The offset of a batch is a JSON object: a number that rises, the tasks, and for each connector the
 offsets that were stored when the batch was planned. Nothing depends on the last: a task goes on at
@@ -27,11 +27,12 @@ from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from odradek.spark.turns.messages import asked, connected, encoded
+from odradek.spark.turns.messages import OWNER_SOCKET, connected, encoded, request
 from odradek.spark.turns.turn_rows import Row, answered, silent
 
 _GRACE_S: Final = 0.15
-# Of a partition. Its reader only waits, so it can have many; a process for each would cost memory.
+# How many tasks a partition has at most. Its reader only waits, so it can serve many. A partition
+# for each task would mean a process for each, which costs memory.
 _MOST_TASKS: Final = 64
 _ANSWER_S: Final = 30.0
 _CONNECT_S: Final = 0.05
@@ -73,8 +74,8 @@ class LaneReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Waits for a while if there are no tasks. Returns `start` if there are still none."""
-        hub = os.path.join(self._directory, "hub")
-        found = asked(hub, {"tasks": True}, _ANSWER_S)
+        owner = os.path.join(self._directory, OWNER_SOCKET)
+        found = request(owner, {"tasks": True}, _ANSWER_S)
         if not found["tasks"]:
             return start
         return {"batch": start["batch"] + 1, **found}

@@ -1,4 +1,4 @@
-"""What the processes of the lanes say to each other: JSON objects, one a line, over Unix sockets.
+"""Messages between the processes of a lane: JSON objects, one in each line, over Unix sockets.
 
 The sockets are in a directory that only the user may enter. Properties with secrets go this way,
 so they are in no command line, environment or file.
@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from odradek.world.unix_sockets import socket_address
 
+OWNER_SOCKET: Final = "owner"
+"""The name of the socket at which the owner of the tasks listens (`hosting`)."""
 MAX_LINE_BYTES: Final = 64 << 20
 Message = dict[str, Any]
 
@@ -20,8 +22,8 @@ def encoded(message: Mapping[str, object]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-async def received(reader: asyncio.StreamReader) -> Message | None:
-    """Returns the next message; None if the other side has ended."""
+async def read_message(reader: asyncio.StreamReader) -> Message | None:
+    """Reads the next message; None if the other side has closed the connection."""
     try:
         line = await reader.readline()
     except ConnectionError:
@@ -42,13 +44,13 @@ def connected(path: str, timeout_s: float | None) -> socket.socket:
     return connection
 
 
-def asked(path: str, question: Mapping[str, object], timeout_s: float) -> Message:
-    """Sends a question and returns the answer, for processes without an event loop. Raises
+def request(path: str, message: Mapping[str, object], timeout_s: float) -> Message:
+    """Sends a request and returns the response, for processes without an event loop. Raises
     `OSError`."""
     with connected(path, timeout_s) as connection, connection.makefile("rb") as answers:
-        connection.sendall(encoded(question))
+        connection.sendall(encoded(message))
         line = answers.readline(MAX_LINE_BYTES)
     if not line.endswith(b"\n"):
-        raise ConnectionResetError("whoever has the tasks has ended")
+        raise ConnectionResetError("the owner of the tasks has ended")
     answer: Message = json.loads(line)
     return answer

@@ -1,7 +1,8 @@
-"""The side of whoever has the tasks: starts the zygote, and speaks with the process of every task.
+"""The owner's side of the processes of tasks: starts the zygote, and has a connection with the
+process of every task, which is called its host.
 
-Place: an engine decides which tasks there are, and is told what they say. Nothing here waits for a
-host, so one that hangs holds up nothing.
+An engine decides which tasks there are, and gets the messages of their hosts as a `HostListener`.
+Nothing here waits for a host, so one that hangs delays nothing.
 """
 
 import asyncio
@@ -18,7 +19,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.spark.turns.hosting import STACK_SIGNAL, stack_path
-from odradek.spark.turns.messages import MAX_LINE_BYTES, Message, encoded, received
+from odradek.spark.turns.messages import (
+    MAX_LINE_BYTES,
+    OWNER_SOCKET,
+    Message,
+    encoded,
+    read_message,
+)
 from odradek.world.unix_sockets import listening_socket
 
 _log = logging.getLogger("odradek.spark")
@@ -27,16 +34,16 @@ _STACK_S: Final = 0.1
 
 class HostListener(ABC):
     @abstractmethod
-    def said(self, host: "Host", message: Message) -> None:
-        """A host has said something."""
+    def on_message(self, host: "Host", message: Message) -> None:
+        """Called for each message of a host."""
 
     @abstractmethod
-    def exited(self, host: "Host", status: int) -> None:
-        """The process has ended; negative is the signal that ended it."""
+    def on_exit(self, host: "Host", status: int) -> None:
+        """Called when a host has ended. A negative status is the signal that ended it."""
 
     @abstractmethod
-    async def asked_for_tasks(self) -> Message:
-        """The lane's query asks what the next batch consists of."""
+    async def tasks_for_batch(self) -> Message:
+        """Called when the lane's query plans its next batch. Returns the tasks in it."""
 
 
 @dataclass(slots=True)
@@ -72,7 +79,7 @@ class TaskProcesses:
 
     async def open(self) -> None:
         """Starts to listen. The zygote starts with the first host."""
-        listener = listening_socket(os.path.join(self._directory, "hub"))
+        listener = listening_socket(os.path.join(self._directory, OWNER_SOCKET))
         self._server = await asyncio.start_unix_server(
             self._serve, sock=listener, limit=MAX_LINE_BYTES
         )
@@ -88,8 +95,8 @@ class TaskProcesses:
         self._order({"fork": host.key, "module": module})
         return host
 
-    def tell(self, host: Host, message: Mapping[str, object]) -> None:
-        """Sends an order to a process that has its task; one that has not yet is not told."""
+    def send(self, host: Host, message: Mapping[str, object]) -> None:
+        """Sends an order to a process. Does nothing if the process has not connected yet."""
         if host.writer is not None:
             host.writer.write(encoded(message))
 
@@ -107,7 +114,7 @@ class TaskProcesses:
             self._order({"signal": [host.pid, int(signal.SIGKILL)]})
 
     async def stack_of(self, host: Host) -> str:
-        """Returns where the process is now, whatever it does there."""
+        """Returns the current stack of a process, even of one that hangs."""
         path = stack_path(self._directory, host.key)
         with contextlib.suppress(OSError):
             os.truncate(path, 0)
@@ -152,7 +159,7 @@ class TaskProcesses:
         self._reading = asyncio.create_task(self._read_zygote(reader))
 
     async def _read_zygote(self, reader: asyncio.StreamReader) -> None:
-        while (message := await received(reader)) is not None:
+        while (message := await read_message(reader)) is not None:
             if "forked" in message:
                 host = self._hosts[message["forked"]]
                 host.pid = message["pid"]
@@ -176,13 +183,13 @@ class TaskProcesses:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         host.exited.set()
-        self._listener.exited(host, status)
+        self._listener.on_exit(host, status)
 
     def _order(self, order: Mapping[str, object]) -> None:
         if self._orders is not None:
             self._orders.write(encoded(order))
 
-    # The hub
+    # Connections of the hosts and of Spark
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serves a connection: that of a host, or one of the lane's query."""
@@ -191,11 +198,11 @@ class TaskProcesses:
         self._connections[task] = writer
         try:
             with contextlib.suppress(ConnectionError):
-                first = await received(reader)
+                first = await read_message(reader)
                 if first is not None and "hello" in first:
                     await self._serve_host(first["hello"], reader, writer)
                 elif first is not None:
-                    writer.write(encoded(await self._listener.asked_for_tasks()))
+                    writer.write(encoded(await self._listener.tasks_for_batch()))
                     await writer.drain()
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -211,8 +218,8 @@ class TaskProcesses:
             return
         host.writer = writer
         writer.write(encoded(host.given))
-        while (message := await received(reader)) is not None:
-            self._listener.said(host, message)
+        while (message := await read_message(reader)) is not None:
+            self._listener.on_message(host, message)
         host.writer = None
 
 

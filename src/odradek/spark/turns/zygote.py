@@ -1,13 +1,15 @@
-"""The process that all processes of tasks are forked from, with the modules loaded that they use.
+"""The zygote: the process from which all processes of tasks are forked, with their modules loaded.
 
-Its arguments say which module has their function `host(directory, key)`, and what else is loaded.
+Its arguments name the module with the function `host(directory, key)`, which a forked process
+calls, and other modules to load.
 
-A process that imports everything by itself has 40 MB of its own and needs half a second; one that
-is forked here shares the pages of what is loaded, and is ready at once. So this process has one
-thread and opens nothing: it forks, reports who has ended, and sends signals to its children. It
-alone does that, because only the parent knows that a process id is still that of its child.
+A process that imports everything by itself has 40 MB of its own and needs half a second to start. A
+forked one shares the memory pages of the loaded modules, and is ready at once. To fork is safe only
+without other threads, so this process does nothing else: it forks, reports which children have
+ended, and sends signals to them. Only the parent can send signals safely, because only the parent
+knows that a process id still belongs to its child.
 
-It never outlives whoever started it, and its children do not outlive it.
+It ends when its owner ends (`hosting`), and its children end with it.
 """
 
 import contextlib
@@ -44,7 +46,8 @@ class Zygote:
         self._waking = waking
 
     def run(self) -> None:
-        """Returns when whoever has the tasks has ended."""
+        """Handles the orders of the owner, to fork or to send a signal, until the owner has
+        ended."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._orders, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -54,14 +57,14 @@ class Zygote:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._woken, 4096)
                     self._reap()
-                if self._orders in ready and not self._obey():
+                if self._orders in ready and not self._handle_orders():
                     break
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
-        # If its parent was killed, that cannot do this.
+        # The owner does this too, unless it was killed.
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _obey(self) -> bool:
+    def _handle_orders(self) -> bool:
         data = self._orders.recv(1 << 16)
         if not data:
             return False
@@ -79,7 +82,7 @@ class Zygote:
         pid = os.fork()
         if pid:
             self._children.add(pid)
-            self._say({"forked": key, "pid": pid})
+            self._send({"forked": key, "pid": pid})
             return
         try:
             self._become_host(key)
@@ -101,16 +104,17 @@ class Zygote:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 self._children.discard(pid)
-                self._say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
+                self._send({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
 
-    def _say(self, message: dict[str, object]) -> None:
+    def _send(self, message: dict[str, object]) -> None:
         with contextlib.suppress(ConnectionError):
             self._orders.sendall(encoded(message))
 
 
 def _load(module: str) -> None:
-    """Loads the module of a task, for all tasks of its kind to share; only one of Odradek's own,
-    because others may start threads or hang. The task's process says what is wrong with it."""
+    """Loads the module of a connector, so that all its tasks share the memory. Only Odradek's own
+    modules are loaded here, because others may start threads or hang. An error of the import is
+    ignored: the task's process imports the module again, and reports it."""
     if module.startswith("odradek.") and module not in sys.modules:
         with contextlib.suppress(Exception):
             import_module(module)
@@ -118,14 +122,14 @@ def _load(module: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Has the kernel kill this process when its parent ends. Only Linux can."""
+    """Lets the kernel kill this process when its parent ends. Does nothing but on Linux."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def main() -> None:
-    """The arguments are the descriptor of the orders, the directory, the module of the processes,
-    and other modules that they use."""
+    """The arguments are the descriptor of the socket for orders, the directory of the sockets, the
+    module with `host`, and other modules that the processes use."""
     descriptor, directory, host_module, *others = sys.argv[1:]
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Its parent handles Ctrl-C.

@@ -1,4 +1,4 @@
-"""Runs queries by a streaming query of Spark: the side of the program that has them.
+"""Runs queries by a streaming query of Spark. This part runs in the program that owns the queries.
 
 Each query lives in a process of its own (`query_host`), with its state, its consumer and its
 producer. One streaming query of Spark gives all of them their turns (`odradek.spark.turns`): a
@@ -7,12 +7,14 @@ without a new query of Spark, and one that hangs, fails or grows leaves the othe
 
 What the engine promises, and what it rests on:
 
-- *Exactly once, whoever is killed.* Results, changes of state and offsets are one transaction,
-  under the transactional id of the query. A process that takes its place fences it first, reads the
-  state from its changelog, and goes on at the committed offsets. No offset of Spark's counts.
-- *The state is true.* The process of a query tells its state after each turn. One that says nothing
-  for some seconds is in error until it speaks again; after a minute it is killed, and another one
-  goes on. If Spark ends, all queries are in error until it gives them turns again.
+- *Exactly once, whichever process is killed.* Results, changes of state and offsets are one
+  transaction, under the transactional id of the query. A process that takes its place fences it
+  first, reads the state from its changelog, and goes on at the committed offsets. Spark's own
+  offsets have no effect.
+- *The state is true.* The process of a query reports its state after each turn. A query whose
+  process has sent nothing for some seconds is in error until it sends something; after a minute the
+  process is killed, and another one goes on. If Spark ends, all queries are in error until it gives
+  them turns again.
 - *Nothing runs before the first query*: no Java and no other process.
 """
 
@@ -32,7 +34,7 @@ from odradek.spark.prerequisites import SparkMissing, require_spark
 from odradek.spark.turns.backoff import Backoff
 from odradek.spark.turns.driver import SHARED
 from odradek.spark.turns.driver_process import DriverProcess
-from odradek.spark.turns.hosting import BEAT_S
+from odradek.spark.turns.hosting import HEARTBEAT_S
 from odradek.spark.turns.messages import Message
 from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
 from odradek.streams.plan.nodes import Plan
@@ -51,14 +53,15 @@ _TURN_MS: Final = 500
 _NO_QUERIES_S: Final = 0.5
 _STOP_S: Final = 5.0
 _LOOK_S: Final = 0.25
-_SILENT_S: Final = 10 * BEAT_S
-_FIRST_WORD_S: Final = 30.0
+_SILENT_S: Final = 10 * HEARTBEAT_S
+_FIRST_MESSAGE_S: Final = 30.0
 _HANG_S: Final = 60.0
 FENCED: Final = "another instance of it runs now"
 
 
 class SparkEngine(HostListener):
-    """What all queries of a program share: the process that forks theirs, and that of Spark."""
+    """What all queries of a program share: the zygote, which forks their processes, and Spark's
+    process."""
 
     def __init__(self, spark: Mapping[str, str] | None = None, *preloaded: str) -> None:
         """Starts nothing. `spark` has settings of Spark; `preloaded` are modules that the processes
@@ -99,9 +102,9 @@ class SparkEngine(HostListener):
         assert self._processes is not None
         self._processes.kill(host)
 
-    def tell(self, host: Host, message: Mapping[str, object]) -> None:
+    def send(self, host: Host, message: Mapping[str, object]) -> None:
         assert self._processes is not None
-        self._processes.tell(host, message)
+        self._processes.send(host, message)
 
     async def _opened(self) -> TaskProcesses:
         """Starts what all queries share, with the first of them. Raises `SparkMissing`."""
@@ -127,21 +130,21 @@ class SparkEngine(HostListener):
         for runner in [*self._runners.values()]:
             runner.note_error(f"Spark has ended, and starts again: {reason}")
 
-    # What processes say, and what the query of Spark asks
+    # Called by the processes of the queries, and by Spark's query
 
-    def said(self, host: Host, message: Message) -> None:
+    def on_message(self, host: Host, message: Message) -> None:
         runner = self._runners.get(host.key)
         if runner is None:
             return
-        if runner.said(message):
+        if runner.on_message(message):
             self._changed.set()
 
-    def exited(self, host: Host, status: int) -> None:
+    def on_exit(self, host: Host, status: int) -> None:
         runner = self._runners.pop(host.key, None)
         if runner is not None:
             runner.exited(status)
 
-    async def asked_for_tasks(self) -> Message:
+    async def tasks_for_batch(self) -> Message:
         """Returns the queries that take turns. If there are none, waits for a while."""
         takers = self._takers()
         if not takers:
@@ -154,7 +157,7 @@ class SparkEngine(HostListener):
 
     def _takers(self) -> dict[str, str]:
         found = self._runners.items()
-        return {runner.application_id: key for key, runner in found if runner.has_spoken}
+        return {runner.application_id: key for key, runner in found if runner.has_reported}
 
 
 class SparkRunner:
@@ -172,10 +175,10 @@ class SparkRunner:
         self._query = query
         self._is_paused = False
         self._host: Host | None = None
-        self._heard_s: float | None = None
+        self._last_message_s: float | None = None
         self._has_ended = False
         self._earlier = (0, 0, 0, 0)
-        """What former processes of the query have counted."""
+        """The counts of earlier processes of the query."""
 
     @property
     def changelog_topic(self) -> str:
@@ -186,9 +189,9 @@ class SparkRunner:
         return None if self._host is None else self._host.pid
 
     @property
-    def has_spoken(self) -> bool:
-        """Whether its process has its query, and can be given turns."""
-        return self._heard_s is not None
+    def has_reported(self) -> bool:
+        """Whether its process has sent a message, so that it can be given turns."""
+        return self._last_message_s is not None
 
     def pause(self) -> None:
         self._set_paused(True)
@@ -199,7 +202,7 @@ class SparkRunner:
     def _set_paused(self, is_paused: bool) -> None:
         self._is_paused = is_paused
         if self._host is not None:
-            self._engine.tell(self._host, {"pause": is_paused})
+            self._engine.send(self._host, {"pause": is_paused})
 
     async def run(self) -> None:
         """Runs until it is cancelled, or another instance takes over. If the process ends, another
@@ -221,7 +224,7 @@ class SparkRunner:
                     self.note_error(str(error))
                 if not self._has_ended:
                     self.figures.restarts += 1
-                    # One that has worked may start again at once, however short it lived.
+                    # One that has written results may be started again at once.
                     has_worked = self.figures.transactions > before
                     await asyncio.sleep(
                         backoff.next_s(inf if has_worked else loop.time() - began_s)
@@ -231,7 +234,7 @@ class SparkRunner:
 
     async def _run_once(self, given: Mapping[str, object]) -> None:
         """Returns when the process has ended."""
-        self._heard_s = None
+        self._last_message_s = None
         figures = self.figures
         self._earlier = (
             figures.records, figures.results, figures.transactions, figures.bad_records,
@@ -248,20 +251,21 @@ class SparkRunner:
                     await host.exited.wait()
 
     async def _watch(self, host: Host) -> None:
-        """Returns when the process has ended. One that says nothing is shown as in error, since a
-        call of its takes long or hangs; it goes on if it speaks again, and is killed if not."""
+        """Returns when the process has ended. If it sends nothing, a call takes long or hangs: the
+        query is shown as in error until there is a message, and the process is killed after
+        `_HANG_S`."""
         loop = asyncio.get_running_loop()
         began_s, is_noted = loop.time(), False
         while not await _exits(host, _LOOK_S):
-            last_s = began_s if self._heard_s is None else self._heard_s
+            last_s = began_s if self._last_message_s is None else self._last_message_s
             silent_s, limit_s = loop.time() - last_s, _SILENT_S
-            if self._heard_s is None:
-                limit_s = _FIRST_WORD_S
+            if self._last_message_s is None:
+                limit_s = _FIRST_MESSAGE_S
             if silent_s <= limit_s:
                 is_noted = False
             elif not is_noted:
                 self.note_error(
-                    f"its process has said nothing for {silent_s:.0f} s: it is busy, or hangs; it"
+                    f"its process has sent nothing for {silent_s:.0f} s: it is busy, or hangs; it"
                     f" is started again after {_HANG_S:.0f} s"
                 )
                 is_noted = True
@@ -269,7 +273,7 @@ class SparkRunner:
                 self._engine.kill(host)
                 await host.exited.wait()
 
-    # What the engine says
+    # Called by the engine
 
     def note_error(self, reason: str) -> None:
         self.state, self.error = State.ERROR, " ".join(reason.split())
@@ -277,18 +281,18 @@ class SparkRunner:
         _log.warning("%s: %s", self.application_id, self.error)
 
     def exited(self, status: int) -> None:
-        self._heard_s = None
+        self._last_message_s = None
         if self._host is not None and self.error is None:
             how = signal.Signals(-status).name if status < 0 else f"status {status}"
             self.note_error(f"its process was ended by {how}; another one is started")
 
-    def said(self, message: Message) -> bool:
-        """Returns whether it is the first word of the process."""
-        is_first = self._heard_s is None
+    def on_message(self, message: Message) -> bool:
+        """Handles a message of the process; returns whether it is the first one."""
+        is_first = self._last_message_s is None
         if is_first:
-            # It was not told what has been ordered since it was started.
+            # Before, a call of `pause` or `resume` did not reach the process.
             self._set_paused(self._is_paused)
-        self._heard_s = asyncio.get_running_loop().time()
+        self._last_message_s = asyncio.get_running_loop().time()
         if "state" in message:
             self._note_turn(message)
         elif "log" in message:

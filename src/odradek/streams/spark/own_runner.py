@@ -83,7 +83,7 @@ class OwnRunner:
             "lane": _LANE, "name": self.application_id, "directory": directory,
             "spark": self._spark, "given": self._query.to_text(),
         }  # fmt: skip
-        driver = DriverProcess(order, self._note_end, self._heard)
+        driver = DriverProcess(order, self._note_end, self._on_message)
         try:
             while True:
                 self._changed.clear()
@@ -99,7 +99,7 @@ class OwnRunner:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             self.state = State.STOPPED
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if "running" in message:
             self.state, self.error = State.RUNNING, None
         elif "batch" in message:

@@ -1,12 +1,14 @@
-"""The process of one query. It is forked by `spark.turns.zygote`, and talks with two others.
+"""The process of one query. `spark.turns.zygote` forks it, and it has two connections.
 
-With the program that has the query, over the socket `hub`: it gets the query, and later the orders
-to pause, to go on and to stop; it tells its state after each turn, and twice a second that it is
-alive. With Spark, over a socket of its own: the query of Spark gives it a turn, and gets to know at
-its end how many records were read.
+The first leads to the owner, which is the program that runs the query. The owner sends the query,
+and later the orders to pause, to resume and to stop. This process reports its state after each
+turn, and sends a heartbeat twice a second.
 
-The query runs in a `Runner`, so results, state and offsets are one transaction here as everywhere,
-and whoever starts the query anew fences this process (`streams.process.runner`).
+The second comes from Spark, over a socket of this process. Spark's streaming query gives this
+process a turn, and gets at the end of the turn the number of records that it has read.
+
+The query runs in a `Runner`, so its results, state and offsets are written in one transaction, and
+another process that takes the query over fences this one (`streams.process.runner`).
 """
 
 import asyncio
@@ -15,8 +17,8 @@ import logging
 from typing import Final
 
 from odradek.spark.turns import hosting
-from odradek.spark.turns.hosting import BEAT_S, Hub
-from odradek.spark.turns.messages import Message, encoded, received
+from odradek.spark.turns.hosting import HEARTBEAT_S, OwnerConnection
+from odradek.spark.turns.messages import Message, encoded, read_message
 from odradek.spark.turns.turns import GivenTurns
 from odradek.streams.process.runner import Runner, State
 from odradek.streams.spark.given import GivenQuery
@@ -27,21 +29,22 @@ _log: Final = logging.getLogger("odradek.sql.processing")
 
 def host(directory: str, key: str) -> None:
     """Runs in the new process until the query ends, and ends the process."""
-    hosting.run(directory, key, _converse)
+    hosting.run(directory, key, _serve)
 
 
-async def _converse(path: str, given: Message, hub: Hub) -> None:
+async def _serve(path: str, given: Message, owner: OwnerConnection) -> None:
+    """Runs the query that the owner has sent, and takes its turns at the socket `path`."""
     with contextlib.suppress(ConnectionError):
         try:
             query = GivenQuery.of(given["query"])
             turns = GivenTurns()
             runner = _runner(query, turns)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the query's status
-            hub.say({"failed": " ".join(f"{type(error).__name__}: {error}".split())})
+        except Exception as error:  # noqa: BLE001 - any error is the query's status
+            owner.send({"failed": " ".join(f"{type(error).__name__}: {error}".split())})
             return
         if given["is_paused"]:
             runner.pause()
-        await _Host(path, runner, turns, hub).run()
+        await _Host(path, runner, turns, owner).run()
 
 
 def _runner(query: GivenQuery, turns: GivenTurns) -> Runner:
@@ -53,61 +56,64 @@ def _runner(query: GivenQuery, turns: GivenTurns) -> Runner:
 
 
 class _Host:
-    def __init__(self, path: str, runner: Runner, turns: GivenTurns, hub: Hub) -> None:
+    def __init__(
+        self, path: str, runner: Runner, turns: GivenTurns, owner: OwnerConnection
+    ) -> None:
         self._path = path
         self._runner = runner
         self._turns = turns
-        self._hub = hub
+        self._owner = owner
 
     async def run(self) -> None:
         with listening_socket(self._path) as listener:
             server = await asyncio.start_unix_server(self._give_turns, sock=listener)
-            beating = asyncio.create_task(self._beat())
+            heartbeats = asyncio.create_task(self._send_heartbeats())
             running = asyncio.create_task(self._runner.run())
-            ordered = asyncio.create_task(self._obey())
-            await asyncio.wait({running, ordered}, return_when=asyncio.FIRST_COMPLETED)
+            orders = asyncio.create_task(self._handle_orders())
+            await asyncio.wait({running, orders}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
-                # Only another instance ends it.
-                self._hub.say({"ended": self._runner.error})
-            ordered.cancel()
+                # A runner ends by itself only if another instance of the query has fenced it.
+                self._owner.send({"ended": self._runner.error})
+            orders.cancel()
             running.cancel()
-            await asyncio.gather(running, ordered, return_exceptions=True)
+            await asyncio.gather(running, orders, return_exceptions=True)
             server.close()
-            beating.cancel()
+            heartbeats.cancel()
 
-    async def _beat(self) -> None:
-        """Says that the process is alive, and why it does no work, if it does none."""
+    async def _send_heartbeats(self) -> None:
+        """Sends heartbeats. While the query is in error or paused, which takes no turns, they are
+        reports of its state."""
         while True:
             if self._runner.state in (State.ERROR, State.PAUSED):
-                self._tell()
+                self._report()
             else:
-                self._hub.say({"alive": True})
-            await asyncio.sleep(BEAT_S)
+                self._owner.send({"alive": True})
+            await asyncio.sleep(HEARTBEAT_S)
 
-    async def _obey(self) -> None:
-        """Returns when the query is to stop."""
-        while (order := await self._hub.heard()) is not None and "stop" not in order:
+    async def _handle_orders(self) -> None:
+        """Pauses and resumes the query, and returns when it is to stop."""
+        while (order := await self._owner.receive()) is not None and "stop" not in order:
             self._runner.pause() if order["pause"] else self._runner.resume()
-            self._tell()
+            self._report()
 
     async def _give_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # It is cancelled when the process ends; asyncio would log that.
+        # asyncio would log the cancellation at the end of the process.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            while (order := await received(reader)) is not None:
+            while (order := await read_message(reader)) is not None:
                 before = self._runner.figures.records
                 await self._turns.give(order["turn_ms"] / 1000)
                 records = self._runner.figures.records - before
                 is_running = self._runner.state in (State.RUNNING, State.PAUSED)
                 writer.write(encoded({"running": is_running, "records": records}))
                 await writer.drain()
-                self._tell()
+                self._report()
         writer.close()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         runner = self._runner
         figures = runner.figures
         offsets = [[*partition, offset] for partition, offset in figures.offsets.items()]
-        self._hub.say(
+        self._owner.send(
             {
                 "state": runner.state.value,
                 "error": runner.error,

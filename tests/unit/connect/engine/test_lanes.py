@@ -10,7 +10,7 @@ import pytest
 from odradek.connect.lanes.requirements import require
 from odradek.connect.worker import engines
 from odradek.spark.turns.lane_source import LaneReader, turn
-from odradek.spark.turns.messages import Message, connected
+from odradek.spark.turns.messages import OWNER_SOCKET, Message, connected
 from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
 from odradek.spark.turns.turns import GivenTurns
 from odradek.world.unix_sockets import listening_socket
@@ -72,22 +72,22 @@ def test_a_task_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
 
 
 class _Nobody(HostListener):
-    def said(self, host: Host, message: Message) -> None:
+    def on_message(self, host: Host, message: Message) -> None:
         raise AssertionError(message)
 
-    def exited(self, host: Host, status: int) -> None:
+    def on_exit(self, host: Host, status: int) -> None:
         raise AssertionError(status)
 
-    async def asked_for_tasks(self) -> Message:
+    async def tasks_for_batch(self) -> Message:
         raise AssertionError("no query runs here")
 
 
-async def test_closing_the_hub_closes_its_connections(tmp_path: Path) -> None:
+async def test_the_owner_closes_its_connections(tmp_path: Path) -> None:
     processes = TaskProcesses(str(tmp_path), _Nobody(), "odradek.connect.lanes.task_host")
     await processes.open()
-    with connected(str(tmp_path / "hub"), timeout_s=10) as silent:
+    with connected(str(tmp_path / OWNER_SOCKET), timeout_s=10) as silent:
         # Something has to be accepted first, so that the connection is not only in the backlog.
-        await asyncio.to_thread(_ask_as_unknown_host, str(tmp_path / "hub"))
+        await asyncio.to_thread(_ask_as_unknown_host, str(tmp_path / OWNER_SOCKET))
         await processes.close()
         assert await asyncio.to_thread(silent.recv, 1) == b""
 
