@@ -141,7 +141,7 @@ def test_an_error_is_null_for_its_row(tmp_path: Path, caplog: pytest.LogCaptureF
             "ASSERT VALUES a (k, i, w) VALUES ('x', NULL, NULL);"
         )
         assert any("INVERSE: ZeroDivisionError: division by zero" in one for one in tester.notes)
-        assert any("WRONG returned int, and its type is STRING" in one for one in tester.notes)
+        assert any("WRONG returned int, but its type is STRING" in one for one in tester.notes)
 
 
 UDF = "from odradek.sql import udf\n@udf"
@@ -157,7 +157,7 @@ UDAF = "from odradek.sql import udaf\n@udaf"
         (f"{UDF}\ndef f(a: set) -> int: ...\n", "set is no type of SQL"),
         (f"{UDF}\ndef f(a: int): ...\n", "result is not annotated"),
         (f"{UDF}('INT -> WHAT')\ndef f(a): ...\n", r"mine\.py:2: .*WHAT"),
-        (f"{UDF}\ndef ucase(a: str) -> str: ...\n", "UCASE already"),
+        (f"{UDF}\ndef ucase(a: str) -> str: ...\n", "already a function UCASE"),
         (f"{UDAF}('INT -> INT')\nclass F: ...\n", "initial, add, merge"),
     ],
 )
@@ -169,7 +169,7 @@ def test_what_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, reaso
 def test_a_name_may_be_taken_once(tmp_path: Path) -> None:
     text = "from odradek.sql import udf\n@udf\ndef f(a: int) -> int:\n    return a\n"
     (tmp_path / "more.py").write_text(text)
-    twice = pytest.raises(BadFunctions, match=r"more\.py:2: F is also at .*mine\.py:2")
+    twice = pytest.raises(BadFunctions, match=r"more\.py:2: F is also declared at .*mine\.py:2")
     with twice, loaded(tmp_path, text):
         pass
     with pytest.raises(BadFunctions, match="is not a directory"):

@@ -1,9 +1,11 @@
-"""Loads the operator's functions (`user_functions`) from a directory, and puts them into the table.
+"""Loads the operator's functions (`user_functions`) from a directory into the tables of functions.
 
-Only files of that directory are run, when a server or a test of statements starts; no statement can
-bring code. A file that cannot be run, a function that is typed wrongly and a name that is taken are
-refused with file and line. An error of a function makes its result null for a row and is a line of
-the processing log; a state of an aggregate stays as it was.
+The files are run when a server or a test of statements starts; no statement can add code. `load`
+refuses a file that raises an error, a function with a wrong signature and a name that exists
+already, with file and line.
+
+If a function raises an error for a row, its result is null, and the processing log has a line. An
+aggregate keeps the state that it had before the row.
 """
 
 import importlib.util
@@ -43,12 +45,12 @@ _SUBJECT: Final = "User functions"
 
 
 class BadFunctions(Exception):
-    """Functions cannot be loaded; the message has the file, the line and the reason."""
+    """Functions cannot be loaded. The message has the file, the line and the reason."""
 
 
 def load(directory: str) -> list[str]:
-    """Loads all functions of a directory and returns their names. Raises `BadFunctions`; nothing is
-    in the table then."""
+    """Loads all functions of a directory and returns their names. Raises `BadFunctions` if one is
+    wrong; then none of them is in the tables."""
     folder = Path(directory)
     if not folder.is_dir():
         raise BadFunctions(f"{directory} is not a directory")
@@ -64,9 +66,9 @@ def load(directory: str) -> list[str]:
                 raise BadFunctions(f"{place}: {error}") from None
             name = function.name
             if name in NAMES:
-                raise BadFunctions(f"{place}: there is a function {name} already")
+                raise BadFunctions(f"{place}: there is already a function {name}")
             if name in found:
-                raise BadFunctions(f"{place}: {name} is also at {found[name][0]}")
+                raise BadFunctions(f"{place}: {name} is also declared at {found[name][0]}")
             found[name] = (place, function)
     for name, (place, function) in found.items():
         _TABLES[type(function)][name] = function
@@ -77,14 +79,14 @@ def load(directory: str) -> list[str]:
 
 
 def load_once(directories: Iterable[str]) -> None:
-    """Loads directories in a process that may have loaded them."""
+    """Loads those of the directories that this process has not loaded yet."""
     for directory in directories:
         if directory not in DIRECTORIES:
             load(directory)
 
 
 def unload(names: Sequence[str]) -> None:
-    """Takes functions out of the table: for tests, each of which has functions of its own."""
+    """Removes functions from the tables, for tests that load functions of their own."""
     for name in names:
         for table in _TABLES.values():
             table.pop(name, None)
@@ -94,9 +96,9 @@ def unload(names: Sequence[str]) -> None:
 
 
 DIRECTORIES: Final[list[str]] = []
-"""The directories that were loaded."""
+"""The directories that this process has loaded."""
 PLACES: Final[dict[str, str]] = {}
-"""The file and line of each function that was loaded."""
+"""The file and line of each loaded function, by its name."""
 _TABLES: Final[dict[type, dict[str, Any]]] = {
     Scalar: SCALARS, AggregateFunction: AGGREGATES, Tabular: TABULAR,
 }  # fmt: skip
@@ -123,7 +125,7 @@ def _run(path: Path) -> ModuleType:
 
 def _declared_in(module: ModuleType) -> Iterator[Any]:
     for given in vars(module).values():
-        # What is imported from another file is declared there.
+        # A function that the file has imported is declared elsewhere.
         if hasattr(given, ATTRIBUTE) and given.__module__ == module.__name__:
             yield given
 
@@ -167,7 +169,7 @@ def _typed(given: Any, declaration: Declaration) -> tuple[list[Signature], Conve
 
 
 def _read_signature(text: str) -> Signature:
-    """Returns a signature. Its result may be of any type of SQL, with parameters."""
+    """Parses a signature. Its result may be any SQL type, such as `ARRAY<DECIMAL(4, 2)>`."""
     from odradek.sql.language.parser import parse  # noqa: PLC0415 - the parser knows functions
     from odradek.sql.language.statements import CreateType  # noqa: PLC0415
 
@@ -175,10 +177,10 @@ def _read_signature(text: str) -> Signature:
     try:
         created = parse(f"CREATE TYPE t AS {result}")
         assert isinstance(created, CreateType)
-        # The result has parameters of its own, which the words of signatures do not have.
+        # `signature` cannot parse such a type, so it parses only the parameters.
         return replace(signature(f"{parameters} -> STRING"), text=text, result=created.kind)
     except SqlError:
-        pass  # One of the letters that stand for types.
+        pass  # The result is a type variable, which `signature` knows and SQL does not.
     except (ValueError, KeyError, IndexError):
         arrow = ""
     try:
@@ -186,11 +188,12 @@ def _read_signature(text: str) -> Signature:
             return signature(text)
     except (ValueError, KeyError, IndexError):
         pass
-    raise ValueError(f"{text!r} is no signature such as 'STRING, INTEGER -> STRING'")
+    raise ValueError(f"{text!r} is not a signature such as 'STRING, INTEGER -> STRING'")
 
 
 def _result_of(known: Signature, kinds: Sequence[SqlType]) -> SqlType | None:
-    """Returns the type of the result for arguments, or None if they do not fit."""
+    """Returns the type of the result for arguments of these types, or None if they do not match the
+    signature."""
     bindings: Bindings = {}
     for place, kind in enumerate(kinds):
         parameter = known.parameter(place)
@@ -218,13 +221,13 @@ def _rows(
         for result in given(*conversion.arguments(values)):
             yield checked(conversion.result(result), known.result, name)
     except Exception as error:  # noqa: BLE001 - as above
-        _log.warning("%s makes no more rows: %s: %s", name, type(error).__name__, error)
+        _log.warning("%s returns no more rows: %s: %s", name, type(error).__name__, error)
 
 
 def _aggregate(
     given: type, name: str, doc: str, declaration: Declaration
 ) -> AggregateFunction:  # fmt: skip
-    missing = [one for one in _METHODS if not callable(getattr(given, one, None))]
+    missing = [method for method in _METHODS if not callable(getattr(given, method, None))]
     if missing:
         raise ValueError(f"an aggregate needs the methods {', '.join(missing)}")
     if not declaration.signatures:
@@ -245,7 +248,7 @@ def _bound(made: Any, name: str, kind: SqlType) -> Aggregator:
         try:
             return getattr(made, method)(state, *values)
         except Exception as error:  # noqa: BLE001 - as above
-            _log.warning("%s leaves a row out: %s: %s", name, type(error).__name__, error)
+            _log.warning("%s skips a row: %s: %s", name, type(error).__name__, error)
             return state
 
     def result(state: Any) -> Any:
