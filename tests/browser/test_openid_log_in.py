@@ -146,5 +146,5 @@ def test_a_token_becomes_a_delegation_token(browser: Browser, tmp_path: Path) ->
         visitor = Visitor(browser, f"{console.url}/c/kafka")
         page = visitor.go("/topics")
         page.get_by_role("link", name="Log in with 127.0.0.1").click()
-        expect(page.get_by_role("alert")).to_contain_text("cannot be asked")
+        expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
         visitor.close()

@@ -1,9 +1,9 @@
-"""Samples are taken in a thread with an event loop of its own.
+"""Takes the samples of a cluster's figures in a thread that has its own event loop.
 
-A sample of 10,000 topics is a second of computation in steps that cannot be split without splitting
-the client: one answer of the brokers is decoded in a fifth of a second. On the loop that answers
-browsers, every page would wait for the longest step. In another thread both share the processor, so
-a page takes twice as long while a sample is taken, and no longer.
+A sample of 10,000 topics needs a second of computation. Its longest step, the decoding of one
+response, takes a fifth of a second, and cannot be split without changing the client. On the event
+loop that serves browsers, every page would wait for such a step. In another thread the two share
+the processor: while a sample is taken, a page takes twice as long, but does not wait.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class SamplingThread:
         self._thread: LoopThread | None = None
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns what a coroutine returns that runs in the thread."""
+        """Runs a coroutine in the thread and returns its result."""
         if self._thread is None:
             self._thread = LoopThread("odradek-sampling")
         return await asyncio.wrap_future(self._thread.begin(work))
@@ -55,7 +55,7 @@ class Sampler:
     async def close(self) -> None:
         await self._thread.run(self._close())
 
-    # In the thread
+    # These run in the thread
 
     async def _refresh(self) -> ClusterFigures:
         if self._monitor is None:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from odradek.console.openid.provider import Begun, Granted
+from odradek.console.openid.provider import PendingLogIn, TokenGrant
 from odradek.services.identity import NOBODY, Caller
 from odradek.world.randomness import Randomness
 
@@ -34,7 +34,7 @@ class LogIn:
 
     caller: Caller
     name: str
-    granted: Granted | None = None
+    granted: TokenGrant | None = None
 
 
 NOT_NEEDED: Final = LogIn(NOBODY, "")
@@ -58,15 +58,15 @@ class Session:
     log_ins: dict[str, LogIn] = field(default_factory=dict)
     """By cluster."""
     messages: list[Message] = field(default_factory=list)
-    begun: list[Begun] = field(default_factory=list)
+    begun: list[PendingLogIn] = field(default_factory=list)
     """Log-ins that the browser is away for, at an OpenID provider; the newest last."""
     renewing: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     """Held while a token is replaced: of many requests at once, one asks for the next."""
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, begun: PendingLogIn) -> None:
         self.begun = [*self.begun[1 - _MAX_BEGUN :], begun]
 
-    def take_begun(self, state: str) -> Begun | None:
+    def take_begun(self, state: str) -> PendingLogIn | None:
         """Returns the log-in that an answer of the provider belongs to; it is answered once, and
         within ten minutes."""
         now_s = asyncio.get_running_loop().time()

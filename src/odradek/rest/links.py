@@ -1,7 +1,7 @@
-"""Absolute URLs and resource names (CRN) in answers.
+"""Makes the absolute URLs and the resource names (CRN) in responses of the REST proxy.
 
-A URL begins as the client called the service, unless the file says otherwise (`host.name`,
-`advertised.listeners`): the guards have checked the host, so no foreign name gets into an answer.
+A URL begins with the host of the request, unless the properties file has another one (`host.name`,
+`advertised.listeners`). `web.guards` has checked that host, so no response names a foreign one.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def base_url(request: Request, settings: ServiceSettings) -> str:
 
 
 def joined(*segments: object) -> str:
-    """Returns segments as the path of a URL; a slash within a segment is quoted."""
+    """Joins segments to the path of a URL. A slash within a segment is percent-encoded."""
     return "/".join(quote(str(segment), safe=":@") for segment in segments)
 
 
@@ -47,7 +47,8 @@ class Links:
     def resource(
         self, kind: str, segments: tuple[object, ...], names: Json, **content: Any
     ) -> Json:
-        """Returns a resource: its kind, where it is, its name, the cluster and its content."""
+        """Returns the JSON of a resource. `segments` are its path below the cluster, `names` the
+        parts of its resource name, and `content` its other members."""
         crn = "".join(f"/{name}={quote(str(value), safe='')}" for name, value in names.items())
         return {
             "kind": f"Kafka{kind}",
@@ -63,7 +64,7 @@ class Links:
         return f"{self.base}/v3/clusters/{joined(self.cluster_id)}"
 
     def collection(self, kind: str, segments: tuple[object, ...], data: list[Json]) -> Json:
-        """Returns a list of resources."""
+        """Returns the JSON of a list of resources. `segments` are its path below the cluster."""
         return {
             "kind": f"Kafka{kind}List",
             "metadata": {"self": self.url(*segments), "next": None},

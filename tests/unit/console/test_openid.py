@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from odradek.console.http_json import HttpRefused
 from odradek.console.openid import provider as module
-from odradek.console.openid.provider import Begun, LogInFailed, Provider
+from odradek.console.openid.provider import LogInFailed, PendingLogIn, Provider
 from odradek.console.openid.settings import BadProvider, OpenIdSettings, check_address
 
 ISSUER = "https://login.example.org/main"
@@ -68,7 +68,7 @@ def id_token(key: rsa.RSAPrivateKey = KEY, algorithm: str = "RS256", **claims: A
     return jwt.encode(given, secret, algorithm, headers={"kid": "1"})
 
 
-async def finished(answers: Answers, make: Callable[[Begun], str], **options: Any) -> Any:
+async def finished(answers: Answers, make: Callable[[PendingLogIn], str], **options: Any) -> Any:
     made = Provider(OpenIdSettings(ISSUER, "console", "top secret", **options))
     try:
         begun, url = await made.begin("https://console/log-in/kafka/openid", "/c/kafka")
@@ -95,8 +95,8 @@ async def test_a_good_answer(answers: Answers) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda begun: id_token(nonce="another"), "of another log-in"),
-        (lambda begun: id_token(), "of another log-in"),
+        (lambda begun: id_token(nonce="another"), "belongs to another log-in"),
+        (lambda begun: id_token(), "belongs to another log-in"),
         (lambda begun: id_token(nonce=begun.nonce, aud="shop"), "another audience"),
         (lambda begun: id_token(nonce=begun.nonce, azp="shop"), "another client"),
         (lambda begun: id_token(nonce=begun.nonce, iss="https://evil"), "not from"),
@@ -109,7 +109,7 @@ async def test_a_good_answer(answers: Answers) -> None:
     ],
 )
 async def test_what_is_not_believed(
-    answers: Answers, make: Callable[[Begun], str], words: str
+    answers: Answers, make: Callable[[PendingLogIn], str], words: str
 ) -> None:
     with pytest.raises(LogInFailed, match=words):
         await finished(answers, make)

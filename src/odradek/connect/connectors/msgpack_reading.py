@@ -1,4 +1,5 @@
-"""MessagePack, as log agents send it: values one after the other, of which the last may be cut.
+"""Decodes MessagePack as log agents send it: values one after the other. The last value may be
+incomplete, because the rest has not arrived yet.
 
 values, rest = decoded(data)
 """
@@ -17,19 +18,20 @@ class Extension(NamedTuple):
     data: bytes
 
 
-class _Cut(Exception):
-    """The value goes on behind the end of the data."""
+class _Incomplete(Exception):
+    """The data ends within a value."""
 
 
 def decoded(data: bytes) -> tuple[list[Any], bytes]:
-    """Returns the values that are complete, and what is left. Raises `DataError`."""
+    """Returns the complete values, and the bytes of the incomplete one. Raises `DataError` if the
+    data is not MessagePack."""
     values = []
     reader = _Reader(data)
     while reader.at < len(data):
         begin = reader.at
         try:
             values.append(reader.value(0))
-        except _Cut:
+        except _Incomplete:
             return values, data[begin:]
     return values, b""
 
@@ -55,13 +57,13 @@ class _Reader:
             return self._text(code & 0x1F)
         read = _CODES.get(code)
         if read is None:
-            raise DataError(f"this is no MessagePack: there is no type {code:#x}")
+            raise DataError(f"this is not MessagePack: there is no type {code:#x}")
         return read(self, depth)
 
     def _take(self, count: int) -> bytes:
         end = self.at + count
         if end > len(self._data):
-            raise _Cut
+            raise _Incomplete
         taken = self._data[self.at : end]
         self.at = end
         return taken
@@ -71,17 +73,17 @@ class _Reader:
         return kind.unpack(self._take(kind.size))[0]
 
     def _text(self, length: int) -> str:
-        # Old agents send bytes as text: `surrogateescape` loses nothing of them.
+        # Old agents send bytes as text, and `surrogateescape` keeps bytes that are not UTF-8.
         return self._take(length).decode("utf-8", "surrogateescape")
 
     def _array(self, count: int, depth: int) -> list[Any]:
         if count > len(self._data) - self.at:
-            raise _Cut
+            raise _Incomplete
         return [self.value(depth + 1) for _ in range(count)]
 
     def _map(self, count: int, depth: int) -> dict[Any, Any]:
         if count > len(self._data) - self.at:
-            raise _Cut
+            raise _Incomplete
         found = {}
         for _ in range(count):
             key = self.value(depth + 1)
@@ -127,7 +129,8 @@ _CODES: Final[dict[int, Callable[[_Reader, int], Any]]] = {
 
 
 def packed(value: Any) -> bytes:
-    """Returns what answers to log agents need: text, flags, lists and maps, all of them short."""
+    """Encodes a response to a log agent. It can have texts, booleans, and lists and maps with at
+    most 15 elements."""
     match value:
         case bool():
             return b"\xc3" if value else b"\xc2"

@@ -1,5 +1,8 @@
-"""The path of a record between a connector and Kafka: converters, transforms, and what becomes of a
-record that one of them cannot handle."""
+"""The path of a record between a connector and Kafka: transforms and converters, and what happens
+to a record that one of them cannot handle.
+
+`SourceRunner` and `SinkRunner` have a `RecordPath` for each task.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +32,7 @@ class HeaderConverter(Protocol):
 
 
 class ConvertedHeaders:
-    """A converter of values, used for headers."""
+    """Uses a converter of values for headers."""
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
@@ -45,7 +48,7 @@ class ConvertedHeaders:
 
 
 class Converters(NamedTuple):
-    """The converters of a connector. `names` are their classes, for what is said of failures."""
+    """The converters of a connector. `names` are their class names, for messages about failures."""
 
     key: Converter
     value: Converter
@@ -54,7 +57,7 @@ class Converters(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """A record as Kafka takes it."""
+    """A record in the form in which the producer takes it."""
 
     topic: str
     partition: int | None
@@ -70,8 +73,8 @@ T = TypeVar("T")
 async def when_ready(
     call: Callable[[], T], in_thread: Callable[[Callable[[], None]], Awaitable[None]]
 ) -> T:
-    """Returns what a call returns. What it needs from elsewhere first, such as a schema of the
-    registry, is asked for in a thread."""
+    """Returns the result of a call on the event loop. If the call must block, for example to get a
+    schema from the registry, the blocking part runs in a thread, and then the call is repeated."""
     while True:
         try:
             return call()
@@ -80,12 +83,14 @@ async def when_ready(
 
 
 def _without_blocking(converter: Any) -> Any:
-    twin = getattr(converter, "without_blocking", None)
-    return converter if twin is None else twin()
+    """Returns the converter's variant for the event loop, if it has one: see `when_ready`."""
+    make_variant = getattr(converter, "without_blocking", None)
+    return converter if make_variant is None else make_variant()
 
 
 class RecordPath:
-    """What it raises is a `FailedAt`, which says at which stage and in which class."""
+    """The transforms and converters of one connector. If one fails, the methods raise a `FailedAt`,
+    which names the stage and the class that failed."""
 
     def __init__(self, converters: Converters, chain: Chain) -> None:
         self.converters = converters
@@ -120,12 +125,12 @@ class RecordPath:
         return changed
 
     def encoded(self, record: Record) -> Encoded:
-        """Returns a record that a source has made."""
+        """Returns a record of a source as bytes for the producer."""
         keys, values, to_headers, _ = self.converters
         place = self._headers
         try:
             if record.headers is not self._last_headers:
-                # A source may put the same headers on all of its records.
+                # Many sources give the same tuple of headers to all records.
                 self._encoded_headers = [
                     (header.name, to_headers.from_connect(header)) for header in record.headers
                 ]
@@ -140,7 +145,7 @@ class RecordPath:
         return Encoded(record.topic, record.partition, key, value, headers, record.timestamp_ms)
 
     def decoded(self, read: Any) -> SinkRecord:
-        """Returns a record for a sink, of one as a consumer returns it."""
+        """Returns the record for a sink, made from one that a consumer has returned."""
         keys, values, of_headers, _ = self.converters
         topic = read.topic
         place = self._key
@@ -159,7 +164,7 @@ class RecordPath:
 
 
 def as_read(read: Any) -> SinkRecord:
-    """Returns a record that a consumer has returned with its bytes, as dead letters keep it."""
+    """Returns a record that a consumer has returned, not decoded, for the dead-letter topic."""
     return SinkRecord(
         read.topic,
         read.key,
@@ -174,8 +179,8 @@ def as_read(read: Any) -> SinkRecord:
 
 
 def path_of(properties: Mapping[str, str], worker: Mapping[str, str]) -> RecordPath:
-    """Returns the path of a connector. Its converters are those of the worker unless it names its
-    own. Raises `InvalidConfig`."""
+    """Returns the path for a connector's properties. `worker` has the worker's converters, which a
+    connector uses unless it names its own. Raises `InvalidConfig`."""
     key, key_name = _converter("key.converter", properties, worker)
     value, value_name = _converter("value.converter", properties, worker)
     headers, headers_name = _header_converter(properties, worker)
@@ -223,9 +228,9 @@ def _names(text: str | None) -> list[str]:
 
 
 class FailedRecords(FailureFigures):
-    """What becomes of records that fail, by the settings `errors.*` of a connector.
+    """Handles failed records as the settings `errors.*` of a connector say, and counts them.
 
-    `divert` writes a record to the dead-letter topic; None if there is none.
+    `divert` writes a record to the dead-letter topic; it is None if the connector has none.
     """
 
     def __init__(
@@ -240,7 +245,8 @@ class FailedRecords(FailureFigures):
         self._divert = divert
 
     async def note(self, record: Record, error: DataError) -> None:
-        """Passes a record over, or raises the error where none is tolerated."""
+        """Logs a failed record if the settings say so. Then skips it, after writing it to the
+        dead-letter topic, or raises the error if `errors.tolerance` is none."""
         settings = self._settings
         self.failed += 1
         if settings.errors_log_enable:

@@ -1,10 +1,11 @@
-"""Sql: chooses records and computes fields by expressions of SQL.
+"""The transform Sql: selects records and computes fields by SQL expressions.
 
     transforms.t.type=odradek.connect.transforms.Sql$Value
     transforms.t.select=*, price * quantity AS total, upper(country) AS country
     transforms.t.where=price > 0 AND country IS NOT NULL
 
-Columns of the same name replace one another; the last one stays, at the place of the first.
+If several columns have the same name, the record gets the value of the last one, at the position
+of the first.
 """
 
 from functools import lru_cache
@@ -22,8 +23,8 @@ from odradek.connect.transforms.transform import R, Side, as_map, as_struct
 
 
 class SqlSettings(PluginSettings):
-    select = string("select", "*", "The fields: expressions with names, and * for all there are.")
-    where = string("where", "", "The condition; records for which it is not true are dropped.")
+    select = string("select", "*", "The fields: expressions with names, and * for all fields.")
+    where = string("where", "", "A condition. Records for which it is not true are dropped.")
 
     def wrong_together(self) -> Problems:
         problems: Problems = {}
@@ -38,9 +39,12 @@ class SqlSettings(PluginSettings):
         return problems
 
 
-class _Made(NamedTuple):
-    """What is done with records of a schema. A column without an expression is a field that stays.
-    `schema` is None for records without one."""
+class _CompiledSelect(NamedTuple):
+    """The condition and the columns, compiled for records with certain schemas.
+
+    A column with None is a field that is kept as it is. `schema` is that of the result, None for
+    records without a schema.
+    """
 
     where: Compiled | None
     columns: tuple[tuple[str, Compiled | None], ...]
@@ -55,15 +59,15 @@ class Sql:
         self._columns = parse_columns(settings.select)
         self._where = parse(settings.where) if settings.where.strip() else None
         self._is_whole = settings.select.strip() == "*"
-        self._made = lru_cache(1000)(self._make)
+        self._compiled = lru_cache(1000)(self._compile)
 
     def apply(self, record: R) -> R | None:
         value = self._side.content(record)
         if value is None:
-            return record  # A tombstone has no fields, and says that others are gone.
+            return record  # A tombstone has no fields. It must stay, because it deletes its key.
         schema = self._side.schema(record)
-        made = self._made(record.key_schema, record.value_schema)
-        if made.where is not None and made.where.get(record) is not True:
+        select = self._compiled(record.key_schema, record.value_schema)
+        if select.where is not None and select.where.get(record) is not True:
             return None
         if self._is_whole:
             return record
@@ -71,13 +75,13 @@ class Sql:
             return self._side.replaced(record, None, self._without_schema(record, value))
         fields = as_struct(schema, value, "Sql")
         found: dict[str, Any] = {}
-        for name, compiled in made.columns:
+        for name, compiled in select.columns:
             found[name] = fields.get(name) if compiled is None else compiled.get(record)
-        return self._side.replaced(record, made.schema, found)
+        return self._side.replaced(record, select.schema, found)
 
     def _without_schema(self, record: R, value: Any) -> dict[str, Any]:
         fields = as_map(value, "Sql")
-        compiled = dict(self._made(record.key_schema, record.value_schema).columns)
+        compiled = dict(self._compiled(record.key_schema, record.value_schema).columns)
         found: dict[str, Any] = {}
         for column in self._columns:
             if column.of is None:
@@ -90,11 +94,11 @@ class Sql:
                 found[column.name] = get.get(record)
         return found
 
-    def _make(self, key: Schema | None, value: Schema | None) -> _Made:
+    def _compile(self, key: Schema | None, value: Schema | None) -> _CompiledSelect:
         scope = field_scope(self._side, key, value)
         where = None if self._where is None else compile_expression(self._where, scope)
         if where is not None and where.schema is not None and where.schema.type is not Type.BOOLEAN:
-            raise DataError(f"`where` is no condition, but of type {where.schema.type}")
+            raise DataError(f"`where` must be a condition; its type is {where.schema.type}")
         schema = key if self._side is Side.KEY else value
         columns: dict[str, Compiled | None] = {}
         parts: dict[str, Schema] = {}
@@ -108,16 +112,16 @@ class Sql:
                     if part.name not in column.excluded:
                         columns[part.name], parts[part.name] = None, part.schema
         if schema is None:
-            return _Made(where, tuple(columns.items()), None)
+            return _CompiledSelect(where, tuple(columns.items()), None)
         fields = tuple(Field(name, part) for name, part in parts.items())
-        # The name stays: it says what the record is, and versions are those of other fields.
+        # The schema keeps its name, but not its version, which is that of the original fields.
         made = Schema(Type.STRUCT, is_optional=schema.is_optional, name=schema.name, fields=fields)
-        return _Made(where, tuple(columns.items()), made)
+        return _CompiledSelect(where, tuple(columns.items()), made)
 
     @staticmethod
     def _schema_of(column: Column, compiled: Compiled, schema: Schema | None) -> Schema:
         if compiled.schema is None and schema is not None:
             raise DataError(
-                f"the type of {column.name} is not known: write CAST(... AS STRING), for example"
+                f"the type of {column.name} is unknown: write CAST(... AS STRING), for example"
             )
         return compiled.schema or Schema(Type.STRING)

@@ -1,14 +1,16 @@
-"""The leader's part: it asks each connector for its tasks, and writes them to the config topic.
+"""The leader of the workers asks each connector for its tasks, and writes them to the config topic.
 
-    config or target changed, restart asked for, time to look again
-        --> plan --> write if it changed --> fence the tasks of the plans before --> let tasks start
+    configuration or target state changed, restart requested, or time to plan again
+        --> plan --> write the tasks if they changed --> fence the tasks of earlier plans
+        --> tasks start
 
-A connector is asked in a thread of its own, so one that hangs holds up no other. If it fails, it is
-shown as failed, and asked again after a pause. Tasks that do not change are not written, so that
-planning again, as each new leader does, disturbs nothing.
+Each connector is asked in a thread of its own, so a connector that hangs delays no other. If it
+fails, it is shown as failed, and asked again after a pause. Tasks that have not changed are not
+written. So nothing restarts when a new leader plans everything again.
 
-Tasks of a source start when a record says that those of earlier plans are fenced: else one that
-stood still could go on, and write what a new task, which has another transactional id, writes too.
+The tasks of a source start only after a record says that the tasks of earlier plans are fenced.
+Otherwise an earlier task that was suspended could go on, and write the same records as a new task,
+whose transactional id is another one.
 """
 
 import asyncio
@@ -32,11 +34,14 @@ from odradek.spark.turns.backoff import Backoff
 
 _log = logging.getLogger("odradek.connect")
 
-_PLAN_S: Final = 60.0
+_PLAN_TIMEOUT_S: Final = 60.0
 Report = Callable[[str, State, str | None], None]
+"""Called with the name of a connector, its new state, and the traceback if it has failed."""
 
 
 class Planner:
+    """Plans all connectors while this worker is the leader."""
+
     def __init__(
         self, store: ConfigStore, secrets: Secrets, report: Report, fencing: Fencing
     ) -> None:
@@ -52,7 +57,7 @@ class Planner:
         self.look()
 
     async def retire(self) -> None:
-        """Ends all planning."""
+        """Ends all planning, because this worker is no longer the leader."""
         self._is_leading = False
         plans, self._plans = self._plans, {}
         for plan in plans.values():
@@ -60,7 +65,7 @@ class Planner:
         await asyncio.gather(*(plan.task for plan in plans.values()), return_exceptions=True)
 
     def look(self) -> None:
-        """Is called when configurations have changed."""
+        """Called when configurations have changed."""
         if not self._is_leading:
             return
         state = self._store.state
@@ -75,7 +80,7 @@ class Planner:
             self._plans[name].look()
 
     def restart(self, connector: str) -> None:
-        """Plans a connector anew."""
+        """Plans a connector again, even if its configuration has not changed."""
         if connector in self._plans:
             self._plans[connector].again()
 
@@ -85,7 +90,8 @@ class Planner:
 
 
 class _Plan:
-    """The planning of one connector."""
+    """Plans one connector in a background task. `_planned` is the configuration of the last plan,
+    `_again_s` the time after which it plans again without a change."""
 
     def __init__(
         self, name: str, store: ConfigStore, secrets: Secrets, report: Report, fencing: Fencing
@@ -132,7 +138,7 @@ class _Plan:
         properties, target = state.connectors[self._name], state.target(self._name)
         if target is not TargetState.STARTED:
             self._planned, self._again_s, self.has_failed = None, None, False
-            self._tell(State(target.value))
+            self._report_state(State(target.value))
             return
         is_done = self._name not in state.incomplete and not self._must_fence(properties)
         if properties == self._planned and is_done:
@@ -141,40 +147,43 @@ class _Plan:
             replan_s = await self._plan(properties)
         except NotLeader as error:
             _log.info("the tasks of %s are not written: %s", self._name, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the connector's status
+        except Exception as error:  # noqa: BLE001 - any error is the connector's status
             self._fail(properties, error)
         else:
             self._planned, self._again_s, self.has_failed = properties, replan_s, False
             self._backoff = Backoff()
-            self._tell(State.RUNNING)
+            self._report_state(State.RUNNING)
 
     def _fail(self, properties: Mapping[str, str], error: Exception) -> None:
         reason = redact(str(error) or type(error).__name__)
         if isinstance(error, TimeoutError):
-            reason = f"it has not said its tasks within {_PLAN_S:.0f} s"
+            reason = f"it has not returned its tasks within {_PLAN_TIMEOUT_S:.0f} s"
             self._thread.close()
             self._thread = TaskThread(f"plan-{self._name}")
         _log.error("connector %s cannot be planned: %s", self._name, reason)
         self._planned, self.has_failed = properties, True
         self._again_s = self._backoff.next_s(0.0)
-        self._tell(State.FAILED, redact("".join(traceback.format_exception(error))))
+        self._report_state(State.FAILED, redact("".join(traceback.format_exception(error))))
 
     async def _plan(self, properties: Mapping[str, str]) -> float | None:
-        """Writes the tasks of a connector if they have changed. Returns when to look again."""
+        """Writes the tasks of a connector if they have changed. Returns after how many seconds the
+        connector wants to be asked again, or None."""
         resolved = self._secrets.resolved(properties)
-        most = int(properties.get("tasks.max") or 1)
-        async with asyncio.timeout(_PLAN_S):
-            made, replan_s = await self._thread.call(lambda: _ask(resolved, most))
+        max_tasks = int(properties.get("tasks.max") or 1)
+        async with asyncio.timeout(_PLAN_TIMEOUT_S):
+            made, replan_s = await self._thread.call(lambda: _ask(resolved, max_tasks))
         enforces = (properties.get("tasks.max.enforce") or "true").lower() == "true"
-        if enforces and len(made) > most:
-            raise InvalidConfig(f"the connector has made {len(made)} tasks, and tasks.max={most}")
+        if enforces and len(made) > max_tasks:
+            raise InvalidConfig(
+                f"the connector has returned {len(made)} tasks, but tasks.max={max_tasks}"
+            )
         tasks = [self._secrets.with_references(properties, task) for task in made]
         state = self._store.state
         former = max(state.fenced_counts.get(self._name, 0), len(state.tasks.get(self._name, ())))
         is_current = state.connectors.get(self._name) == properties
         if is_current and (state.tasks.get(self._name) != tasks or self._name in state.incomplete):
             records = task_records(self._name, tasks)
-            # A single task is fenced by its successor, which has the same id.
+            # A single task needs no fencing: its successor has the same transactional id.
             if is_source(properties) and (former == 0 or former == len(tasks) == 1):
                 records.append(fencing_record(self._name, len(tasks)))
             await self._store.write(records)
@@ -187,19 +196,22 @@ class _Plan:
     def _must_fence(self, properties: Mapping[str, str]) -> bool:
         return self._name in self._store.state.unfenced and is_source(properties)
 
-    def _tell(self, state: State, trace: str | None = None) -> None:
+    def _report_state(self, state: State, trace: str | None = None) -> None:
         if self._shown != (state, trace):
             self._shown = state, trace
             self._report(self._name, state, trace)
 
 
-def _ask(properties: Mapping[str, str], most: int) -> tuple[list[dict[str, str]], float | None]:
+def _ask(
+    properties: Mapping[str, str], max_tasks: int
+) -> tuple[list[dict[str, str]], float | None]:
+    """Returns the properties of a connector's tasks, and after how many seconds to ask again."""
     connector = connector_of(properties)
-    # Workers of Apache Kafka Connect need the class of a task; they may take the topic over.
+    # Workers of Apache Kafka Connect, which may read this topic later, need a task's class.
     name = plugins.find_connector(properties["connector.class"]).name
     of_task = {"task.class": f"{name.removesuffix('Connector')}Task"}
-    made = [{**task, **of_task} for task in connector.task_properties(properties, most)]
+    made = [{**task, **of_task} for task in connector.task_properties(properties, max_tasks)]
     if properties.get("odradek.lane") == "own" and not is_source(properties):
-        # One query reads all partitions; with tasks on two workers there would be two.
+        # One query reads all partitions. Tasks on two workers would start two queries.
         del made[1:]
     return made, connector.replan_s

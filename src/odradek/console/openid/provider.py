@@ -1,14 +1,15 @@
-"""An OpenID provider, asked by the authorization code flow with PKCE (RFC 6749, RFC 7636).
+"""Log-in at an OpenID provider by the authorization code flow with PKCE (RFC 6749, RFC 7636).
 
-1. `begin` returns the URL of the provider that the browser is sent to, and what must be remembered
-   until it comes back: `state` (the answer belongs to this browser), `nonce` (the ID token belongs
-   to this log-in) and the verifier of PKCE (a stolen code is of no use).
-2. `finish` exchanges the code for tokens, at the provider and not through the browser, and checks
-   the ID token: signature by the provider's keys (JWKS), issuer, audience, times, nonce.
-3. The brokers then check the token that they are shown by rules of their own.
+1. `begin` returns the provider's URL to which the console redirects the browser, and what the
+   console must remember until the browser comes back. `state` shows that the response belongs to
+   this browser, `nonce` that the ID token belongs to this log-in, and the verifier of PKCE makes a
+   stolen code useless.
+2. `finish` sends the code to the provider and gets the tokens, which never pass the browser. It
+   checks the ID token: signature by the provider's keys (JWKS), issuer, audience, times, nonce.
+3. The console sends one of the tokens to the brokers, which check it by their own rules.
 
-Tokens are in memory alone. No message has one: what a provider answers is quoted only where it is
-an error, and those have no tokens (RFC 6749, section 5.2).
+Tokens are kept only in memory, and no message contains one. A message quotes a provider's response
+only if it is an error, and errors have no tokens (RFC 6749, section 5.2).
 """
 
 import asyncio
@@ -29,20 +30,21 @@ if TYPE_CHECKING:
     from odradek.security.sasl.server.tokens import SignedTokens
 
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_KNOWN_S: Final = 3600.0
+_REFRESH_S: Final = 3600.0
 _RANDOM_BYTES: Final = 32
-_NAMES: Final = ("preferred_username", "email", "sub")
+_NAME_CLAIMS: Final = ("preferred_username", "email", "sub")
 _DEFAULT_LIFETIME_S: Final = 300.0
 
 
 class LogInFailed(Exception):
-    """The provider did not let the user in, or what it answered cannot be trusted. The message is
-    for the user and says what to do."""
+    """The provider refused the user, or its response cannot be trusted. The message is for the
+    user, and says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A log-in that the browser is away for, at the provider."""
+class PendingLogIn:
+    """A log-in that has begun: the browser is at the provider. `then` is the page to show after
+    it."""
 
     state: str = field(repr=False)
     nonce: str = field(repr=False)
@@ -53,20 +55,20 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """What a user of the provider got: the token for the brokers, until when it is good, and the
-    one that gets the next."""
+class TokenGrant:
+    """What the provider granted a user: the token for the brokers, until when it is valid, and the
+    refresh token, with which the console gets a newer one."""
 
     name: str
     token: str = field(repr=False)
     expires_s: float
-    """By the clock of the event loop."""
+    """The time at which the token expires, by the clock of the event loop."""
     refresh_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Metadata:
-    """What the provider says of itself (OpenID Connect Discovery 1.0)."""
+    """The provider's description of itself (OpenID Connect Discovery 1.0)."""
 
     authorization: str
     token: str
@@ -75,12 +77,12 @@ class _Metadata:
     revocation: str
     takes_basic: bool
     names_itself: bool
-    """Whether its answers must name the issuer (RFC 9207)."""
+    """Whether its responses must name the issuer (RFC 9207)."""
     at_s: float
 
 
 class Provider:
-    """The provider of one cluster's settings. `close` ends the refreshing of its keys."""
+    """The provider in one cluster's settings. `close` stops the refreshing of its keys."""
 
     def __init__(self, settings: OpenIdSettings, world: World | None = None) -> None:
         self._settings = settings
@@ -92,8 +94,9 @@ class Provider:
     def host(self) -> str:
         return self._settings.host
 
-    async def begin(self, redirect_url: str, then: str) -> tuple[Begun, str]:
-        """Returns what to remember, and where to send the browser. Raises `LogInFailed`."""
+    async def begin(self, redirect_url: str, then: str) -> tuple[PendingLogIn, str]:
+        """Returns what to remember, and the URL for the browser. `then` is the page to show after
+        the log-in. Raises `LogInFailed`."""
         metadata = await self._describe()
         random = self._world.randomness.bytes
         state, nonce, verifier = (_encoded(random(_RANDOM_BYTES)) for _ in range(3))
@@ -109,15 +112,15 @@ class Provider:
             "code_challenge_method": "S256",
         }
         mark = "&" if "?" in metadata.authorization else "?"
-        begun = Begun(state, nonce, verifier, redirect_url, then, _now_s())
+        begun = PendingLogIn(state, nonce, verifier, redirect_url, then, _now_s())
         return begun, f"{metadata.authorization}{mark}{urlencode(query)}"
 
-    async def finish(self, begun: Begun, code: str, issuer: str) -> Granted:
-        """Exchanges a code for tokens. `issuer` is what the answer names (RFC 9207), or empty.
+    async def finish(self, begun: PendingLogIn, code: str, issuer: str) -> TokenGrant:
+        """Exchanges a code for tokens. `issuer` is the one in the response (RFC 9207), or empty.
         Raises `LogInFailed`."""
         metadata = await self._describe()
         if (issuer or metadata.names_itself) and issuer != self._settings.issuer:
-            raise LogInFailed("The answer is from another provider. Begin the log-in again.")
+            raise LogInFailed("The response is from another provider. Begin the log-in again.")
         answer = await self._ask_for_tokens(
             metadata,
             {
@@ -129,11 +132,11 @@ class Provider:
         )
         id_token = str(answer.get("id_token", ""))
         await self._check(id_token, metadata, begun.nonce)
-        said = claims(id_token)
-        name = next((str(said[one]) for one in _NAMES if said.get(one)), "")
+        found = claims(id_token)
+        name = next((str(found[claim]) for claim in _NAME_CLAIMS if found.get(claim)), "")
         return self._granted(answer, id_token, name)
 
-    async def renew(self, granted: Granted) -> Granted:
+    async def renew(self, granted: TokenGrant) -> TokenGrant:
         """Returns a newer token of the same user. Raises `LogInFailed`."""
         metadata = await self._describe()
         form = {"grant_type": "refresh_token", "refresh_token": granted.refresh_token}
@@ -144,9 +147,9 @@ class Provider:
             await self._check(id_token, metadata, None)
         return self._granted(answer, id_token, granted.name)
 
-    async def revoke(self, granted: Granted) -> None:
-        """Ends the tokens of a user who logs out, if the provider can; else they end by
-        themselves."""
+    async def revoke(self, granted: TokenGrant) -> None:
+        """Revokes the refresh token of a user who logs out, if the provider can do that. Otherwise
+        the tokens stay valid until they expire."""
         try:
             metadata = await self._describe()
             if metadata.revocation and granted.refresh_token:
@@ -156,8 +159,8 @@ class Provider:
             return
 
     async def end_url(self, then: str) -> str:
-        """Returns where a browser ends its session at the provider itself, or nothing. The ID token
-        is not sent along, for it would be in a URL: the provider asks the user instead."""
+        """Returns the URL at which a browser ends its session at the provider, or "". The ID token
+        is not in the URL, where others might see it, so the provider asks the user to confirm."""
         try:
             metadata = await self._describe()
         except LogInFailed:
@@ -176,9 +179,9 @@ class Provider:
     # The provider
 
     async def _describe(self) -> _Metadata:
-        """Returns what the provider says of itself, asked again every hour."""
+        """Returns the provider's description, which is fetched again after an hour."""
         known = self._metadata
-        if known is not None and _now_s() - known.at_s < _KNOWN_S:
+        if known is not None and _now_s() - known.at_s < _REFRESH_S:
             return known
         issuer = self._settings.issuer
         try:
@@ -186,7 +189,7 @@ class Provider:
             self._metadata = _metadata(answer, issuer)
         except (HttpRefused, OSError, BadProvider) as error:
             raise LogInFailed(
-                f"The OpenID provider {issuer} cannot be asked: {error}. Try again, or correct"
+                f"The OpenID provider {issuer} cannot be reached: {error}. Try again, or correct"
                 " odradek.openid.issuer of the console."
             ) from None
         return self._metadata
@@ -199,7 +202,7 @@ class Provider:
         except OSError as error:
             raise LogInFailed(f"The OpenID provider does not answer: {error}") from None
         if not isinstance(answer, dict):
-            raise LogInFailed("The OpenID provider answered without tokens.")
+            raise LogInFailed("The OpenID provider's response has no tokens.")
         return answer
 
     async def _post(self, metadata: _Metadata, url: str, form: dict[str, str]) -> Any:
@@ -231,11 +234,11 @@ class Provider:
                 await checked
         except BadToken as error:
             raise LogInFailed(f"The ID token cannot be trusted: {error}.") from None
-        said = claims(id_token)
-        given = str(said.get("nonce", ""))
+        found = claims(id_token)
+        given = str(found.get("nonce", ""))
         if nonce is not None and not hmac.compare_digest(given.encode(), nonce.encode()):
-            raise LogInFailed("The ID token is of another log-in. Begin the log-in again.")
-        party = said.get("azp", self._settings.client_id)
+            raise LogInFailed("The ID token belongs to another log-in. Begin the log-in again.")
+        party = found.get("azp", self._settings.client_id)
         if party != self._settings.client_id:
             raise LogInFailed(f"The ID token was issued to another client, {party!r}.")
 
@@ -255,26 +258,27 @@ class Provider:
                 raise OSError(str(error)) from None
 
         rules = ClaimRules((self._settings.client_id,), self._settings.issuer)
-        keys = VerificationKeys(fetch, keys_url, refresh_s=_KNOWN_S)
+        keys = VerificationKeys(fetch, keys_url, refresh_s=_REFRESH_S)
         return SignedTokens(keys, rules, self._world.clock.now_ms)
 
-    def _granted(self, answer: dict[str, Any], id_token: str, name: str) -> Granted:
-        """Returns what the brokers are shown, as the settings say."""
+    def _granted(self, answer: dict[str, Any], id_token: str, name: str) -> TokenGrant:
+        """Returns the grant with the token for the brokers: the ID token or the access token, as
+        the settings say."""
         token = id_token
         if not self._settings.shows_id_token:
             token = str(answer.get("access_token", ""))
         if not token:
-            raise LogInFailed("The OpenID provider gave no token that the brokers could be shown.")
+            raise LogInFailed("The OpenID provider's response has no token for the brokers.")
         lifetime_s = answer.get("expires_in")
         if isinstance(lifetime_s, bool) or not isinstance(lifetime_s, int | float):
             lifetime_s = _DEFAULT_LIFETIME_S
         refresh_token = str(answer.get("refresh_token") or "")
-        return Granted(name or "unknown", token, _now_s() + float(lifetime_s), refresh_token)
+        return TokenGrant(name or "unknown", token, _now_s() + float(lifetime_s), refresh_token)
 
 
 def _metadata(answer: Any, issuer: str) -> _Metadata:
     if not isinstance(answer, dict):
-        raise BadProvider("it does not describe itself")
+        raise BadProvider("its description is not a JSON object")
     if answer.get("issuer") != issuer:
         raise BadProvider(f"it calls itself {answer.get('issuer')!r}, which must be the same text")
     found = {}

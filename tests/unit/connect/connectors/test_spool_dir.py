@@ -206,7 +206,7 @@ def test_json_of_any_size(spool: Spool) -> None:
     assert [json.loads(value) for value in spool.values()] == documents
     (spool.input / "b.json").write_text('{"a": 1} {"b": ')
     assert spool.values() == ['{"a":1}']
-    with pytest.raises(DataError, match="it is no JSON"):
+    with pytest.raises(DataError, match="it is not JSON"):
         spool.read()
 
 
@@ -357,7 +357,7 @@ def test_tasks_divide_the_files(spool: Spool) -> None:
 
 def test_directories_and_settings_are_checked(spool: Spool) -> None:
     wrong = spool.connector("LineDelimited", **{"error.path": "/none"}).wrong_outside()
-    assert "/none is no directory" in wrong["error.path"][0]
+    assert "/none is not a directory" in wrong["error.path"][0]
 
     def problems(kind: str, **more: str) -> dict[str, list[str]]:
         plugin = plugins.find_connector(f"SpoolDir{kind}Source")

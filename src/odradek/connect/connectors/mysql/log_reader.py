@@ -117,7 +117,7 @@ class LogReader:
         self._stream = LogStream(
             settings,
             start.place,
-            start.gtids if resumes and server.numbers_transactions else None,
+            start.gtids if resumes and server.has_gtids else None,
             is_mariadb=server.is_mariadb,
             is_second=reads_prepared,
         )
@@ -396,7 +396,7 @@ class LogReader:
 
     def _partial(self, event: Event) -> None:
         raise DataError(
-            "the binary log has parts of JSON values: type SET GLOBAL"
+            "the binary log has parts of JSON values: run SET GLOBAL"
             " binlog_row_value_options='', and begin with a new snapshot"
         )
 

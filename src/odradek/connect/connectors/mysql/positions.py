@@ -1,13 +1,12 @@
-"""Where a connector is in a binary log: offsets as Debezium writes them, so that each can go on
-where the other was.
+"""The positions of a connector in a binary log, stored as offsets in Debezium's format, so that
+Debezium can continue where Odradek stopped, and Odradek where Debezium stopped.
 
-    file, pos     where the transaction begins that is being read, or the next one
-    event, row    how many events of it were read, and how many rows of the event after those
-    gtids         the transactions before it, by their numbers, if the server numbers them
-    ts_sec, server_id    when and where the last event was written; for people
-
-A snapshot that has not ended adds its progress, and what Debezium notes then. `xa` are distributed
-transactions that are prepared and not yet decided: where each begins.
+    file, pos            where the current transaction begins, or the next one
+    event, row           how many of its events were read, and how many rows of the event after them
+    gtids                the GTIDs of the transactions before it, if the server has GTIDs
+    ts_sec, server_id    when and by which server the last event was written; for people
+    odradek_xa           where each XA transaction begins that is prepared but not decided
+    odradek_snapshot     the progress of a snapshot that has not ended; with it are Debezium's marks
 """
 
 import json
@@ -22,7 +21,7 @@ from odradek.connect.errors import DataError
 
 _PROGRESS: Final = "odradek_snapshot"
 _PREPARED: Final = "odradek_xa"
-NEEDED: Final = 'the offset in a binary log is {"file": "binlog.000001", "pos": 4}'
+NEEDED: Final = 'the offset in a binary log is like {"file": "binlog.000001", "pos": 4}'
 
 
 def partition_of(topic_prefix: str) -> SourcePartition:
@@ -62,10 +61,10 @@ class LogPosition:
 
 
 def position_of(offset: SourceOffset) -> LogPosition:
-    """Raises `DataError`."""
+    """Returns the position of an offset. Raises `DataError` if the offset is not one."""
     file, position = offset.get("file"), offset.get("pos")
     if not isinstance(file, str) or not file:
-        raise DataError(f"{NEEDED}, and this one has no file")
+        raise DataError(f"{NEEDED}, but this one has no file")
     gtids = offset.get("gtids")
     return LogPosition(
         LogPlace(file, _whole("pos", position)),
@@ -79,13 +78,13 @@ def position_of(offset: SourceOffset) -> LogPosition:
 
 
 def progress_of(offset: SourceOffset) -> Progress | None:
-    """Returns what a snapshot has still to read. Raises `DataError`."""
+    """Returns the progress of a snapshot that has not ended, or None. Raises `DataError`."""
     text = offset.get(_PROGRESS)
     return None if text is None else Progress.from_text(str(text))
 
 
 def is_unfinished_elsewhere(offset: SourceOffset) -> bool:
-    """Whether Debezium was in the middle of a snapshot, which must begin again then."""
+    """Returns whether Debezium stopped within a snapshot. That snapshot must begin again."""
     return offset.get("snapshot") not in {None, False, "false"} and _PROGRESS not in offset
 
 
@@ -95,7 +94,7 @@ def _whole(name: str, value: Any) -> int:
             raise ValueError(value)
         return int(value)
     except (TypeError, ValueError):
-        raise DataError(f"{NEEDED}, and {name} is a whole number: {value!r}") from None
+        raise DataError(f"{NEEDED}, and {name} must be a whole number, not {value!r}") from None
 
 
 def _prepared(text: Any) -> dict[str, LogPlace]:
@@ -112,6 +111,6 @@ def _prepared(text: Any) -> dict[str, LogPlace]:
 
 
 def in_order(place: LogPlace) -> tuple[int, int]:
-    """Returns what places are compared by: the number of the file, and the position."""
+    """Returns the key that orders positions: the number of the file, and the byte in it."""
     number = place.file.rpartition(".")[2]
     return int(number) if number.isdigit() else 0, place.position

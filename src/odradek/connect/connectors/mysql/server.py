@@ -1,4 +1,4 @@
-"""A connection to a server of MySQL or MariaDB, and what the connectors ask of it."""
+"""A connection to a MySQL or MariaDB server, and the questions that the connectors ask it."""
 
 import logging
 import ssl
@@ -20,10 +20,10 @@ except ModuleNotFoundError as missing:  # pragma: no cover - the extra is instal
 
 _log = logging.getLogger("odradek.connect")
 
-# Errors by which the server says that something is missing that waiting does not bring.
+# Error codes for missing rights. A retry does not help, so the task fails.
 _REFUSALS: Final = {
     1044: "the user has no rights to this database",
-    1045: "the password is wrong, or the user is not known",
+    1045: "the password is wrong, or the user does not exist",
     1142: "the user may not do this",
     1143: "the user may not do this",
     1227: "the user lacks a privilege",
@@ -31,7 +31,7 @@ _REFUSALS: Final = {
 }
 GRANTS: Final = "GRANT SELECT, LOCK TABLES, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT"
 _ENCODERS: Final[dict[Any, Any]] = dict(converters.encoders)
-"""How PyMySQL writes values; without decoders it returns text."""
+"""The encoders of PyMySQL without its decoders, so that it returns values as text."""
 _CHARSETS: Final = {
     "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "latin1": "cp1252",
     "ascii": "ascii", "binary": "latin-1", "ucs2": "utf-16-be", "utf16": "utf-16-be",
@@ -43,32 +43,34 @@ _CHARSETS: Final = {
     "gb2312": "gb2312", "gb18030": "gb18030", "sjis": "shift_jis", "cp932": "cp932",
     "ujis": "euc_jp", "eucjpms": "euc_jp", "euckr": "euc_kr", "tis620": "tis-620",
 }  # fmt: skip
-"""Python's codecs for the character sets of the servers. `latin1` there is Windows' code page."""
+"""Python's codecs for the servers' character sets. Their `latin1` is Windows' code page 1252."""
 
 _NEEDED: Final = {
     "log_bin": ("ON", "start the server with log-bin (log_bin=binlog in its configuration file)"),
-    "binlog_format": ("ROW", "type SET GLOBAL binlog_format='ROW'"),
-    "binlog_row_image": ("FULL", "type SET GLOBAL binlog_row_image='FULL'"),
-    "binlog_row_metadata": ("FULL", "type SET GLOBAL binlog_row_metadata='FULL'"),
+    "binlog_format": ("ROW", "run SET GLOBAL binlog_format='ROW'"),
+    "binlog_row_image": ("FULL", "run SET GLOBAL binlog_row_image='FULL'"),
+    "binlog_row_metadata": ("FULL", "run SET GLOBAL binlog_row_metadata='FULL'"),
 }
 
 
 class LogPlace(NamedTuple):
-    """A place in the binary log, between two transactions."""
+    """A position in the binary log: a file, and a byte in it."""
 
     file: str
     position: int
 
 
 class LogEnd(NamedTuple):
-    """A place with the numbers of the transactions before it, where MySQL numbers them."""
+    """The end of the binary log. `gtids` are the GTIDs of the transactions before it, if MySQL's
+    gtid_mode is on."""
 
     place: LogPlace
     gtids: str | None = None
 
 
 class Server:
-    """One connection for statements; it is made when it is first needed, and again after a loss."""
+    """One connection for statements. It is opened by the first statement, and again by the next one
+    after it was lost."""
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
@@ -83,7 +85,7 @@ class Server:
     # Statements
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Returns all rows of a statement, their values as text or bytes."""
+        """Returns all rows of a statement. Their values are text or bytes."""
         with self._cursor(cursors.Cursor) as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall())
@@ -114,13 +116,14 @@ class Server:
         return self._connection
 
     def _translated(self, error: Exception) -> ConnectError:
-        """A lost connection is made again by the next statement."""
+        """Returns our error for one of PyMySQL's. Closes a connection that was lost, so that the
+        next statement opens another one."""
         found = translated(error, self._settings)
         if isinstance(found, Unavailable):
             self.close()
         return found
 
-    # What the server is
+    # Properties of the server
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -134,28 +137,28 @@ class Server:
         return "mariadb" in self.variables["version"].lower()
 
     @property
-    def numbers_transactions(self) -> bool:
-        """Whether transactions have global numbers; always, in MariaDB."""
+    def has_gtids(self) -> bool:
+        """Whether transactions have GTIDs. In MariaDB they always do."""
         return self.is_mariadb or self.variables.get("gtid_mode", "OFF") == "ON"
 
     def wrong_variables(self) -> list[str]:
-        """Returns what must be set otherwise, each with what to type."""
+        """Returns a message for each variable with a wrong value, which says how to set it."""
         found = []
         for name, (wanted, advice) in _NEEDED.items():
             value = self.variables.get(name)
             if value is None:
                 found.append(
-                    f"the server has no {name}: MySQL 8.0 or MariaDB 10.5 is needed at least"
+                    f"the server has no {name}: at least MySQL 8.0 or MariaDB 10.5 is needed"
                 )
             elif value.upper() not in {wanted, "1" if wanted == "ON" else wanted}:
                 found.append(
-                    f"{name} is {value}, and must be {wanted}: {advice}, and set it in the"
+                    f"{name} is {value}, but must be {wanted}: {advice}, and set it in the"
                     " server's configuration file too"
                 )
         return found
 
     def charsets(self) -> dict[int, str]:
-        """Returns Python's codecs by the numbers of collations."""
+        """Returns a map from the numbers of collations to Python's codecs."""
         found: dict[int, str] = {}
         for collation, name in self._collations():
             codec = _CHARSETS.get(name)
@@ -182,12 +185,12 @@ class Server:
     # The binary log
 
     def log_end(self) -> LogEnd:
-        """Returns where the next transaction will be written."""
+        """Returns the position at which the next transaction will be written."""
         found = self.rows(self._log_status)
         if not found:
             raise DataError("the server has no binary log: start it with log_bin=binlog")
         place = LogPlace(str(found[0][0]), int(found[0][1]))
-        if self.is_mariadb or not self.numbers_transactions:
+        if self.is_mariadb or not self.has_gtids:
             return LogEnd(place)
         return LogEnd(place, str(found[0][4]).replace("\n", ""))
 
@@ -197,15 +200,15 @@ class Server:
         is_new = not self.is_mariadb and (int(version[0]), int(version[1])) >= (8, 2)
         return "SHOW BINARY LOG STATUS" if is_new else "SHOW MASTER STATUS"
 
-    def transactions_before(self, place: LogPlace) -> str:
-        """Returns the numbers of MariaDB's transactions before a place."""
+    def gtids_before(self, place: LogPlace) -> str:
+        """Returns the GTIDs of the transactions before a position. Only MariaDB knows this."""
         found = self.rows("SELECT BINLOG_GTID_POS(%s, %s)", (place.file, place.position))
         return str(found[0][0] or "")
 
 
 def connect(settings: MySqlSettings) -> Any:
-    """Returns a connection. Values come as text, because the types here are not PyMySQL's. Raises
-    `Unavailable`, `DataError` or `InvalidConfig`."""
+    """Opens a connection that returns values as text, because the connectors convert them by their
+    own rules. Raises `Unavailable`, `DataError` or `InvalidConfig`."""
     try:
         connection = pymysql.connect(
             host=settings.database_hostname,
@@ -230,14 +233,14 @@ def connect(settings: MySqlSettings) -> Any:
 
 
 def translated(error: Exception, settings: MySqlSettings) -> ConnectError:
-    """Returns what an error of PyMySQL means here: to try again, or to correct something."""
+    """Returns our error for one of PyMySQL's: `Unavailable` if a retry may help, or `DataError`."""
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[-1]) if error.args else type(error).__name__
     where = _address(settings)
     if number in _REFUSALS:
         return DataError(
-            f"{where} refuses {settings.database_user}: {_REFUSALS[number]} ({said}). {GRANTS}"
-            f" ON *.* TO {settings.database_user} gives what the connector needs"
+            f"{where} refuses {settings.database_user}: {_REFUSALS[number]} ({said}). The connector"
+            f" needs {GRANTS} ON *.* TO {settings.database_user}"
         )
     is_lost = isinstance(error, pymysql.OperationalError | pymysql.InterfaceError)
     if is_lost and number not in {1049, 1054, 1064}:
@@ -246,7 +249,7 @@ def translated(error: Exception, settings: MySqlSettings) -> ConnectError:
 
 
 def _encryption(settings: MySqlSettings) -> dict[str, Any]:
-    """Returns what PyMySQL is told about encryption. By itself it encrypts if the server can."""
+    """Returns PyMySQL's arguments for encryption. Without any, it encrypts if the server can."""
     mode = settings.database_ssl_mode.replace("-", "_")
     if mode in {"disabled", "disable"}:
         return {"ssl_disabled": True}
@@ -277,7 +280,7 @@ def _address(settings: MySqlSettings) -> str:
 
 
 def end(connection: Any) -> None:
-    """Ends a connection without the farewell that might wait for a server that is gone."""
+    """Closes a connection without telling the server, which may not answer any more."""
     try:
         connection._force_close()
     except (OSError, pymysql.MySQLError):

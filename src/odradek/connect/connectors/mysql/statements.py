@@ -1,7 +1,7 @@
-"""What a statement in the binary log is: the end of a transaction, or a change of definitions.
+"""Recognizes statements in the binary log: changes of tables, and statements of XA transactions.
 
-Statements are not parsed as a whole. What matters is the kind of a statement and the names of the
-tables that it is about; what has become of the tables is asked from the server.
+Statements are not parsed completely. Only the kind of a statement and the names of its tables
+matter; the connector asks the server for the new definition of the tables.
 """
 
 import re
@@ -53,8 +53,8 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A change of definitions: of tables, or of a whole database. `kind` is what Debezium calls
-    it."""
+    """A statement that changes the definition of tables or of a database. `kind` has Debezium's
+    name for it, such as CREATE."""
 
     kind: str
     tables: tuple[TableName, ...] = ()
@@ -67,12 +67,14 @@ def plain(sql: str) -> str:
 
 
 def changes_rows(statement: str) -> bool:
-    """Whether it is logged as text because the log is not one of rows."""
+    """Returns whether a statement changes rows. The log has such a statement only if binlog_format
+    is not ROW; then its rows are not in the log."""
     return _CHANGES_ROWS.match(statement) is not None
 
 
 def xa_statement(statement: str) -> tuple[str, str] | None:
-    """Returns the verb of a statement of a distributed transaction, and the transaction."""
+    """Returns the verb and the identifier (xid) of a statement of an XA transaction, such as XA
+    COMMIT; None for other statements."""
     found = _XA.match(statement)
     if found is None:
         return None
@@ -81,7 +83,8 @@ def xa_statement(statement: str) -> tuple[str, str] | None:
 
 
 def definition_of(statement: str, database: str) -> Definition | None:
-    """Returns what a statement changes; None if it is not about definitions of tables."""
+    """Returns what a statement changes; None if it does not change definitions. `database` is the
+    one for names without a database."""
     found = _TABLE_STATEMENT.match(statement)
     if found is None:
         found = _TRUNCATE.fullmatch(statement)

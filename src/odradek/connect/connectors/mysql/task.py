@@ -212,7 +212,7 @@ class MySqlTask(SourceTask):
         end = self._server.log_end() if self._chunk is None else self._chunk.end
         gtids = end.gtids
         if self._server.is_mariadb:
-            gtids = self._server.transactions_before(end.place)
+            gtids = self._server.gtids_before(end.place)
         return LogPosition(end.place, gtids=gtids)
 
     def _connect(self, position: LogPosition, *, resumes: bool = False) -> None:

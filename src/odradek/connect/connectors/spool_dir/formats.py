@@ -1,7 +1,7 @@
-"""What is in a file: lines, CSV, JSON, or the file as a whole.
+"""Reads the records of a file: lines, CSV, JSON, or the whole file as one record.
 
-An item says how far the file was read with it: by lines for lines and CSV, by values for JSON. A
-file with the ending gz, bz2 or xz is unpacked.
+Each record has an offset, which says how far the file has been read: a number of lines for lines
+and CSV, a number of values for JSON. Files that end with gz, bz2 or xz are decompressed.
 """
 
 import bz2
@@ -38,7 +38,7 @@ _OPENERS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class Item(NamedTuple):
-    """A record of a file. `offset` is how far the file was read with it."""
+    """A record of a file. `offset` says how far the file has been read, including this record."""
 
     offset: int
     value_schema: Schema
@@ -50,7 +50,7 @@ class Item(NamedTuple):
 class Format(ABC):
     @abstractmethod
     def items(self, path: Path, after: int) -> Iterator[Item]:
-        """Returns what is behind an offset. Raises `DataError` for what is no item."""
+        """Returns the records after an offset. Raises `DataError` if a record cannot be read."""
 
 
 def opened(path: Path) -> IO[bytes]:
@@ -78,7 +78,8 @@ class Lines(Format):
 
 
 class Columns(NamedTuple):
-    """How the fields of a row become those of a record."""
+    """How the fields of a CSV row become those of a record. `names` are the columns of the file. A
+    parser has the index of a column, and the name, the function and the schema of its field."""
 
     names: Sequence[str]
     parsers: Sequence[tuple[int, str, Callable[[str], Any], Schema]]
@@ -151,9 +152,7 @@ class Csv(Format):
         if len(row) != len(columns.names) and (
             len(row) < len(columns.names) or any(row[len(columns.names) :])
         ):
-            raise DataError(
-                f"line {line} has {len(row)} fields, and {len(columns.names)} are expected"
-            )
+            raise DataError(f"line {line} has {len(row)} fields; expected are {len(columns.names)}")
         value = dict.fromkeys(field.name for field in columns.value_schema.fields)
         for at, name, parse, schema in columns.parsers:
             text = row[at]
@@ -162,14 +161,14 @@ class Csv(Format):
                 if text or (is_text and not self._nulls_strings):
                     value[name] = parse(text)
                 elif not schema.is_optional and schema.default is None:
-                    raise DataError("it is empty and not optional")
+                    raise DataError("it is empty, but not optional")
             except DataError as error:
                 raise DataError(f"line {line}, field {name}: {error}") from None
         return _keyed(line, value, columns.value_schema, columns.key_schema)
 
 
 class Json(Format):
-    """Values of JSON that follow each other, with or without lines, or that are in one array."""
+    """JSON objects, one after the other, or in one array. Each is a record with fields."""
 
     def __init__(self, settings: JsonSettings) -> None:
         self._settings = settings
@@ -182,7 +181,7 @@ class Json(Format):
         for number, found in enumerate(documents(path), 1):
             if number > after:
                 if not isinstance(found, dict):
-                    raise DataError(f"value {number} is no object, and records have fields")
+                    raise DataError(f"value {number} is not a JSON object")
                 try:
                     value = self._parser.of_json(value_schema, found)
                 except DataError as error:
@@ -191,7 +190,7 @@ class Json(Format):
 
 
 class SchemaLessJson(Format):
-    """Each value as the text of its JSON."""
+    """JSON values as in `Json`. Each is a record whose value is its JSON text."""
 
     def items(self, path: Path, after: int) -> Iterator[Item]:
         for number, found in enumerate(documents(path), 1):
@@ -221,7 +220,7 @@ def _keyed(
 
 
 def _fields_of(path: Path) -> list[Field]:
-    """Returns the fields that the objects of a file have; all are optional."""
+    """Returns a field for each name that occurs in an object of the file. All are optional."""
     found: dict[str, set[type]] = {}
     for document in documents(path):
         if isinstance(document, dict):
@@ -239,12 +238,15 @@ def _schema_for(kinds: set[type]) -> Schema:
 
 
 def documents(path: Path) -> Iterator[Any]:
-    """Returns the values of a file of JSON, one after the other. Raises `DataError`."""
+    """Returns the values of a JSON file, one after the other. Raises `DataError`."""
     with io.TextIOWrapper(opened(path), "utf-8-sig") as file:
         yield from _Documents(file)
 
 
 class _Documents:
+    """Parses a file piece by piece. `_text` is the piece that was read and not yet parsed, from
+    index `_at` on."""
+
     def __init__(self, file: IO[str]) -> None:
         self._file = file
         self._text = ""
@@ -256,18 +258,19 @@ class _Documents:
         if is_array:
             self._at += 1
         while True:
-            sign = self._skip("," if is_array else "")
-            if not sign or (is_array and sign == "]"):
+            character = self._skip("," if is_array else "")
+            if not character or (is_array and character == "]"):
                 return
             yield self._document()
 
     def _skip(self, separators: str) -> str:
-        """Goes to the next sign that is no space, and returns it; nothing at the end."""
+        """Goes to the next character that is neither a space nor a separator, and returns it; "" at
+        the end of the file."""
         while True:
             while self._at < len(self._text):
-                sign = self._text[self._at]
-                if not sign.isspace() and sign not in separators:
-                    return sign
+                character = self._text[self._at]
+                if not character.isspace() and character not in separators:
+                    return character
                 self._at += 1
             if not self._more():
                 return ""
@@ -282,7 +285,7 @@ class _Documents:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-                # A number at the end of the text may go on.
+                # A number at the end of the piece may continue in the next one.
                 if end < len(self._text) or isinstance(value, dict | list) or not self._more():
                     break
             except json.JSONDecodeError as error:
@@ -290,7 +293,7 @@ class _Documents:
                     raise DataError(f"a value is longer than {_MAX_DOCUMENT >> 20} MB") from None
                 self._chunk = max(_CHUNK, len(self._text) - self._at)
                 if not self._more():
-                    raise DataError(f"it is no JSON: {error}") from None
+                    raise DataError(f"it is not JSON: {error}") from None
         self._chunk = _CHUNK
         self._at = end
         return value

@@ -1,4 +1,4 @@
-"""The settings of the spool directory, under the names of jcustenborder's connectors."""
+"""The settings of the spool directory connectors, with the names of jcustenborder's connectors."""
 
 from pathlib import Path
 from typing import Any
@@ -22,40 +22,58 @@ class SpoolSettings(PluginSettings):
     topic = string("topic", REQUIRED, "The topic for the records.", may_be_empty=False)
     input_path = string("input.path", REQUIRED, "The directory of the files.", importance=_HIGH)
     input_file_pattern = string(
-        "input.file.pattern", REQUIRED, "A pattern for whole names of files.", importance=_HIGH
+        "input.file.pattern",
+        REQUIRED,
+        "A regular expression for the whole name of a file.",
+        importance=_HIGH,
     )
-    finished_path = string("finished.path", "", "Where files go that were read.", importance=_HIGH)
+    finished_path = string(
+        "finished.path",
+        "",
+        "The directory to which files are moved after reading.",
+        importance=_HIGH,
+    )
     error_path = string(
-        "error.path", REQUIRED, "Where files go that cannot be read.", importance=_HIGH
+        "error.path",
+        REQUIRED,
+        "The directory to which files are moved that cannot be read.",
+        importance=_HIGH,
     )
     halt_on_error = boolean(
-        "halt.on.error", True, "Whether a file with an error ends the task.", importance=_HIGH
+        "halt.on.error",
+        True,
+        "Whether a file that cannot be read fails the task.",
+        importance=_HIGH,
     )
     cleanup_policy = string(
         "cleanup.policy",
         "MOVE",
-        "What becomes of a file that was read. MOVEBYDATE: it is moved to a directory of its date.",
+        "What to do with a file after reading. MOVEBYDATE moves it to a directory of its date.",
         choices=("NONE", "DELETE", "MOVE", "MOVEBYDATE"),
     )
     file_minimum_age_ms = long(
-        "file.minimum.age.ms", 0, "How long a file must not have changed.", at_least=0
+        "file.minimum.age.ms", 0, "How long a file must be unchanged before it is read.", at_least=0
     )
     files_sort_attributes = names(
-        "files.sort.attributes", ("NameAsc",), "The order of the files.", choices=SORTS
+        "files.sort.attributes", ("NameAsc",), "The order in which files are read.", choices=SORTS
     )
     input_path_walk_recursively = boolean(
-        "input.path.walk.recursively", False, "Whether directories in it are searched too."
+        "input.path.walk.recursively", False, "Whether subdirectories are read too."
     )
     cleanup_policy_maintain_relative_path = without_effect(
-        "directories in input.path always stay, and are made in finished.path too",
-        boolean("cleanup.policy.maintain.relative.path", False, "Whether directories stay."),
+        "files keep their subdirectory of input.path when they are moved",
+        boolean(
+            "cleanup.policy.maintain.relative.path", False, "Whether files keep their subdirectory."
+        ),
     )
     processing_file_extension = without_effect(
-        "offsets say which file is being read; files with this ending are passed over",
-        string("processing.file.extension", ".PROCESSING", "The ending of a file that is read."),
+        "offsets say which file is being read; files with this ending are skipped",
+        string(
+            "processing.file.extension", ".PROCESSING", "The ending of a file that is being read."
+        ),
     )
     empty_poll_wait_ms = long(
-        "empty.poll.wait.ms", 500, "How often the directory is looked at.", at_least=0
+        "empty.poll.wait.ms", 500, "How long to wait after reading all files.", at_least=0
     )
     file_buffer_size_bytes = without_effect(
         "the operating system reads ahead",
@@ -68,7 +86,7 @@ class SpoolSettings(PluginSettings):
         "The timestamp of records: when they are written, when the file was changed, or a field.",
         choices=("FIELD", "FILE_TIME", "PROCESS_TIME"),
     )
-    # The worker gives them to tasks.
+    # The connector sets these two in the properties of its tasks.
     task_index = integer("task.index", 0, "The number of the task.", at_least=0, importance=_LOW)
     task_count = integer("task.count", 1, "How many tasks there are.", at_least=1, importance=_LOW)
     timestamp_field: str | Setting[str] = ""
@@ -92,12 +110,13 @@ class SpoolSettings(PluginSettings):
         return problems
 
     def wrong_directories(self) -> dict[str, list[str]]:
+        """Returns an error for each setting whose directory does not exist."""
         moves = self.cleanup_policy.startswith("MOVE")
         wanted = {"input.path": self.input_path, "error.path": self.error_path}
         if moves:
             wanted["finished.path"] = self.finished_path
         return {
-            name: [f"{path} is no directory: make it, writable for the worker"]
+            name: [f"{path} is not a directory: create it, writable for the worker"]
             for name, path in wanted.items()
             if not Path(path).is_dir()
         }
@@ -119,12 +138,14 @@ def wrong_encoding(name: str, value: str) -> Problems:
 
 
 class FieldSettings(SpoolSettings):
-    """For formats whose records have fields."""
+    """The settings of CSV and JSON, whose records have fields."""
 
-    key_schema = string("key.schema", "", "The schema of keys, as JSON; empty, no key.")
+    key_schema = string(
+        "key.schema", "", "The schema of keys, as JSON. Empty: records have no key."
+    )
     value_schema = string("value.schema", "", "The schema of values, as JSON.")
     schema_generation_enabled = boolean(
-        "schema.generation.enabled", False, "Whether schemas are made from the files."
+        "schema.generation.enabled", False, "Whether schemas are derived from the files."
     )
     schema_generation_key_fields = names(
         "schema.generation.key.fields", (), "The fields of a generated key."
@@ -142,10 +163,10 @@ class FieldSettings(SpoolSettings):
     parser_timestamp_date_formats = names(
         "parser.timestamp.date.formats",
         ("yyyy-MM-dd'T'HH:mm:ss", "yyyy-MM-dd' 'HH:mm:ss"),
-        "How times are written, in the patterns of Java's SimpleDateFormat.",
+        "The formats of times, as patterns of Java's SimpleDateFormat.",
     )
     parser_timestamp_timezone = string(
-        "parser.timestamp.timezone", "UTC", "The zone of times that name none."
+        "parser.timestamp.timezone", "UTC", "The time zone of times without one."
     )
     timestamp_field = string(
         "timestamp.field", "", "The field with the timestamp, for timestamp.mode=FIELD."
@@ -184,39 +205,45 @@ class FieldSettings(SpoolSettings):
 
 
 class CsvSettings(FieldSettings):
-    skip_lines = integer("csv.skip.lines", 0, "Lines at the start to pass over.", at_least=0)
-    separator = integer("csv.separator.char", 44, "The separator, as a number.", at_least=0)
-    quote = integer("csv.quote.char", 34, "The quote, as a number.", at_least=0)
-    escape = integer("csv.escape.char", 92, "What takes a meaning away, as a number.", at_least=0)
-    is_strict = boolean(
-        "csv.strict.quotes", False, "Whether a field that is badly quoted is an error."
+    skip_lines = integer("csv.skip.lines", 0, "How many lines to skip at the start.", at_least=0)
+    separator = integer(
+        "csv.separator.char", 44, "The code of the separator; 44 is a comma.", at_least=0
     )
+    quote = integer("csv.quote.char", 34, "The code of the quote character.", at_least=0)
+    escape = integer("csv.escape.char", 92, "The code of the escape character.", at_least=0)
+    is_strict = boolean("csv.strict.quotes", False, "Whether a wrongly quoted field is an error.")
     ignores_space = boolean(
-        "csv.ignore.leading.whitespace", True, "Whether spaces before a field are passed over."
+        "csv.ignore.leading.whitespace", True, "Whether spaces before a field are ignored."
     )
     ignores_quotes = boolean(
-        "csv.ignore.quotations", False, "Whether quotes are signs as any others."
+        "csv.ignore.quotations", False, "Whether quotes have no special meaning."
     )
     keeps_returns = without_effect(
-        "a carriage return at the end of a line is never a part of it",
-        boolean("csv.keep.carriage.return", False, "Whether carriage returns stay."),
+        "a carriage return at the end of a line is always removed",
+        boolean("csv.keep.carriage.return", False, "Whether carriage returns are kept."),
     )
     verifies = without_effect(
-        "reading a file tells whether it can be read",
-        boolean("csv.verify.reader", True, "Whether a file is tried first."),
+        "an error is noticed when the file is read",
+        boolean("csv.verify.reader", True, "Whether a file is checked before it is read."),
     )
     null_fields = string(
         "csv.null.field.indicator",
         "NEITHER",
-        "Which empty texts are null. Quoted and plain ones are not told apart.",
+        "Which empty fields are null. Quoted and unquoted fields are treated alike.",
         choices=("NEITHER", "EMPTY_SEPARATORS", "BOTH"),
     )
-    has_header = boolean("csv.first.row.as.header", False, "Whether the first row has the names.")
+    has_header = boolean(
+        "csv.first.row.as.header", False, "Whether the first row has the names of the columns."
+    )
     charset = string("csv.file.charset", "UTF-8", "The encoding of the files.")
     is_case_sensitive = boolean(
-        "csv.case.sensitive.field.names", False, "Whether names in the first row must fit exactly."
+        "csv.case.sensitive.field.names",
+        False,
+        "Whether the case of names in the first row matters.",
     )
-    is_rfc4180 = boolean("csv.rfc.4180.parser.enabled", False, "Whether nothing is an escape.")
+    is_rfc4180 = boolean(
+        "csv.rfc.4180.parser.enabled", False, "Whether there is no escape character (RFC 4180)."
+    )
 
     def wrong_together(self) -> Problems:
         problems = super().wrong_together() | wrong_encoding("csv.file.charset", self.charset)

@@ -90,7 +90,7 @@ def test_a_server_that_logs_too_little_says_what_to_type(
     here = bench()
     here.run("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
     try:
-        with pytest.raises(DataError, match="type SET GLOBAL binlog_row_metadata='FULL'"):
+        with pytest.raises(DataError, match="run SET GLOBAL binlog_row_metadata='FULL'"):
             here.step()
     finally:
         here.run("SET GLOBAL binlog_row_metadata = 'FULL'")
