@@ -187,6 +187,11 @@ SOURCES: Final[Mapping[str, Plugin]] = {
         "odradek.connect.connectors.mongodb.connector",
         "MongoDbConnector",
     ),
+    **_connector(
+        "com.mongodb.kafka.connect.MongoSourceConnector",
+        "mongodb.event_connector",
+        "MongoEventConnector",
+    ),
 }
 _OBJECTS: Final = {
     "io.confluent.connect.s3.S3SinkConnector": "ObjectSink",

@@ -48,6 +48,11 @@ def _text(value: Any, options: JSONOptions, separators: tuple[str, str]) -> str:
     return json_util.dumps(value, json_options=options, separators=separators, ensure_ascii=False)
 
 
+def spaced_json(document: Any, mode: str) -> str:
+    """Returns a document as MongoDB's own connector writes it: `{"a": 1, "b": [1, 2]}`."""
+    return _text(document, _MODES[mode], _SPACED)
+
+
 def stored_key(key: Any) -> str:
     """Returns an `_id` for an offset; `parsed_key` returns it again, with its type."""
     return _text({"_": key}, _EXTENDED, _COMPACT)

@@ -1,5 +1,6 @@
 """What the connector asks of MongoDB: change streams, and documents in the order of their keys."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -33,12 +34,14 @@ class StreamIsGone(DataError):
     """The servers have forgotten the changes from the stored position on."""
 
 
-class MongoSource:
+class MongoServers(ABC):
     """A client, which makes connections when they are needed and again after a loss."""
 
-    def __init__(self, settings: MongoDbSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._client: pymongo.MongoClient[dict[str, Any]] | None = None
+
+    @abstractmethod
+    def _connected(self) -> "pymongo.MongoClient[dict[str, Any]]": ...
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -50,31 +53,6 @@ class MongoSource:
         if self._client is None:
             self._client = self._connected()
         return self._client
-
-    def _connected(self) -> "pymongo.MongoClient[dict[str, Any]]":
-        settings = self._settings
-        options: dict[str, Any] = {
-            "connectTimeoutMS": settings.connect_timeout_ms,
-            "serverSelectionTimeoutMS": settings.server_selection_timeout_ms,
-            "appname": f"odradek {settings.topic_prefix}",
-            "datetime_conversion": "DATETIME_MS",  # Dates may be beyond Python's.
-        }
-        if settings.user:
-            options |= {
-                "username": settings.user,
-                "password": settings.password or "",
-                "authSource": settings.auth_source,
-            }
-        if settings.ssl_enabled:
-            options |= {"tls": True}
-            if settings.ssl_invalid_hostname_allowed:
-                options |= {"tlsAllowInvalidHostnames": True}
-            if settings.ssl_truststore:
-                options |= {"tlsCAFile": settings.ssl_truststore}
-            if settings.ssl_keystore:
-                options |= {"tlsCertificateKeyFile": settings.ssl_keystore}
-        with translated():
-            return pymongo.MongoClient(settings.connection_string, **options)
 
     def check(self) -> None:
         """Raises `Unavailable` or `DataError` if the servers do not answer or refuse the user."""
@@ -112,6 +90,39 @@ class MongoSource:
         with translated():
             found = self.client[collection.database][collection.name]
             return list(found.find(condition).sort("_id", 1).limit(count))
+
+
+class MongoSource(MongoServers):
+    """The servers of the connector with Debezium's settings."""
+
+    def __init__(self, settings: MongoDbSettings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def _connected(self) -> "pymongo.MongoClient[dict[str, Any]]":
+        settings = self._settings
+        options: dict[str, Any] = {
+            "connectTimeoutMS": settings.connect_timeout_ms,
+            "serverSelectionTimeoutMS": settings.server_selection_timeout_ms,
+            "appname": f"odradek {settings.topic_prefix}",
+            "datetime_conversion": "DATETIME_MS",  # Dates may be beyond Python's.
+        }
+        if settings.user:
+            options |= {
+                "username": settings.user,
+                "password": settings.password or "",
+                "authSource": settings.auth_source,
+            }
+        if settings.ssl_enabled:
+            options |= {"tls": True}
+            if settings.ssl_invalid_hostname_allowed:
+                options |= {"tlsAllowInvalidHostnames": True}
+            if settings.ssl_truststore:
+                options |= {"tlsCAFile": settings.ssl_truststore}
+            if settings.ssl_keystore:
+                options |= {"tlsCertificateKeyFile": settings.ssl_keystore}
+        with translated():
+            return pymongo.MongoClient(settings.connection_string, **options)
 
     def stream(self, position: StreamPosition) -> Any:
         """Opens a change stream. Raises `StreamIsGone`, `Unavailable` or `DataError`."""

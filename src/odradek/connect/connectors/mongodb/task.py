@@ -9,15 +9,13 @@ killed reads no document of a finished chunk again.
 import logging
 import re
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 from odradek.connect.connectors.cdc import envelope
 from odradek.connect.connectors.cdc.chunks import INITIAL, Progress, TableToRead
 from odradek.connect.connectors.cdc.filters import NameFilter
 from odradek.connect.connectors.cdc.heartbeats import Heartbeats
-from odradek.connect.connectors.cdc.steps import Step, Steps
-from odradek.connect.connectors.connector import SourceTask
+from odradek.connect.connectors.cdc.steps import Step
 from odradek.connect.connectors.mongodb.documents import parsed_key, stored_key
 from odradek.connect.connectors.mongodb.positions import (
     StreamPosition,
@@ -34,8 +32,9 @@ from odradek.connect.connectors.mongodb.source import (
     collection_of,
     translated,
 )
-from odradek.connect.connectors.positions import Positions, SourceOffset
-from odradek.connect.errors import ConnectError, DataError
+from odradek.connect.connectors.mongodb.stream_task import ChangeStreamTask
+from odradek.connect.connectors.positions import SourceOffset
+from odradek.connect.errors import DataError
 from odradek.connect.records import SourceRecord
 
 _log = logging.getLogger("odradek.connect")
@@ -76,62 +75,24 @@ def _quoted_list(text: str) -> str:
     return ",".join(re.escape(name.strip()) for name in text.split(",") if name.strip())
 
 
-class MongoDbTask(SourceTask):
+class MongoDbTask(ChangeStreamTask):
     def __init__(self, settings: MongoDbSettings) -> None:
-        self._settings = settings
         self._source = MongoSource(settings)
+        super().__init__(self._source, partition_of(settings.topic_prefix), settings.max_batch_size)
+        self._settings = settings
         self._collections = Collections(settings)
-        self._partition = partition_of(settings.topic_prefix)
         self._records = MongoRecords(settings, self._partition)
         self._heartbeats = Heartbeats(
             settings.heartbeat_interval_ms, settings.heartbeat_topic, settings.topic_prefix
         )
-        self._steps = Steps()
         self._position: StreamPosition | None = None
         self._progress: Progress | None = None
-        self._stream: Any = None
         self._moved_s = time.monotonic()
         self._snapshot_is_due = settings.snapshot_mode == "always"
 
-    # The interface of a task
-
-    def reach(self, start: Positions, max_records: int) -> Positions:
-        offset = start.of(self._partition)
-        try:
-            if not self._steps.is_known(offset):
-                self._disconnect()
-                self._steps.begin_at(offset)
-            known = self._steps.after(offset)
-            if known is not None:
-                return start.with_offset(self._partition, known)
-            step = self._next_step(offset, min(max_records, self._settings.max_batch_size))
-        except ConnectError:
-            self._disconnect()
-            raise
-        if step is None:
-            return start
-        assert step.offset is not None
-        self._steps.add(step)
-        return start.with_offset(self._partition, step.offset)
-
-    def read(self, start: Positions, end: Positions) -> Iterator[SourceRecord]:
-        return self._steps.between(start.of(self._partition), end.of(self._partition))
-
-    def stored(self, positions: Positions) -> None:
-        self._steps.stored(positions.of(self._partition))
-
-    def close(self) -> None:
-        self._disconnect()
-        self._source.close()
-
-    def _disconnect(self) -> None:
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            with translated():
-                stream.close()
+    def _forget(self) -> None:
         self._position = None
         self._progress = None
-        self._steps = Steps()
 
     # Steps
 
