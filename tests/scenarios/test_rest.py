@@ -102,7 +102,7 @@ class TestVersion3:
         answer = rest("POST", rest.v3(f"/topics/{topic}/records"), body)
         assert answer.status == 200
         codes = [line["error_code"] for line in answer.lines]
-        assert codes == [200, 200, 422, 40402, 200]
+        assert codes == [200, 200, 400, 40402, 200]
         assert answer.lines[0]["value"] == {"type": "JSON", "size": 34}
         assert answer.lines[4]["timestamp"] == "2026-02-05T19:14:42.000Z"
 
@@ -150,7 +150,7 @@ class TestVersion3:
             ({"value": one, "headers": [{"nam": "h"}]}, "nam"),
         ):
             answer = rest("POST", records, wrong)
-            assert answer.lines[0]["error_code"] == 422, answer.body
+            assert answer.lines[0]["error_code"] == 400, answer.body
             assert f"`{name}`" in answer.lines[0]["message"]
         entries = {"entries": [{"id": "1", "valu": one}]}
         assert rest("POST", f"{records}:batch", entries).status == 422
@@ -175,8 +175,72 @@ class TestVersion3:
         assert answer.status == 207
         assert [one["id"] for one in answer.json["successes"]] == ["1"]
         assert [one["id"] for one in answer.json["failures"]] == ["2"]
-        for wrong in ([], [*entries, *entries], [{"id": "x" * 81}]):
+        assert answer.json["failures"][0]["error_code"] == 400
+        for wrong in ([], [*entries, *entries], [{"id": "x" * 81}], [{"id": 1}]):
             assert rest("POST", path, {"entries": wrong}).status == 422
+
+    def test_what_is_wrong_with_an_only_record_is_in_its_line(self, rest: Rest, topic: str) -> None:
+        """The status is that of the connection, however many records a request has."""
+        path = rest.v3(f"/topics/{topic}/records")
+        for record, code, words in (
+            ({"value": {"type": "BINARY", "data": 1}}, 400, "data=1 is not a base64 string"),
+            ({"value": {"type": "BINARY", "data": "!"}}, 400, "not a valid base64 string"),
+            ({"value": {"type": "STRING", "data": [1]}}, 400, "data=[1] is not a string"),
+            ({"headers": [{"name": "h", "value": "!"}]}, 400, "not a valid base64 string"),
+            ({"value": {"type": "XML", "data": "x"}}, 400, "no type XML"),
+            ({"partition_id": -1}, 40402, "no such partition"),
+        ):
+            answer = rest("POST", path, record)
+            assert (answer.status, answer.code) == (200, code), answer.body
+            assert words in answer.json["message"]
+            assert code != 400 or answer.json["message"].startswith("Bad Request: ")
+
+    def test_a_schema_that_is_named_twice_is_refused(self, rest: Rest, topic: str) -> None:
+        for data in (
+            {"type": "JSON", "schema_id": 1},
+            {"type": "STRING", "subject_name_strategy": "TOPIC_NAME"},
+            {"schema_id": 1, "schema_version": 1},
+            {"subject": "s", "subject_name_strategy": "TOPIC_NAME"},
+            {"type": "AVRO", "schema_id": 1},
+            {"type": "AVRO"},
+        ):
+            record = {"value": {"data": "x", **data}}
+            answer = rest("POST", rest.v3(f"/topics/{topic}/records"), record)
+            assert (answer.status, answer.code) == (200, 400), (data, answer.body)
+
+    def test_a_body_that_is_missing(self, rest: Rest, topic: str) -> None:
+        kind = "application/json"
+        for method, path in (
+            ("POST", rest.v3("/topics")),
+            ("PATCH", rest.v3(f"/topics/{topic}")),
+            ("PUT", rest.v3(f"/topics/{topic}/configs/retention.ms")),
+            ("POST", rest.v3(f"/topics/{topic}/configs:alter")),
+            ("POST", rest.v3(f"/topics/{topic}/records:batch")),
+            ("POST", rest.v3("/acls")),
+        ):
+            assert rest(method, path, b"", kind=kind).status == 422, path
+        assert rest("POST", f"/topics/{topic}", b"", kind=JSON_V2).status == 422
+
+    def test_a_setting_that_is_unknown(self, rest: Rest, topic: str) -> None:
+        broker = rest.get(rest.v3("/brokers")).json["data"][0]["broker_id"]
+        alter = {"data": [{"name": "no.such", "value": "1"}]}
+        for path in (rest.v3(f"/topics/{topic}/configs"), rest.v3(f"/brokers/{broker}/configs")):
+            assert rest("PUT", f"{path}/no.such", {"value": "1"}).status == 404, path
+            assert rest("DELETE", f"{path}/no.such").status == 404, path
+            assert rest("POST", f"{path}:alter", alter).status == 404, path
+
+    def test_a_filter_of_acls_that_is_wrong(self, rest: Rest) -> None:
+        for method, query in (("GET", "?resource_type=UNKNOWN"), ("DELETE", "")):
+            answer = rest(method, rest.v3(f"/acls{query}"))
+            assert (answer.status, answer.code) == (400, 400)
+
+    def test_offsets_of_a_partition(self, rest: Rest, topic: str) -> None:
+        path = rest.v3(f"/topics/{topic}/partitions/1/offset")
+        found = rest.get(f"{path}?offset_type=earliest_and_latest").json
+        assert (found["earliest_offset"], found["latest_offset"]) == (0, 0)
+        name = f"/topic={topic}/partition=1/offset_type=earliest_and_latest"
+        assert found["metadata"]["resource_name"].endswith(name)
+        assert rest.get(f"{path}?offset_type=latest").code == 400
 
     def test_an_unknown_topic_is_said_at_once_or_created(self, rest: Rest) -> None:
         bad = rest("POST", rest.v3("/topics/no%20topic/records"), {"value": {"type": "STRING",
@@ -197,6 +261,13 @@ class TestVersion3:
             assert lag["consumer_id"]
             summary = rest.get(rest.v3("/consumer-groups/lagging/lag-summary")).json
             assert (summary["max_lag"], summary["max_lag_topic_name"]) == (3, topic)
+            name = summary["metadata"]["resource_name"]
+            assert name.endswith("/consumer-group=lagging/lag-summary")
+            produce(rest, topic, [{"value": n} for n in range(9)], partition=1)
+            commit = {"offsets": [{"topic": topic, "partition": 1, "offset": 0}]}
+            assert rest("POST", f"{path}/offsets", commit, kind=V2).status == 200
+            lags = rest.get(rest.v3("/consumer-groups/lagging/lags")).json["data"]
+            assert [(one["partition_id"], one["lag"]) for one in lags] == [(1, 8), (0, 3)]
             member = rest.get(rest.v3("/consumer-groups/lagging/consumers")).json["data"][0]
             assignments = member["assignments"]["related"].removeprefix(rest.url)
             assert len(rest.get(assignments).json["data"]) == 2
@@ -327,6 +398,16 @@ class TestVersion2:
             answer = rest(method, path, body, {"Accept": V2}, kind=kind)
             assert (answer.status, answer.code) == (status, code), (path, answer.body)
 
+    def test_consumers_take_the_media_type_of_their_records_everywhere(self, rest: Rest) -> None:
+        for kind in (JSON_V2, BINARY_V2):
+            made = rest("POST", "/consumers/types", {"format": "json"}, {"Accept": kind}, kind=kind)
+            assert (made.status, made.kind) == (200, kind)
+            path = made.json["base_uri"].removeprefix(rest.url)
+            body = {"topics": ["t"]}
+            answer = rest("POST", f"{path}/subscription", body, {"Accept": kind}, kind=kind)
+            assert answer.status == 204
+            assert rest("DELETE", path, None, {"Accept": kind}).status == 204
+
     def test_formats_do_not_mix(self, rest: Rest, topic: str) -> None:
         records = {"records": [{"key": text(b"k"), "value": text(b"\xff")}]}
         assert rest("POST", f"/topics/{topic}", records, kind=BINARY_V2).status == 200
@@ -352,6 +433,12 @@ class TestVersion2:
                 assert [one["value"] for one in read(rest, path, len(expected))] == expected
             rest("POST", f"{path}/positions/end", {"partitions": [at]}, kind=V2)
             assert rest.get(f"{path}/records?timeout=200").json == []
+            for time_, count in (("2021-02-05T19:14:42Z", 10), ("2121-02-05T19:14:42Z", 0)):
+                times = {"timestamps": [{**at, "timestamp": time_}]}
+                assert rest("POST", f"{path}/positions", times, kind=V2).status == 204
+                found = rest.get(f"{path}/records?timeout={5000 if count else 200}").json
+                assert len(found) == count
+            assert rest("POST", f"{path}/positions", {}, kind=V2).status == 422
             other = {"partitions": [{"topic": topic, "partition": 1}]}
             assert rest("POST", f"{path}/positions/end", other, kind=V2).code == 40903
             both = rest("POST", f"{path}/subscription", {"topics": [topic]}, kind=V2)

@@ -10,6 +10,7 @@ JSON is checked and copied, and never built as objects: a number keeps all of it
 
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -37,7 +38,9 @@ def decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise Problem(422, "this is not base64", code=JSON_CONVERSION) from None
+        raise Problem(
+            422, f"data={text[:100]!r} is not a valid base64 string", code=JSON_CONVERSION
+        ) from None
 
 
 _TO_STANDARD: Final = str.maketrans("-_", "+/")
@@ -60,15 +63,24 @@ def serialized(kind: str, data: msgspec.Raw) -> bytes | None:
     try:
         text = msgspec.json.decode(data, type=str)
     except msgspec.DecodeError:
+        shown_data = bytes(data)[:100].decode("utf-8", "replace")
+        wanted = "a base64 string" if kind == BINARY else "a string"
         raise Problem(
             422,
-            f"data of type {kind} is text in JSON, in quotation marks; other data needs the type"
-            " JSON, or in version 2 Content-Type: application/vnd.kafka.json.v2+json",
+            f"data={shown_data} is not {wanted}. Data that is no text needs the type JSON, or in"
+            " version 2 Content-Type: application/vnd.kafka.json.v2+json",
             code=JSON_CONVERSION,
         ) from None
     if kind == BINARY:
         return decode_base64(text)
     return text.encode("utf-8", "surrogatepass")
+
+
+def milliseconds(time: datetime) -> int:
+    """Returns a time of a request as Kafka has it. Without a zone it is UTC."""
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return max(0, int(time.timestamp() * 1000))
 
 
 def as_json(value: bytes) -> msgspec.Raw | None:

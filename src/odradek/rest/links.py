@@ -48,8 +48,12 @@ class Links:
         self, kind: str, segments: tuple[object, ...], names: Json, **content: Any
     ) -> Json:
         """Returns the JSON of a resource. `segments` are its path below the cluster, `names` the
-        parts of its resource name, and `content` its other members."""
-        crn = "".join(f"/{name}={quote(str(value), safe='')}" for name, value in names.items())
+        parts of its resource name, where None stands for a part without a value, and `content` its
+        other members."""
+        crn = "".join(
+            f"/{name}" if value is None else f"/{name}={quote(str(value), safe='')}"
+            for name, value in names.items()
+        )
         return {
             "kind": f"Kafka{kind}",
             "metadata": {

@@ -79,23 +79,41 @@ def _registered(client: RegistryClient, topic: str, wanted: SchemaOf, is_key: bo
         if wanted.kind is None:
             raise Problem(400, "a schema needs a type: AVRO, JSONSCHEMA or PROTOBUF")
         kind = _TYPE_OF[wanted.kind]
-        codec_of(Schema(kind, wanted.text))  # type: ignore[arg-type]  # what is no schema is refused
-        subject = _by_strategy(wanted, topic, subject)
+        # What is no schema is refused here.
+        codec = codec_of(Schema(kind, wanted.text))  # type: ignore[arg-type]
+        subject = _by_strategy(wanted, topic, subject, codec)
         client.register(subject, kind, wanted.text)  # type: ignore[arg-type]  # one of the three
         return client.lookup(subject, kind, wanted.text)  # type: ignore[arg-type]
     if wanted.schema_id is not None:
-        return Registered(wanted.schema_id, client.by_id(wanted.schema_id))
+        schema = client.by_id(wanted.schema_id)
+        subject = _by_strategy(wanted, topic, subject, codec_of(schema))
+        version = client.version_of_id(wanted.schema_id, subject)
+        return Registered(wanted.schema_id, schema, subject if version else "", version)
+    if (wanted.strategy or "TOPIC_NAME").upper() != "TOPIC_NAME":
+        raise Problem(
+            400,
+            f"subject_name_strategy {wanted.strategy} takes the record's name from a schema:"
+            " give schema or schema_id",
+        )
     if wanted.version is not None:
-        return client.version(subject, wanted.version)
+        return _of_version(client, subject, wanted.version)
     return client.latest(subject)
 
 
-def _by_strategy(wanted: SchemaOf, topic: str, subject: str) -> str:
+def _of_version(client: RegistryClient, subject: str, version: int) -> Registered:
+    try:
+        return client.version(subject, version)
+    except NotRegistered:
+        raise Problem(
+            400, f"Schema does not exist for subject: {subject}, version: {version}"
+        ) from None
+
+
+def _by_strategy(wanted: SchemaOf, topic: str, subject: str, codec: "Codec") -> str:
     strategy = (wanted.strategy or "TOPIC_NAME").upper()
     if wanted.subject is not None or strategy == "TOPIC_NAME":
         return subject
-    kind = _TYPE_OF[wanted.kind or ""]
-    record = codec_of(Schema(kind, wanted.text or "")).record_name()  # type: ignore[arg-type]
+    record = codec.record_name()
     if record is None:
         raise Problem(422, "the schema has no name for its subject", code=NOT_SERIALIZABLE)
     return record if strategy == "RECORD_NAME" else f"{topic}-{record}"

@@ -255,6 +255,14 @@ class RegistryClient:
         pairs = self._list(path, _deleted(deleted))
         return [(str(pair["subject"]), int(pair["version"])) for pair in pairs]
 
+    def version_of_id(self, schema_id: int, subject: str) -> int:
+        """Returns the version of a subject that has the schema of an id, or 0 if none has. The
+        answer is cached."""
+        return self._cache.get(
+            ("version of id", schema_id, subject),
+            lambda: dict(self.versions_of_id(schema_id)).get(subject, 0),
+        )
+
     def contexts(self) -> list[str]:
         return [str(name) for name in self._list("/contexts")]
 

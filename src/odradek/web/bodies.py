@@ -16,8 +16,11 @@ _UNPROCESSABLE: Final = ("Object missing required field", "Object contains unkno
 
 
 async def read_body(request: Request, kind: type[T]) -> T:
-    """Returns the body of a request. See `decode_json`."""
-    return decode_json(await request.body(), kind)
+    """Returns the body of a request. See `decode_json`. Raises 422 if there is none."""
+    body = await request.body()
+    if not body.strip():
+        raise Problem(422, "the body of the request is empty; JSON is required")
+    return decode_json(body, kind)
 
 
 def decode_json(body: bytes, kind: type[T]) -> T:

@@ -5,7 +5,7 @@ import pytest
 
 from odradek.rest.formats import serialized, shown
 from odradek.rest.schema_codecs import codec_of
-from odradek.rest.v2.consumers import Subscription
+from odradek.rest.v2.bodies import Subscription
 from odradek.schemas.errors import BadPayload
 from odradek.schemas.framing import frame, frame_message
 from odradek.schemas.registry_client import Schema

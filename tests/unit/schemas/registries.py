@@ -53,6 +53,12 @@ class Registry:
         match [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]:
             case ["schemas", "ids", number]:
                 found = self.schemas.get(int(number))
+            case ["schemas", "ids", number, "versions"]:
+                found = [
+                    {"subject": subject, "version": ids.index(int(number)) + 1}
+                    for subject, ids in self.subjects.items()
+                    if int(number) in ids
+                ]
             case ["schemas", "guids", guid]:
                 ids = [key for key in self.schemas if self.guid(key) == guid]
                 found = self.schemas[ids[0]] if ids else None

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import UUID
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,13 +13,23 @@ from odradek.client.consumer.consumer import Consumer, ConsumerRecord
 from odradek.client.errors import CommitFailed, Wakeup
 from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.protocol.types import TopicPartition
-from odradek.rest.formats import as_json, encode_base64
+from odradek.rest.formats import as_json, encode_base64, milliseconds
 from odradek.rest.links import Json, base_url, joined
 from odradek.rest.producing import require_topic_name
 from odradek.rest.schema_formats import CallerFormats, SchemaFormats
 from odradek.rest.settings import RestSettings
+from odradek.rest.v2.bodies import (
+    At,
+    Flag,
+    NewInstance,
+    Number,
+    Offsets,
+    Partitions,
+    Positions,
+    Subscription,
+)
 from odradek.rest.v2.instances import ILLEGAL_STATE, Instance, Instances, owner_of
-from odradek.rest.v2.media import ANSWERS, FORMAT_OF, FORMATS, OF_FORMAT, PLAIN, REQUESTS, V2
+from odradek.rest.v2.media import CONSUMER_TYPES, FORMAT_OF, FORMATS, OF_FORMAT, PLAIN, V2
 from odradek.services.identity import Caller, caller_in
 from odradek.services.kafka_problems import PARTITION_NOT_FOUND
 from odradek.services.running import Service
@@ -38,50 +47,6 @@ _FORMAT_MISMATCH: Final = 40601
 _NOT_DECODED: Final = 40801
 _MAX_OFFSET: Final = 2**63 - 2
 _MAX_NAME: Final = 249
-
-Flag = bool | str
-Number = int | str
-
-
-class NewInstance(msgspec.Struct, forbid_unknown_fields=True):
-    """A consumer instance to create. Numbers and flags may be written as text."""
-
-    id: str | None = None
-    name: str | None = None
-    format: str | None = None
-    reset: str | None = msgspec.field(default=None, name="auto.offset.reset")
-    commit: Flag | None = msgspec.field(default=None, name="auto.commit.enable")
-    min_bytes: Number | None = msgspec.field(default=None, name="fetch.min.bytes")
-    timeout: Number | None = msgspec.field(default=None, name="consumer.request.timeout.ms")
-    isolation: str | None = msgspec.field(default=None, name="isolation.level")
-
-
-class Subscription(msgspec.Struct, forbid_unknown_fields=True):
-    topics: list[str] | None = None
-    topic_pattern: str | None = None
-
-
-class At(msgspec.Struct, forbid_unknown_fields=True):
-    topic: str
-    partition: int
-
-
-class AtOffset(At, kw_only=True, forbid_unknown_fields=True):
-    offset: int
-    metadata: str | None = None
-
-
-class Partitions(msgspec.Struct, forbid_unknown_fields=True):
-    partitions: list[At]
-
-
-class Offsets(msgspec.Struct, forbid_unknown_fields=True):
-    offsets: list[AtOffset] | None = None
-    partitions: list[At] | None = None
-
-
-class Positions(msgspec.Struct, forbid_unknown_fields=True):
-    offsets: list[AtOffset]
 
 
 class Consumers:
@@ -113,21 +78,21 @@ class Consumers:
         def post(path: str, handler: Any, summary: str, body: Any, *, done: int = 204) -> Endpoint:
             responses = {**_ERRORS, done: "It is done."}
             return Endpoint(
-                "POST", path, handler, summary, changes=True, body=body, media_types=REQUESTS,
-                produces=ANSWERS, responses=responses,
+                "POST", path, handler, summary, changes=True, body=body, media_types=CONSUMER_TYPES,
+                produces=CONSUMER_TYPES, responses=responses,
                 needs_body=body not in (NewInstance, Offsets),
             )  # fmt: skip
 
         def get(path: str, handler: Any, summary: str, body: Any = None) -> Endpoint:
             return Endpoint(
-                "GET", path, handler, summary, body=body, media_types=REQUESTS, produces=ANSWERS,
-                responses=_ANSWER,
+                "GET", path, handler, summary, body=body, media_types=CONSUMER_TYPES,
+                produces=CONSUMER_TYPES, responses=_ANSWER,
             )  # fmt: skip
 
         def delete(path: str, handler: Any, summary: str) -> Endpoint:
             return Endpoint(
-                "DELETE", path, handler, summary, changes=True, produces=ANSWERS,
-                media_types=REQUESTS, responses={**_ERRORS, 204: "It is done."},
+                "DELETE", path, handler, summary, changes=True, produces=CONSUMER_TYPES,
+                media_types=CONSUMER_TYPES, responses={**_ERRORS, 204: "It is done."},
             )  # fmt: skip
 
         positions = f"{_INSTANCE}/positions"
@@ -238,11 +203,18 @@ class Consumers:
 
     async def _seek(self, request: Request) -> Response:
         wanted = await read_body(request, Positions)
+        if wanted.offsets is None and wanted.timestamps is None:
+            raise Problem(422, "give offsets or timestamps")
         async with self._using(request) as instance:
-            places = {_partition(one): _checked(one.offset) for one in wanted.offsets}
-            _require_assigned(instance, places)
+            places = {_partition(one): _checked(one.offset) for one in wanted.offsets or ()}
+            times = {
+                _partition(one): milliseconds(one.timestamp) for one in wanted.timestamps or ()
+            }
+            _require_assigned(instance, [*places, *times])
             for partition, offset in places.items():
                 instance.consumer.seek(partition, offset)
+            for partition, timestamp_ms in times.items():
+                instance.consumer.seek_to_timestamp(timestamp_ms, [partition])
             return Response(status_code=204)
 
     async def _to_beginning(self, request: Request) -> Response:

@@ -20,7 +20,6 @@ from odradek.protocol.acls import (
 from odradek.protocol.errors import KafkaError
 from odradek.rest.links import Json, Links
 from odradek.rest.v3.resources import CLUSTER, NOT_FOUND, OK, SERVER, Resources
-from odradek.services.kafka_problems import BAD_REQUEST
 from odradek.web.bodies import read_body
 from odradek.web.endpoints import Endpoint, Parameter
 from odradek.web.problems import Problem, json_response
@@ -79,8 +78,11 @@ class Acls(Resources):
         filter_ = _filter(self.endpoints()[0].query(request), needs_all=False)
         async with self.asked(request) as asked:
             found = await asked.admin.describe_acls(filter_)
-            data = [acl_json(asked.links, acl) for acl in found]
-            return json_response(asked.links.collection("Acl", ("acls",), data))
+            data = [acl_json(asked.links, acl) for acl in sorted(found, key=_order)]
+            answer = asked.links.collection("Acl", ("acls",), data)
+            if request.url.query:
+                answer["metadata"]["self"] += f"?{request.url.query}"
+            return json_response(answer)
 
     async def _create(self, request: Request) -> Response:
         return await self._add(request, [await read_body(request, NewAcl)])
@@ -104,7 +106,8 @@ class Acls(Resources):
             removed = (await asked.admin.delete_acls([filter_]))[filter_]
             if isinstance(removed, KafkaError):
                 raise removed
-            return json_response({"data": [acl_json(asked.links, acl) for acl in removed]})
+            data = [acl_json(asked.links, acl) for acl in sorted(removed, key=_order)]
+            return json_response({"data": data})
 
 
 def _code(kind: type[Code], name: str, text: str) -> Code:
@@ -112,7 +115,7 @@ def _code(kind: type[Code], name: str, text: str) -> Code:
     found = kind.from_display_name(text)
     if found == 0:
         known = ", ".join(member.name for member in kind if member)
-        raise Problem(400, f"{name} is one of {known}, not {text!r}", code=BAD_REQUEST)
+        raise Problem(400, f"{name} is one of {known}, not {text!r}")
     return found
 
 
@@ -120,7 +123,7 @@ def _filter(query: dict[str, str | None], *, needs_all: bool) -> AclFilter:
     def text(name: str) -> str:
         given = query[name]
         if given is None and needs_all:
-            raise Problem(400, f"{name} must be given: ANY means all", code=BAD_REQUEST)
+            raise Problem(400, f"{name} must be given: ANY means all")
         return given or "ANY"
 
     return AclFilter(
@@ -137,7 +140,7 @@ def _filter(query: dict[str, str | None], *, needs_all: bool) -> AclFilter:
 def _acl(new: NewAcl) -> Acl:
     for name in ("resource_type", "pattern_type", "operation", "permission"):
         if getattr(new, name).upper() in _FILTERS_ONLY:
-            raise Problem(400, f"{name} of an ACL cannot be {getattr(new, name)}", code=BAD_REQUEST)
+            raise Problem(400, f"{name} of an ACL cannot be {getattr(new, name)}")
     return Acl(
         ResourcePattern(
             _code(ResourceType, "resource_type", new.resource_type),
@@ -153,6 +156,15 @@ def _acl(new: NewAcl) -> Acl:
     )
 
 
+def _order(acl: Acl) -> tuple[str | int, ...]:
+    """Returns what ACLs are sorted by: resource, principal, host, operation, permission."""
+    resource, entry = acl
+    return (
+        resource.type, resource.name, resource.pattern, entry.principal, entry.host,
+        entry.operation, entry.permission,
+    )  # fmt: skip
+
+
 def acl_json(links: Links, acl: Acl) -> Json:
     resource, entry = acl
     content = {
@@ -164,7 +176,7 @@ def acl_json(links: Links, acl: Acl) -> Json:
         "operation": entry.operation.name,
         "permission": entry.permission.name,
     }
-    answer = links.resource("Acl", ("acls",), {"acl": ""}, **content)
+    answer = links.resource("Acl", ("acls",), {"acl": None}, **content)
     query = "&".join(f"{name}={quote(value, safe='*')}" for name, value in content.items())
     answer["metadata"]["self"] += f"?{query}"
     return answer

@@ -291,7 +291,12 @@ async def _apply(
 ) -> None:
     if not changes:
         return
-    await _require(asked, owner)
+    if owner.kind != "Cluster":
+        # Brokers take back a setting that they do not know, and keep unknown ones for plug-ins.
+        known = await _entries(asked, owner)
+        for change in changes:
+            if change.name not in known:
+                raise missing(f"there is no setting {change.name}")
     answers = await asked.admin.incremental_alter_configs(
         {owner.resource: changes}, validate_only=validate_only
     )

@@ -127,6 +127,7 @@ class Groups(Resources):
             lags = await lags_of(asked, group)
             if not lags:
                 raise missing(f"group {group.group_id} has committed no offsets")
+            lags.sort(key=lambda lag: -lag.lag)
             data = [lag_json(asked.links, group.group_id, lag) for lag in lags]
             segments = ("consumer-groups", group.group_id, "lags")
             return json_response(asked.links.collection("ConsumerLag", segments, data))
@@ -261,7 +262,7 @@ def summary_json(links: Links, group_id: str, lags: list[Lag]) -> Json:
     group = ("consumer-groups", group_id)
     return links.resource(
         "ConsumerGroupLagSummary", (*group, "lag-summary"),
-        {"consumer-group": group_id, "lag-summary": ""},
+        {"consumer-group": group_id, "lag-summary": None},
         consumer_group_id=group_id, max_lag_consumer_id=member_id,
         max_lag_instance_id=None if member is None else member.group_instance_id,
         max_lag_client_id="" if member is None else member.client_id,

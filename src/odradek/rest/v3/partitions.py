@@ -18,24 +18,30 @@ from odradek.rest.v3.resources import (
     Resources,
     missing,
 )
-from odradek.web.endpoints import Endpoint
-from odradek.web.problems import json_response
+from odradek.web.endpoints import Endpoint, Parameter
+from odradek.web.problems import Problem, json_response
 
 _ALL = f"{CLUSTER}/topics/{{topic_name}}/partitions"
 _ONE = f"{_ALL}/{{partition_id:int}}"
+_BOTH = "earliest_and_latest"
 
 
 class Partitions(Resources):
+    _offset_of = Parameter("offset_type", str, _BOTH, f"Which offsets: {_BOTH}.")
+
     def endpoints(self) -> list[Endpoint]:
         answers = {**OK, **NOT_FOUND, **SERVER}
 
-        def get(path: str, handler: object, summary: str) -> Endpoint:
-            return Endpoint("GET", path, handler, summary, responses=answers)  # type: ignore[arg-type]
+        def get(path: str, handler: object, summary: str, *parameters: Parameter) -> Endpoint:
+            return Endpoint("GET", path, handler, summary, parameters, responses=answers)  # type: ignore[arg-type]
 
         return [
             get(_ALL, self._list, "The partitions of a topic."),
             get(_ONE, self._get, "A partition."),
-            get(f"{_ONE}/offset", self._offset, "The first and the next offset of a partition."),
+            get(
+                f"{_ONE}/offset", self._offset, "The first and the next offset of a partition.",
+                self._offset_of,
+            ),
             get(f"{_ONE}/replicas", self._replicas, "The replicas of a partition."),
             get(f"{_ONE}/replicas/{{broker_id:int}}", self._replica, "A replica."),
             get(f"{_ONE}/reassignment", self._reassignment, "How a partition is being moved."),
@@ -60,13 +66,17 @@ class Partitions(Resources):
             return json_response(partition_json(asked.links, name, partition))
 
     async def _offset(self, request: Request) -> Response:
+        wanted = request.query_params.get("offset_type", _BOTH)
+        if wanted != _BOTH:
+            raise Problem(400, f"offset_type is {_BOTH}, not {wanted[:100]!r}")
         async with self.asked(request) as asked:
             name, partition = await _partition(asked)
             first, next_ = await offset_range(asked, TopicPartition(name, partition.index))
             segments = ("topics", name, "partitions", partition.index, "offset")
             return json_response(
                 asked.links.resource(
-                    "PartitionWithOffsets", segments, _names(name, partition.index),
+                    "PartitionWithOffsets", segments,
+                    {**_names(name, partition.index), "offset_type": _BOTH},
                     topic_name=name, partition_id=partition.index,
                     earliest_offset=first, latest_offset=next_,
                 )
@@ -174,7 +184,7 @@ def _reassignment_json(links: Links, partition: TopicPartition, move: Reassignme
     topic, index = partition
     path = ("topics", topic, "partitions", index)
     return links.resource(
-        "Reassignment", (*path, "reassignment"), {**_names(topic, index), "reassignment": ""},
+        "Reassignment", (*path, "reassignment"), {**_names(topic, index), "reassignment": None},
         topic_name=topic, partition_id=index,
         adding_replicas=list(move.adding), removing_replicas=list(move.removing),
         replicas=links.related(*path, "replicas"),

@@ -23,10 +23,12 @@ from odradek.rest.formats import (
     BINARY,
     INVALID_PAYLOAD,
     JSON,
+    JSON_CONVERSION,
     STRING,
     WITH_SCHEMA,
     decode_base64,
     is_null,
+    milliseconds,
     null,
     serialized,
 )
@@ -48,6 +50,7 @@ _TOPIC: Final = f"{CLUSTER}/topics/{{topic_name}}"
 _MAX_IN_FLIGHT: Final = 1000
 _MAX_WAITING_LINES: Final = 64 * 1024
 _BATCH: Final = 42208
+_BAD_REQUESTS: Final = frozenset({400, 422, JSON_CONVERSION})
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,7 +79,8 @@ class ProduceRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Entry(ProduceRecord, kw_only=True, forbid_unknown_fields=True):
-    id: str
+    id: Any
+    """Text, which `_check_batch` verifies."""
 
 
 class Batch(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,8 +133,11 @@ class _Produced:
 
 
 def failure(problem: Problem) -> Json:
-    """Returns the line of a record that failed. Codes of 422 are within the message, as in
-    Confluent's version 3."""
+    """Returns the line of a record that failed, as in Confluent's version 3: data that are not of
+    their type, or do not fit their schema, are a bad request. Other codes of 422 are within the
+    message."""
+    if problem.code in _BAD_REQUESTS:
+        return {"error_code": 400, "message": f"Bad Request: {problem.message}"}
     if problem.status == 422:
         words = f"Error: {problem.code} : {problem.message}"
         return {"error_code": 422, "message": words}
@@ -203,7 +210,11 @@ class Records(Resources):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         async with self.asked(request) as asked:
-            produced = await self._produce(asked, topic, record)
+            try:
+                produced = await self._produce(asked, topic, record)
+            except Problem as problem:
+                # What is wrong with a record is in its line, as in a stream.
+                return json_response(failure(problem))
             return json_response(await produced.report(asked.links.cluster_id))
 
     async def _lines(self, request: Request, topic: str) -> AsyncGenerator[bytes]:
@@ -246,6 +257,8 @@ class Records(Resources):
 
     async def _batch(self, request: Request) -> Response:
         topic = require_topic_name(request.path_params["topic_name"])
+        if not (await request.body()).strip():
+            raise _bad_batch("Request body is empty. Data is required.")
         batch = await read_body(request, Batch)
         _check_batch(batch, self._settings.api_v3_produce_batch_maximum_entries)
         async with self.asked(request) as asked:
@@ -274,7 +287,7 @@ class Records(Resources):
         value = await _part(formats, topic, record.value, is_key=False)
         timestamp_ms = None
         if record.timestamp is not None:
-            timestamp_ms = _milliseconds(record.timestamp)
+            timestamp_ms = milliseconds(record.timestamp)
         outgoing = Outgoing(
             None if key is None else key.written,
             None if value is None else value.written,
@@ -291,6 +304,7 @@ async def _part(
     if data is None:
         return None
     kind = None if data.type is None else data.type.upper()
+    _require_one_schema(kind, data)
     if kind in (BINARY, STRING, JSON):
         return _Part(Written(serialized(kind, data.data)), kind)
     if kind is not None and kind not in WITH_SCHEMA:
@@ -311,17 +325,29 @@ async def _part(
     return _Part(written, written.kind)
 
 
+def _require_one_schema(kind: str | None, data: Data) -> None:
+    """Raises 400 if a key or value names its schema in two ways, of which one would be passed
+    over, or has a type of which there is no schema."""
+    if kind in (BINARY, STRING, JSON) and (_names_schema(data) or data.subject_name_strategy):
+        raise Problem(400, f"data of type {kind} has no schema; leave out what names one")
+    if data.subject is not None and data.subject_name_strategy is not None:
+        raise Problem(400, "give one of subject and subject_name_strategy")
+    ways = [data.schema_id, data.schema_version, data.schema]
+    if sum(way is not None for way in ways) > 1:
+        raise Problem(400, "give one of schema_id, schema_version and schema")
+    if kind in WITH_SCHEMA and data.schema is None:
+        raise Problem(
+            400,
+            f"with the type {kind} the schema is text; without a type it is that of schema_id or"
+            " schema_version, or the newest",
+        )
+
+
 def _names_schema(data: Data) -> bool:
     return any(
         value is not None
         for value in (data.subject, data.schema_id, data.schema_version, data.schema)
     )
-
-
-def _milliseconds(time: datetime) -> int:
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return max(0, int(time.timestamp() * 1000))
 
 
 def _header_value(text: str | None) -> bytes | None:
@@ -337,13 +363,17 @@ def _empty() -> Problem:
 def _check_batch(batch: Batch, most: int) -> None:
     ids = [entry.id for entry in batch.entries]
     if not ids:
-        raise Problem(422, f"Error: {_BATCH} : Empty batch.")
+        raise _bad_batch("Empty batch.")
     if len(ids) > most:
-        raise Problem(422, f"Error: {_BATCH} : Too many entries in batch.")
+        raise _bad_batch("Too many entries in batch.")
+    if not all(isinstance(one, str) and 0 < len(one) <= 80 and one.isprintable() for one in ids):
+        raise _bad_batch("Batch entry identifier is not a valid string.")
     if len(set(ids)) != len(ids):
-        raise Problem(422, f"Error: {_BATCH} : Batch entry IDs are not distinct.")
-    if not all(0 < len(one) <= 80 and one.isprintable() for one in ids):
-        raise Problem(422, f"Error: {_BATCH} : Batch entry identifier is not a valid string.")
+        raise _bad_batch("Batch entry IDs are not distinct.")
+
+
+def _bad_batch(words: str) -> Problem:
+    return Problem(422, f"Error: {_BATCH} : {words}")
 
 
 async def _with_first(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
