@@ -32,11 +32,6 @@ from odradek.tools.failures import CommandFailed
 from odradek.world import Disk, SystemClock
 from odradek.world.disk import OsDisk
 
-REGISTRY_PORT: Final = 8081
-REST_PORT: Final = 8082
-CONNECT_PORT: Final = 8083
-CONSOLE_PORT: Final = 8080
-SQL_PORT: Final = 8088
 FILE: Final = "platform.json"
 _READY_TIMEOUT_S: Final = 60.0
 _BROKERS: Final = "brokers"

@@ -142,9 +142,5 @@ def timed_out(what: str) -> Refused:
     return Refused(50002, f"{what} timed out")
 
 
-def forwarding_failed(details: str) -> Refused:
-    return Refused(50003, f"Error while forwarding the request to the primary: {details}")
-
-
 def unknown_primary() -> Refused:
     return Refused(50004, "Leader not known: there is no primary at the moment; try again")

@@ -9,7 +9,6 @@ instance when its mode is changed. `:*:` stands for all contexts.
 from typing import Final, NamedTuple
 
 DEFAULT_CONTEXT: Final = "."
-GLOBAL_CONTEXT: Final = ".__GLOBAL"
 GLOBAL_SUBJECT: Final = ":.__GLOBAL:"
 ALL_CONTEXTS: Final = ":*:"
 _PREFIX: Final = ":."

@@ -124,7 +124,7 @@ class KafkaSchemaLog:
             except KafkaError as error:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
-            await self._check(admin, replication_factor, say)
+            await self._check(admin, say)
 
     async def _create(self, admin: Admin, replication_factor: int, say: "Say") -> None:
         known = await admin.describe_topics([self._topic])
@@ -140,7 +140,7 @@ class KafkaSchemaLog:
                 " rely on it"
             )
 
-    async def _check(self, admin: Admin, replication_factor: int, say: "Say") -> None:
+    async def _check(self, admin: Admin, say: "Say") -> None:
         described = (await admin.describe_topics([self._topic]))[self._topic]
         if isinstance(described, KafkaError):
             raise described

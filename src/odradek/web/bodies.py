@@ -1,7 +1,7 @@
 """Reads the JSON body of a request into a type, and says what is wrong with it."""
 
 import re
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -36,8 +36,3 @@ def decode_json(body: bytes, kind: type[T]) -> T:
         raise Problem(400, f"the body is not JSON: {error}") from None
     except RecursionError:
         raise Problem(400, "the body is nested too deeply") from None
-
-
-def encode_json(value: Any) -> bytes:
-    """Returns a value as JSON without spaces."""
-    return msgspec.json.encode(value)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.cli.main import main
-from odradek.schemas.classes.model import STYLES
+from odradek.cli.schemas.schema import STYLES
 
 SCHEMAS = Path(__file__).parent / "generating"
 FILES = [*sorted(SCHEMAS.glob("order.*")), SCHEMAS / "numbers.avsc"]

@@ -15,7 +15,6 @@ from odradek.tools.client_properties import read_properties
 
 # Kafka's brokers do not describe this setting, so it tells ours from theirs.
 _OWN = "odradek.metadata.store"
-_NOT_GIVEN = (ConfigSource.DEFAULT_CONFIG, ConfigSource.UNKNOWN)
 _SEARCH = "odradek configs --describe --broker {broker} --all"
 
 

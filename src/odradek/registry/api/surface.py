@@ -89,5 +89,5 @@ def change(description: str = "The answer.") -> dict[int, str]:
         409: "The schema is incompatible with an earlier one.",
         422: "42201: invalid schema. 42202: invalid version. 42203: invalid level. 42204: invalid"
         " mode. 42205: not permitted. 42206: something refers to it. 42208: invalid subject.",
-        500: "50001: the brokers failed. 50003: the primary failed. 50004: there is no primary.",
+        500: "50001: the brokers failed. 50002: it timed out. 50004: there is no primary.",
     }

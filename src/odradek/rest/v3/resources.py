@@ -83,13 +83,6 @@ class Resources:
             yield Asked(clients, links, request.path_params)
 
 
-def raise_first(answers: Any) -> None:
-    """Raises the error of an admin call about one resource, if it failed."""
-    for answer in answers.values():
-        if isinstance(answer, KafkaError):
-            raise answer
-
-
 def missing(words: str) -> Problem:
     return Problem(404, words, code=404)
 

@@ -159,7 +159,7 @@ class _Builder:
     ) -> Attribute:
         hint = self._hint(place, f"{owner} {source}")
         stated = _get(place.schema, "default")
-        default = self._default(hint, stated, place.schema)
+        default = self._default(hint, stated)
         if default is None and not is_required:
             hint, default = union_of([hint, NONE]), Default(NONE)
         doc = _doc(place.schema) if isinstance(place.schema, dict) else ""
@@ -167,7 +167,7 @@ class _Builder:
             doc = ""
         return Attribute(name, hint, default, doc, source if source != name else "")
 
-    def _default(self, hint: Hint, value: Any, schema: Any) -> Default | None:
+    def _default(self, hint: Hint, value: Any) -> Default | None:
         kinds: dict[str, tuple[type, ...]] = {
             "str": (str,),
             "bool": (bool,),

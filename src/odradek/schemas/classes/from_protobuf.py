@@ -76,11 +76,11 @@ class _Builder:
             self._classes[full] = self._names.new(
                 "".join(map(_first_up, inside.split("."))), capitals(full)
             )
-        for file, full, element in found:
+        for _, full, element in found:
             if isinstance(element, Enum):
                 self._module.enums.append(self._enum(full, element))
             else:
-                self._module.records.append(self._record(file, full, element))
+                self._module.records.append(self._record(full, element))
         return self._module
 
     def _used_imports(self) -> list[ProtoFile]:
@@ -98,18 +98,18 @@ class _Builder:
         members = zip(names, (value.tag for value in enum.values), strict=True)
         return EnumClass(self._classes[full], tuple(members))
 
-    def _record(self, file: ProtoFile, full: str, message: Message) -> RecordClass:
+    def _record(self, full: str, message: Message) -> RecordClass:
         scope = tuple(full.split("."))
         fields = list(message.all_fields())
         names = attribute_names([field.name for field, _ in fields], self._classes.values())
         attributes = [
-            self._attribute(file, scope, name, field, oneof)
+            self._attribute(scope, name, field, oneof)
             for name, (field, oneof) in zip(names, fields, strict=True)
         ]
         return RecordClass(self._classes[full], tuple(attributes))
 
     def _attribute(
-        self, file: ProtoFile, scope: tuple[str, ...], name: str, field: Field, oneof: OneOf | None
+        self, scope: tuple[str, ...], name: str, field: Field, oneof: OneOf | None
     ) -> Attribute:
         source = field.name if name != field.name else ""
         doc = f"One of {oneof.name}." if oneof is not None else ""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 Style = Literal["dataclass", "pydantic", "attrs"]
-STYLES: Final[tuple[Style, ...]] = ("dataclass", "pydantic", "attrs")
 
 Imports = frozenset[tuple[str, str]]
 NO_IMPORTS: Final[Imports] = frozenset()
