@@ -8,7 +8,7 @@ A deserializer is a function `(data, context)` as in confluent-kafka, which wait
 when it must. Our clients call it on their event loop, through `without_blocking()`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -22,20 +22,18 @@ from odradek.schemas.errors import (
     SchemaError,
 )
 from odradek.schemas.framing import Identified, id_text
-from odradek.schemas.parsed import SchemaType
 from odradek.schemas.registry_client import RegistryClient
 from odradek.schemas.registry_client import Schema as KnownSchema
 from odradek.schemas.serializers.own_schema import Schema, class_named, schema_text
 from odradek.schemas.serializers.preparations import Preparations
-from odradek.schemas.serializers.settings import SerdeSettings
+from odradek.schemas.serializers.serde import RegistrySerde
 from odradek.schemas.serializers.subjects import topic_subject_name_strategy
 
 Read = Callable[[bytes, int], Any]
-_CAPACITY = 1000
 
 
-class RegistryDeserializer(ABC):
-    kind: ClassVar[SchemaType]
+class RegistryDeserializer(RegistrySerde):
+    role: ClassVar[str] = "deserializer"
 
     def __init__(
         self,
@@ -47,39 +45,22 @@ class RegistryDeserializer(ABC):
     ) -> None:
         if from_dict is not None and not callable(from_dict):
             raise BadSetting("from_dict must be a function of the dict and its context")
-        self._client = client
+        super().__init__(client, conf)
         self._given = given
         self._from_dict = from_dict
         self._record_class = record_class
-        self.settings = SerdeSettings.from_conf(conf)
-        self._owns_client = False
-        self._readers = self._preparations()
-
-    def _preparations(self) -> "Preparations[Read]":
-        ttl_s = None if self._client is None else self._client.settings.latest_ttl_s
-        return Preparations(_CAPACITY, ttl_s if self._uses_latest else None)
-
-    @property
-    def _uses_latest(self) -> bool:
-        return self.settings.use_latest or self.settings.latest_metadata is not None
+        self._readers: Preparations[Read] = self._preparations()
 
     def configure(self, properties: Mapping[str, Any], is_key: bool) -> None:
         """Called by a client whose properties name this class."""
         field = "key" if is_key else "value"
-        if self._client is None:
-            self._client = RegistryClient(properties)
-            self._owns_client = True
-            self.settings = SerdeSettings.from_properties(properties, field)
+        self._configure_client(properties, field)
         if self._given is None and (text := schema_text(properties, field)) is not None:
             self._given = Schema(text, self.kind)
         name = f"{field}.record.class"
         if self._record_class is None and properties.get(name):
             self._record_class = class_named(name, properties[name])
         self._readers = self._preparations()
-
-    def close(self) -> None:
-        if self._owns_client and self._client is not None:
-            self._client.close()
 
     # A record
 
@@ -113,14 +94,6 @@ class RegistryDeserializer(ABC):
         return (), found.start
 
     # Settling the schemas
-
-    @property
-    def client(self) -> RegistryClient:
-        if self._client is None:
-            raise BadSetting(
-                "a deserializer needs a schema registry: set schema.registry.url, or give a client"
-            )
-        return self._client
 
     def _prepare(self, found: Identified, path: tuple[int, ...], context: Any) -> Read:
         writer = self._writer(found)
@@ -159,9 +132,7 @@ class RegistryDeserializer(ABC):
         subject = strategy(context, name)
         if not subject:
             raise BadPayload("use.latest.version needs a subject, and the schema has no name")
-        if self.settings.latest_metadata is not None:
-            return self.client.latest_with_metadata(subject, self.settings.latest_metadata).schema
-        return self.client.latest(subject).schema
+        return self._latest_of(subject).schema
 
     # The format
 
@@ -174,15 +145,6 @@ class RegistryDeserializer(ABC):
     @abstractmethod
     def _record_name(self, writer: KnownSchema | None, path: tuple[int, ...]) -> str | None:
         """Returns the name of the record that values of a schema are."""
-
-    def _imports(self, schema: Schema) -> tuple[tuple[str, str], ...]:
-        """Returns the texts that the reader's own schema refers to, dependencies first."""
-        found: dict[str, str] = {}
-        for reference in schema.references:
-            known = self.client.version(reference.subject, reference.version).schema
-            found.update(known.imports)
-            found[reference.name] = known.text
-        return tuple(found.items())
 
 
 class DeserializerOnEventLoop:

@@ -15,23 +15,22 @@ A serializer is a function `(value, context)` as in confluent-kafka, which waits
 when it must. Our clients call it on their event loop, through `without_blocking()`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 from uuid import UUID
 
 from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema, BadSetting, NotRegistered, RegistryFailed
-from odradek.schemas.parsed import Reference, SchemaType
+from odradek.schemas.parsed import Reference
 from odradek.schemas.registry_client import Registered, RegistryClient, require_no_rules
 from odradek.schemas.registry_client import Schema as KnownSchema
 from odradek.schemas.serializers.own_schema import Schema, class_named, schema_text
 from odradek.schemas.serializers.preparations import Preparations
-from odradek.schemas.serializers.settings import SerdeSettings
+from odradek.schemas.serializers.serde import RegistrySerde
 from odradek.schemas.serializers.subjects import subject_of
 
 Write = Callable[[Any, Any], bytes]
-_CAPACITY = 1000
 
 
 class OwnSchema(NamedTuple):
@@ -44,8 +43,8 @@ class OwnSchema(NamedTuple):
     codec: Any
 
 
-class RegistrySerializer(ABC):
-    kind: ClassVar[SchemaType]
+class RegistrySerializer(RegistrySerde):
+    role: ClassVar[str] = "serializer"
 
     def __init__(
         self,
@@ -56,25 +55,15 @@ class RegistrySerializer(ABC):
     ) -> None:
         if to_dict is not None and not callable(to_dict):
             raise BadSetting("to_dict must be a function of the value and its context")
-        self._client = client
+        super().__init__(client, conf)
         self._given = given
         self._to_dict = to_dict
-        self.settings = SerdeSettings.from_conf(conf)
-        self._owns_client = False
-        self._writers = self._preparations()
-
-    def _preparations(self) -> "Preparations[Write]":
-        ttl_s = None if self._client is None else self._client.settings.latest_ttl_s
-        uses_latest = self.settings.use_latest or self.settings.latest_metadata is not None
-        return Preparations(_CAPACITY, ttl_s if uses_latest else None)
+        self._writers: Preparations[Write] = self._preparations()
 
     def configure(self, properties: Mapping[str, Any], is_key: bool) -> None:
         """Called by a client whose properties name this class."""
         field = "key" if is_key else "value"
-        if self._client is None:
-            self._client = RegistryClient(properties)
-            self._owns_client = True
-            self.settings = SerdeSettings.from_properties(properties, field)
+        self._configure_client(properties, field)
         if self._given is None:
             text = schema_text(properties, field)
             name = f"{field}.record.class"
@@ -83,10 +72,6 @@ class RegistrySerializer(ABC):
             elif properties.get(name):
                 self._given = class_named(name, properties[name])
         self._writers = self._preparations()
-
-    def close(self) -> None:
-        if self._owns_client and self._client is not None:
-            self._client.close()
 
     # A record
 
@@ -119,14 +104,6 @@ class RegistrySerializer(ABC):
         key = (known, None, None) if context is None else (known, context.topic, context.field)
         self._writers.find(key, lambda: self._prepare(kind, context), True)
 
-    @property
-    def client(self) -> RegistryClient:
-        if self._client is None:
-            raise BadSetting(
-                "a serializer needs a schema registry: set schema.registry.url, or give a client"
-            )
-        return self._client
-
     def _prepare(self, kind: type, context: Any) -> Write:
         settings = self.settings
         own = self._own_schema(kind)
@@ -135,8 +112,8 @@ class RegistrySerializer(ABC):
                 f"there is no schema for a {kind.__name__}: give the serializer one, or set"
                 " use.latest.version=true to take it from the registry"
             )
-        if settings.use_latest or settings.latest_metadata is not None:
-            found = self._latest(self._subject(context, own))
+        if self._uses_latest:
+            found = self._latest_of(self._subject(context, own))
         elif settings.schema_id is not None:
             found = Registered(settings.schema_id, self.client.by_id(settings.schema_id))
         elif own is not None:
@@ -159,12 +136,6 @@ class RegistrySerializer(ABC):
 
     def _subject(self, context: Any, own: OwnSchema | None) -> str:
         return subject_of(self.settings.strategy, context, None if own is None else own.record_name)
-
-    def _latest(self, subject: str) -> Registered:
-        metadata = self.settings.latest_metadata
-        if metadata is not None:
-            return self.client.latest_with_metadata(subject, metadata)
-        return self.client.latest(subject)
 
     def _registered(self, subject: str, own: OwnSchema, context: Any) -> Registered:
         text = own.schema.schema_str
@@ -237,15 +208,6 @@ class RegistrySerializer(ABC):
     def _path(self, codec: Any) -> bytes:
         """Returns what stands between the id and the payload."""
         return b""
-
-    def _imports(self, schema: Schema) -> tuple[tuple[str, str], ...]:
-        """Returns the texts that a schema refers to, dependencies first."""
-        found: dict[str, str] = {}
-        for reference in schema.references:
-            known = self.client.version(reference.subject, reference.version).schema
-            found.update(known.imports)
-            found[reference.name] = known.text
-        return tuple(found.items())
 
 
 class SerializerOnEventLoop:
