@@ -14,8 +14,6 @@ column of the headers: `decode_avro("value", headers="headers", ...)`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -35,20 +33,19 @@ from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema
 from odradek.schemas.parsed import SchemaType
 from odradek.schemas.registry_client import Schema, client_of
-from odradek.world.installing import install_line
-
-try:
-    from odradek.schemas.avro_columns import AvroColumns
-    from odradek.schemas.json_schema import JsonCodec
-    from odradek.schemas.protobuf_columns import ProtobufColumns
-    from odradek.schemas.protobuf_descriptors import ProtobufSchema
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"{error.name} is not installed: {install_line('spark,schemas')}", name=error.name
-    ) from None
+from odradek.spark.framed_values import (
+    AvroDecoder,
+    AvroEncoder,
+    Field,
+    JsonCheck,
+    ProtobufDecoder,
+    ProtobufEncoder,
+    avro_shape,
+    json_codec,
+    protobuf_message,
+)
 
 Mode = Literal["failfast", "permissive"]
-Field = Literal["key", "value"]
 Imports = Mapping[str, str]
 
 _NO_IMPORTS: Final[Imports] = {}
@@ -72,9 +69,7 @@ def _to_decode(
 ) -> Schema:
     if schema is not None:
         return Schema(kind, schema, tuple(imports.items()))
-    if registry is None or subject is None:
-        raise BadSchema("give a schema, or registry and subject to take the newest version of")
-    return _of_kind(kind, client_of(registry).latest(subject).schema, subject)
+    return _newest(kind, registry, subject).schema
 
 
 def _to_encode(
@@ -95,16 +90,16 @@ def _to_encode(
                 " references: leave the schema out to take the newest version of the subject"
             )
         return _Choice(local, client_of(registry).register(subject, kind, schema))
+    return _newest(kind, registry, subject)
+
+
+def _newest(kind: SchemaType, registry: str | None, subject: str | None) -> _Choice:
     if registry is None or subject is None:
         raise BadSchema("give a schema, or registry and subject to take the newest version of")
     newest = client_of(registry).latest(subject)
-    return _Choice(_of_kind(kind, newest.schema, subject), newest.id)
-
-
-def _of_kind(kind: SchemaType, schema: Schema, subject: str) -> Schema:
-    if schema.kind != kind:
-        raise BadSchema(f"{subject} has schemas of type {schema.kind}, not {kind}")
-    return schema
+    if newest.schema.kind != kind:
+        raise BadSchema(f"{subject} has schemas of type {newest.schema.kind}, not {kind}")
+    return _Choice(newest.schema, newest.id)
 
 
 def _frame_id(choice: _Choice, schema_id: int | None, framed: bool) -> int | None:
@@ -137,7 +132,8 @@ def _decoding(
     mode: Mode,
     header: Column | None = None,
 ) -> Column:
-    """`convert` gets a value, and with `header` the value of that column, which may be None."""
+    """Returns the column of what `convert` returns for each value. With `header`, it also gets the
+    value of that column, which may be None."""
     if mode not in ("failfast", "permissive"):
         raise BadSchema(f"mode {mode!r} is neither failfast nor permissive")
     data_type = DataType.fromDDL(kind)
@@ -145,31 +141,19 @@ def _decoding(
     arrow_type = _arrow_type(data_type, zone or "UTC")
     is_patient = mode == "permissive"
 
-    def decode(values: pa.Array) -> pa.Array:
+    def decode(*columns: pa.Array) -> pa.Array:
         rows = []
-        for value in values.to_pylist():
+        for given in zip(*(column.to_pylist() for column in columns), strict=True):
             try:
-                rows.append(None if value is None else convert(value))
+                rows.append(None if given[0] is None else convert(*given))
             except BadPayload:
                 if not is_patient:
                     raise
                 rows.append(None)
         return pa.array(rows, arrow_type)
 
-    def decode_headed(values: pa.Array, headers: pa.Array) -> pa.Array:
-        rows = []
-        for value, named in zip(values.to_pylist(), headers.to_pylist(), strict=True):
-            try:
-                rows.append(None if value is None else convert(value, named))
-            except BadPayload:
-                if not is_patient:
-                    raise
-                rows.append(None)
-        return pa.array(rows, arrow_type)
-
-    if header is None:
-        return f.arrow_udf(decode, data_type)(_column(column))
-    return f.arrow_udf(decode_headed, data_type)(_column(column), header)
+    inputs = [_column(column)] if header is None else [_column(column), header]
+    return f.arrow_udf(decode, data_type)(*inputs)
 
 
 _ARROW: Final = {
@@ -227,54 +211,6 @@ def _header_if_framed(headers: Column | str | None, field: Field, framed: bool) 
 # Avro
 
 
-@cache
-def _avro(schema: Schema, reader: Schema | None = None) -> AvroColumns:
-    resolved_to = None if reader is None else _avro(reader)
-    return AvroColumns(schema.text, schema.imports, reader=resolved_to)
-
-
-@dataclass(frozen=True, slots=True)
-class _AvroDecoder:
-    reader: Schema
-    registry: str | None
-    framed: bool
-    field: Field
-
-    def __call__(self, value: bytes, header: bytes | None = None) -> Any:
-        schema_id: framing.SchemaId
-        if not self.framed:
-            codec, payload = _avro(self.reader), value
-        else:
-            if header is None:
-                schema_id, payload = framing.unframe(value)
-            else:
-                schema_id, payload = framing.identify_header(header, self.field).schema, value
-            codec = _avro(self.reader)
-            if self.registry is not None:
-                writer = client_of(self.registry).by_id_or_guid(schema_id)
-                if writer != self.reader:
-                    codec = _avro(writer, self.reader)
-        decoded = codec.decode(payload)
-        to_row = _avro_shape(self.reader).to_row
-        return decoded if to_row is None or decoded is None else to_row(decoded)
-
-
-@cache
-def _avro_shape(schema: Schema) -> Any:
-    return _avro(schema).shape()
-
-
-@dataclass(frozen=True, slots=True)
-class _AvroEncoder:
-    schema: Schema
-    schema_id: int | None
-
-    def __call__(self, row: Any) -> bytes:
-        from_row = _avro_shape(self.schema).from_row
-        payload = _avro(self.schema).encode(row if from_row is None else from_row(row))
-        return payload if self.schema_id is None else framing.frame(self.schema_id, payload)
-
-
 def decode_avro(
     column: Column | str,
     schema: str | None = None,
@@ -295,9 +231,9 @@ def decode_avro(
     the frame; `field` says whether the column is the key or the value.
     """
     reader = _to_decode("AVRO", schema, imports, registry, subject)
-    decoder = _AvroDecoder(reader, registry, framed, field)
+    decoder = AvroDecoder(reader, registry, framed, field)
     header = _header_if_framed(headers, field, framed)
-    return _decoding(decoder, _avro_shape(reader).type, column, mode, header)
+    return _decoding(decoder, avro_shape(reader).type, column, mode, header)
 
 
 def encode_avro(
@@ -315,25 +251,11 @@ def encode_avro(
     The given schema is registered under the subject; without one, the newest version is used.
     """
     choice = _to_encode("AVRO", schema, imports, registry, subject)
-    _avro_shape(choice.schema)
-    return _encoding(_AvroEncoder(choice.schema, _frame_id(choice, schema_id, framed)), column)
+    avro_shape(choice.schema)
+    return _encoding(AvroEncoder(choice.schema, _frame_id(choice, schema_id, framed)), column)
 
 
 # JSON
-
-
-@cache
-def _json(schema: Schema) -> JsonCodec:
-    return JsonCodec(schema.text, schema.imports)
-
-
-@dataclass(frozen=True, slots=True)
-class _JsonCheck:
-    schema: Schema
-
-    def __call__(self, payload: bytes) -> bytes:
-        _json(self.schema).decode(payload)
-        return payload
 
 
 def decode_json(
@@ -352,7 +274,7 @@ def decode_json(
     """Decodes JSON values into columns of a JSON schema. Spark decodes them; with `validate` each
     is checked against the schema first."""
     choice = _to_decode("JSON", schema, imports, registry, subject)
-    kind = _json(choice).column_type()
+    kind = json_codec(choice).column_type()
     payload = _column(column)
     header = _header_if_framed(headers, field, framed)
     if framed:
@@ -362,7 +284,7 @@ def decode_json(
         is_bare = payload.isNull() if header is None else payload.isNull() | header.isNotNull()
         payload = f.when(is_bare, payload).when(begins, rest).otherwise(other)
     if validate:
-        payload = _decoding(_JsonCheck(choice), "binary", payload, mode)
+        payload = _decoding(JsonCheck(choice), "binary", payload, mode)
     text = payload.cast("string")
     if not kind.startswith(("struct<", "array<", "map<")):
         return text
@@ -382,10 +304,10 @@ def encode_json(
 ) -> Column:
     """Encodes a struct, map or array as framed JSON. Fields that are null are left out."""
     choice = _to_encode("JSON", schema, imports, registry, subject)
-    _json(choice.schema)
+    json_codec(choice.schema)
     payload = f.to_json(_column(column)).cast("binary")
     if validate:
-        payload = _decoding(_JsonCheck(choice.schema), "binary", payload, "failfast")
+        payload = _decoding(JsonCheck(choice.schema), "binary", payload, "failfast")
     frame_id = _frame_id(choice, schema_id, framed)
     if frame_id is None:
         return payload
@@ -393,67 +315,6 @@ def encode_json(
 
 
 # Protobuf
-
-
-@cache
-def _protobuf(schema: Schema | bytes) -> ProtobufSchema:
-    if isinstance(schema, bytes):
-        return ProtobufSchema.from_descriptor_set(schema)
-    return ProtobufSchema.from_text(schema.text, schema.imports)
-
-
-@cache
-def _message(schema: Schema | bytes, name: str | None) -> ProtobufColumns:
-    return ProtobufColumns(_protobuf(schema).message(name))
-
-
-@cache
-def _name_at(schema: Schema, indexes: tuple[int, ...]) -> str:
-    return str(_protobuf(schema).message_at(indexes).full_name)
-
-
-@dataclass(frozen=True, slots=True)
-class _ProtobufDecoder:
-    schema: Schema | bytes
-    message: str | None
-    registry: str | None
-    framed: bool
-    field: Field
-
-    def __call__(self, value: bytes, header: bytes | None = None) -> Any:
-        schema_id: framing.SchemaId
-        codec = _message(self.schema, self.message)
-        if not self.framed:
-            return codec.decode(value)
-        if header is None:
-            schema_id, indexes, payload = framing.unframe_message(value)
-        else:
-            found = framing.identify_header(header, self.field)
-            indexes, _ = framing.read_message_path(found.path_in, found.path_start)
-            schema_id, payload = found.schema, value
-        if self.registry is not None:
-            name = _name_at(client_of(self.registry).by_id_or_guid(schema_id), indexes)
-            if name != codec.name:
-                raise BadPayload(f"a value is a {name}, not a {codec.name}")
-        elif indexes != codec.indexes:
-            raise BadPayload(f"a value is the message at {list(indexes)}, not {codec.name}")
-        # Protobuf identifies fields by number, so values of other schema versions are read with
-        # this one.
-        return codec.decode(payload)
-
-
-@dataclass(frozen=True, slots=True)
-class _ProtobufEncoder:
-    schema: Schema | bytes
-    message: str | None
-    schema_id: int | None
-
-    def __call__(self, row: Any) -> bytes:
-        codec = _message(self.schema, self.message)
-        payload = codec.encode(row)
-        if self.schema_id is None:
-            return payload
-        return framing.frame_message(self.schema_id, codec.indexes, payload)
 
 
 def decode_protobuf(
@@ -476,8 +337,8 @@ def decode_protobuf(
         source = schema
     else:
         source = _to_decode("PROTOBUF", schema, imports, registry, subject)
-    kind = _message(source, message).column_type()
-    decoder = _ProtobufDecoder(source, message, registry, framed, field)
+    kind = protobuf_message(source, message).column_type()
+    decoder = ProtobufDecoder(source, message, registry, framed, field)
     return _decoding(decoder, kind, column, mode, _header_if_framed(headers, field, framed))
 
 
@@ -501,6 +362,6 @@ def encode_protobuf(
     else:
         choice = _to_encode("PROTOBUF", schema, imports, registry, subject)
         source, frame_id = choice.schema, _frame_id(choice, schema_id, framed)
-    _message(source, message)
-    encoder = _ProtobufEncoder(source, message, frame_id if framed else None)
+    protobuf_message(source, message)
+    encoder = ProtobufEncoder(source, message, frame_id if framed else None)
     return _encoding(encoder, column)
