@@ -186,3 +186,13 @@ def test_scram_refuses_malformed_ends(end: bytes) -> None:
     exchange = scram().begin()
     challenge = respond(exchange, b"n,,n=alice,r=abc").reply.decode()
     failure(exchange, end.replace(b"{nonce}", nonce_of(challenge).encode()))
+
+
+@pytest.mark.parametrize("more", [b"," * 500_000, b",a=b" * 120_000])
+def test_a_message_of_half_a_megabyte_is_not_taken_apart(more: bytes) -> None:
+    """It would take a tenth of a second, in which nobody else is served."""
+    assert str(failure(scram().begin(), b"n,,n=alice,r=abc" + more)).endswith("too long")
+    exchange = scram().begin()
+    respond(exchange, b"n,,n=alice,r=abc")
+    assert str(failure(exchange, b"c=biws,r=abc" + more)).endswith("too long")
+    assert str(failure(PLAIN.begin(), b"\0alice\0" + more)).endswith("too long")

@@ -245,7 +245,15 @@ async def test_a_bad_token_is_answered_with_json_and_then_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic x\x01\x01", b"\xff"]
+    "text",
+    [
+        b"",
+        b"\x01",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Basic x\x01\x01",
+        b"\xff",
+        b"n,,\x01auth=Bearer x\x01" + b"a=b\x01" * 100_000 + b"\x01",
+    ],
 )
 async def test_malformed_messages_are_refused(text: bytes) -> None:
     with pytest.raises(LoginFailed):

@@ -16,6 +16,8 @@ from odradek.security.sasl.server.exchange import Login, LoginFailed, Step
 _FIRST: Final = re.compile(
     "n,(?:a=(?P<authzid>[^,]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x01]*\x01)*)\x01?", re.DOTALL
 )
+# A token has at most half of this (`tokens`); extensions are short.
+_MAX_MESSAGE_BYTES: Final = 128 * 1024
 _SEPARATOR: Final = "\x01"
 _BEARER: Final = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
 _INVALID_TOKEN: Final = json.dumps({"status": "invalid_token"}, separators=(",", ":"))
@@ -55,6 +57,8 @@ class OAuthBearerExchange:
     def respond(self, token: bytes) -> Step | Awaitable[Step]:
         if self._refusal is not None:
             raise LoginFailed(self._refusal, _INVALID_TOKEN)
+        if len(token) > _MAX_MESSAGE_BYTES:
+            raise LoginFailed("the message of OAUTHBEARER is too long")
         found = _FIRST.fullmatch(token.decode(errors="replace"))
         if found is None:
             raise LoginFailed("the message of OAUTHBEARER is malformed")

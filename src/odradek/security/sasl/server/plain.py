@@ -16,6 +16,8 @@ _FOREIGN: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
 _USER: Final = "user_"
+# Some passwords are tokens. Nobody makes a directory compare half a megabyte.
+_MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 
 class PasswordChecker(Protocol):
@@ -65,6 +67,8 @@ class PlainExchange:
         self._checker = checker
 
     def respond(self, token: bytes) -> Step | Awaitable[Step]:
+        if len(token) > _MAX_MESSAGE_BYTES:
+            raise LoginFailed("the token of PLAIN is too long")
         try:
             parts = token.decode().split("\0")
         except UnicodeDecodeError:
