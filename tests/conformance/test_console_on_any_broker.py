@@ -119,6 +119,8 @@ def _run_the_cluster(browser: Browser, broker: str) -> None:
     assert (status, f"{logger} writes from ERROR on now" in page) == (200, True)
     status, page = browser.send(url, logger=logger, level="LOUD", action="set")
     assert (status, "Level: choose one" in page) == (400, True)
+    status, page = browser.send(url, logger=logger, level="", action="reset", q=logger)
+    assert (status, f"{logger} has the level of the start again" in page) == (200, True)
     status, page = browser.send("/balance", kind="balance", measure="0")
     assert (status, "Brokers, before and after" in page) == (200, True)
     status, page = browser.send("/balance", kind="demote-broker", brokers=broker)

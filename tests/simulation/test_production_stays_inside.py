@@ -11,6 +11,8 @@ OUTSIDE = {
     *("world", "cli", "local", "perf", "tools", "testing", "spark", "recipes", "schemas"),
     *("ops", "web", "connect", "console", "sql"),
 }
+# What of a room is never simulated: processes of Spark, with files of their own.
+OUTSIDE_PARTS = {("streams", "spark")}
 # SQLite opens its own file; the simulation uses the store in memory.
 # The client without asyncio runs a loop in a thread of its own.
 EXCEPTIONS = {"metadata/sqlite.py", "client/sync/loop_thread.py", "client/tracing/setup.py"}
@@ -36,6 +38,7 @@ def production_files() -> list[Path]:
         path
         for path in sorted(SOURCE.rglob("*.py"))
         if path.relative_to(SOURCE).parts[0] not in OUTSIDE
+        and path.relative_to(SOURCE).parts[:2] not in OUTSIDE_PARTS
         and str(path.relative_to(SOURCE)) not in EXCEPTIONS
     ]
 

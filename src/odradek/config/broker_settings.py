@@ -24,7 +24,7 @@ from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
 from odradek.config.management_settings import ManagementSettings
 from odradek.config.network_settings import NetworkSettings
 from odradek.config.schema_validation_settings import SchemaRegistrySettings
-from odradek.config.security_settings import ListenerSecuritySettings, SecuritySettings
+from odradek.config.security_settings import SecuritySettings
 from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
@@ -205,6 +205,10 @@ OF_LISTENERS: Final = ("max.connections", "max.connection.creation.rate")
 BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
 _SPELLER: Final = Speller([*BROKER_DECLARED, *UNDECLARED])
 
+# While a broker runs, Kafka changes these for single listeners alone, and other settings of TLS and
+# SASL for all of them too.
+_KEYS_AND_CERTIFICATES: Final = ("ssl.keystore.", "ssl.key.", "ssl.truststore.")
+
 # Other names of a setting: broker.id is another name of node.id.
 _ALIASES: Final = {
     other: setting for setting in BrokerSettings.declared.values() for other in setting.aliases
@@ -254,7 +258,7 @@ def check_broker_overrides(
             )
         if setting.scope is Scope.PER_BROKER and not per_broker:
             raise InvalidSetting(name, text, "it can only be set for one broker, by its id")
-        if name in ListenerSecuritySettings.declared:
+        if name.startswith(_KEYS_AND_CERTIFICATES):
             raise InvalidSetting(
                 name,
                 setting.shown(text),

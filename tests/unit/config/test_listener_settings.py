@@ -89,3 +89,11 @@ def test_keystores_change_while_the_broker_runs_for_one_listener_only() -> None:
     ):
         with pytest.raises(InvalidSetting):
             check_broker_overrides({name: "none"}, settings(), per_broker=per_broker)
+
+
+def test_other_security_settings_change_for_all_listeners_too() -> None:
+    name = "sasl.kerberos.min.time.before.relogin"
+    check_broker_overrides({name: "58000"}, settings(), per_broker=True)
+    changed = settings().with_dynamic({}, {name: "58000"})
+    assert changed.listener("public").sasl_kerberos_min_time_before_relogin == 58_000
+    assert changed.listener("public") != settings().listener("public")
