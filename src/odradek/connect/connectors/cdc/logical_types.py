@@ -95,12 +95,12 @@ def bits(length: int) -> Schema:
     return Schema(Type.BYTES, name=f"{_DATA}Bits", version=1, parameters={"length": str(length)})
 
 
-def enum(allowed: tuple[str, ...]) -> Schema:
+def enum(allowed: tuple[str, ...], *, escapes: bool = True) -> Schema:
     return Schema(
         Type.STRING,
         name=f"{_DATA}Enum",
         version=1,
-        parameters={"allowed": _list(allowed)},
+        parameters={"allowed": _list(allowed) if escapes else ",".join(allowed)},
     )
 
 

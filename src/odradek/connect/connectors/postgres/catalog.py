@@ -8,7 +8,7 @@ from odradek.connect.connectors.postgres.database import Database
 from odradek.connect.connectors.postgres.types import TypeRow
 
 _TYPE = """SELECT t.typname, n.nspname, t.typtype, t.typelem, t.typbasetype, t.typtypmod,
-       CASE WHEN t.typelem <> 0 AND t.typcategory = 'A' THEN e.typdelim END,
+       CASE WHEN e.typarray = t.oid THEN e.typdelim END,
        (SELECT json_agg(l.enumlabel ORDER BY l.enumsortorder) FROM pg_enum l
         WHERE l.enumtypid = t.oid)
 FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
@@ -28,9 +28,10 @@ WHERE c.oid = $1::oid"""
 _OID = """SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p')"""
 
-_COLUMNS = """SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull,
+_COLUMNS = """SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull OR t.typnotnull,
        pg_get_expr(d.adbin, d.adrelid), a.attgenerated <> '', col_description(a.attrelid, a.attnum)
-FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 
 # The primary key first, then the unique indexes by name, as JDBC gives them.

@@ -3,16 +3,24 @@
 A default in a schema is a constant. So a literal, with a cast or without, becomes its value. A
 function such as `now()` or `nextval(...)` becomes the zero value of the type, as in Debezium: a
 column that is NOT NULL and has a default may be left out by writers, so its schema must have one
-too. Other expressions give no default.
+too. Nothing evaluates other expressions: Debezium takes their first literal, `false` for a boolean,
+or the expression itself for a text, and so do we. What is no value of the type gives no default.
 """
 
 import re
+from decimal import Decimal
 from typing import Any, Final
 
 from odradek.connect.connectors.postgres.types import ColumnType, TypeRow
+from odradek.connect.errors import DataError
 
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'(?:::[^()']+(?:\(\d+(?:,-?\d+)?\))?[\w\s\".]*)?")
 _NUMBER: Final = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\)?(?:::[^()]+(?:\([\d,]+\))?)?")
+_FIRST_LITERAL: Final = re.compile(r"'(.*?)'")
+_CALL: Final = re.compile(r"\(?[A-Za-z0-9_.]+\(.*\)")
+_MOMENTS: Final = frozenset(
+    {"current_timestamp", "current_time", "current_date", "localtime", "localtimestamp"}
+)
 
 _NUMBERS: Final = {"int2", "int4", "int8", "float4", "float8", "numeric"}
 _TIMES: Final = {"date", "time", "timestamp", "timestamptz", "interval"}
@@ -20,15 +28,26 @@ _TEXTS: Final = {"text", "varchar", "bpchar"}
 _OTHERS: Final = {"bool", "bit", "varbit", "uuid", "json", "jsonb", "xml"}
 _WITH_LITERALS: Final = _NUMBERS | _TIMES | _TEXTS | _OTHERS
 # The default for a column whose DEFAULT is a function.
-_ZERO_VALUES: Final[dict[str, Any]] = {
-    "int2": 0,
-    "int4": 0,
-    "int8": 0,
+_ZERO_VALUES: Final[dict[str, str]] = {
+    "bool": "f",
+    "bpchar": "",
     "date": "1970-01-01",
+    "float4": "0",
+    "float8": "0",
+    "int2": "0",
+    "int4": "0",
+    "int8": "0",
+    "interval": "00:00:00",
+    "json": "{}",
+    "jsonb": "{}",
+    "numeric": "0",
+    "text": "",
     "time": "00:00:00",
     "timestamp": "1970-01-01 00:00:00",
     "timestamptz": "1970-01-01 00:00:00+00",
     "uuid": "00000000-0000-0000-0000-000000000000",
+    "varchar": "",
+    "xml": "",
 }
 
 
@@ -38,15 +57,23 @@ def default_of(expression: str | None, row: TypeRow, kind: ColumnType) -> Any:
         return None  # Only base types (b) and enums (e) have one; arrays have elements.
     if row.kind == "b" and row.name not in _WITH_LITERALS:
         return None
-    if row.name == "numeric" and kind.schema.type == "struct":
-        return None
     text = _text_of(expression, row)
-    if text is None:
-        return None
     try:
+        if text is None or (row.name == "numeric" and not _fits(text, kind)):
+            return None
         return text if kind.convert is None else kind.convert(text)
-    except (ValueError, ArithmeticError):
+    except (ValueError, ArithmeticError, DataError):
         return None
+
+
+def _fits(text: str, kind: ColumnType) -> bool:
+    """Whether the schema of a numeric column can have this default. It must not be a struct, and
+    the number must not have to be rounded."""
+    scale = kind.schema.parameters.get("scale")
+    exponent = Decimal(text).as_tuple().exponent
+    if scale is not None and isinstance(exponent, int):
+        return -exponent <= int(scale)
+    return kind.schema.type != "struct"
 
 
 def _text_of(expression: str, row: TypeRow) -> str | None:
@@ -59,16 +86,15 @@ def _text_of(expression: str, row: TypeRow) -> str | None:
     match = _NUMBER.fullmatch(expression)
     if match is not None:
         return match[1]
-    if expression.startswith("NULL"):
-        return None
-    return _of_function(expression, row)
+    return None if expression.startswith("NULL") else _of_other(expression, row)
 
 
-def _of_function(expression: str, row: TypeRow) -> str | None:
-    if row.name in _TEXTS:
-        # Keywords that act as functions, such as CURRENT_USER, are kept as they are written.
-        return expression if expression.isupper() and expression.isidentifier() else ""
-    if row.name.startswith("int") and not expression.startswith("nextval("):
-        return None
-    zero = _ZERO_VALUES.get(row.name)
-    return None if zero is None else str(zero)
+def _of_other(expression: str, row: TypeRow) -> str | None:
+    if _CALL.match(expression) or expression.lower() in _MOMENTS:
+        return _ZERO_VALUES.get(row.name)
+    first = _FIRST_LITERAL.search(expression)
+    if first is not None:
+        return first[1]
+    if row.name == "bool":
+        return "f"
+    return expression if row.name in _TEXTS else None

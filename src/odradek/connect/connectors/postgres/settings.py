@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import ClassVar, Final
 
-from odradek.config.kinds import boolean, integer, string
+from odradek.config.kinds import boolean, integer, names, string
 from odradek.config.setting import Importance
 from odradek.connect.connectors.cdc.filters import KeyColumns, NameFilter
 from odradek.connect.connectors.cdc.settings import (
@@ -29,6 +30,8 @@ INITIAL: Final = "initial"
 INITIAL_ONLY: Final = "initial_only"
 NO_DATA: Final = "no_data"
 WHEN_NEEDED: Final = "when_needed"
+
+OVERRIDES: Final = "snapshot.select.statement.overrides"
 
 ALL_TABLES: Final = "all_tables"
 FILTERED: Final = "filtered"
@@ -133,8 +136,15 @@ class PostgresSettings(DatabaseSettings):
         folds_case=True,
     )
 
+    snapshot_select_statement_overrides = names(
+        OVERRIDES, (), "Tables whose rows the first snapshot selects by a statement of yours."
+    )
+
+    snapshot_statements: Mapping[str, str] = MappingProxyType({})
+    """Those statements, by `SCHEMA.TABLE`: `snapshot.select.statement.overrides.SCHEMA.TABLE`."""
+
     refused: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-        **REFUSED,
+        **{name: why for name, why in REFUSED.items() if name != OVERRIDES},
         "slot.failover": ("the slot is made without failover", ("false",)),
         "database.sslfactory": ("it is a Java class", ("",)),
         "snapshot.locking.mode": ("a snapshot takes no locks", ("none", "no_locks")),
@@ -155,6 +165,28 @@ class PostgresSettings(DatabaseSettings):
         "snapshot.isolation.mode",
         "table.ignore.builtin",
     }
+
+    refused_prefixes: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def _parsed(cls, properties: Mapping[str, str | None]) -> tuple[dict[str, object], Problems]:
+        values, problems = super()._parsed(properties)
+        statements: dict[str, str] = {}
+        listed = values.get("snapshot_select_statement_overrides", ())
+        for table in listed if isinstance(listed, tuple) else ():
+            name = f"{OVERRIDES}.{table}"
+            text = (properties.get(name) or "").strip().rstrip(";")
+            if text:
+                statements[table] = text
+            else:
+                reason = f"{OVERRIDES} lists {table}, so its statement is needed"
+                problems[name] = [invalid(name, "", reason)]
+        values["snapshot_statements"] = statements
+        return values, problems
+
+    @classmethod
+    def takes(cls, name: str) -> bool:
+        return super().takes(name) or name.startswith(f"{OVERRIDES}.")
 
     def wrong_together(self) -> Problems:
         problems = super().wrong_together()

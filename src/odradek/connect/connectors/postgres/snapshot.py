@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from odradek.connect.connectors.cdc.chunks import Key, Progress, TableToRead
+from odradek.connect.connectors.cdc.chunks import INITIAL, Key, Progress, TableToRead
 from odradek.connect.connectors.postgres.catalog import Catalog, TableRow
 from odradek.connect.connectors.postgres.database import Database, identifier
 from odradek.connect.connectors.postgres.failures import Refused
@@ -96,7 +96,10 @@ class ChunkReader:
         captured = CapturedTable(table, table.columns, self._settings, self._headers)
         if any(not visible.sees(xid) for xid in recent):
             return Chunk(captured, [], False, progress.up_to, visible, until_lsn)
-        query = _Query(table, progress.table.condition)
+        statement = None
+        if progress.kind == INITIAL and progress.table.signal is None:
+            statement = self._settings.snapshot_statements.get(table.full_name)
+        query = _Query(table, progress.table.condition, statement)
         if not table.unique:
             rows = self._database.query(query.everything()).rows
             whole: list[tuple[Key | None, Values]] = [(None, list(row)) for row in rows]
@@ -121,12 +124,14 @@ class ChunkReader:
 
 
 class _Query:
-    """The queries of a table. Names are quoted; a condition comes from a user who may signal, and
-    is SQL on purpose."""
+    """The queries of a table, or of a statement that selects some of its rows. Names are quoted; a
+    condition comes from a user who may signal, and is SQL on purpose, as the statement is."""
 
-    def __init__(self, table: TableRow, condition: str | None) -> None:
+    def __init__(self, table: TableRow, condition: str | None, statement: str | None) -> None:
         columns = ", ".join(identifier(column.name) for column in table.columns)
         self._from = f"FROM {identifier(table.schema, table.name)}"
+        if statement is not None:
+            self._from = f"FROM ({statement}\n) AS odradek_selected"
         self._select = f"SELECT {columns} {self._from}"
         self._where = f"WHERE ({condition or 'true'})"
         self._key = [identifier(name) for name in table.unique]

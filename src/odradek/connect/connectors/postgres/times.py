@@ -160,8 +160,10 @@ def _interval(text: str) -> tuple[int, int, int, int]:
 
 
 def interval_micros(text: str) -> int:
+    """An interval of more than 292,000 years is the largest number of 64 bits, as in Java."""
     years, months, days_, micros_ = _interval(text)
-    return int((years * 12 + months) * _MONTH_US) + days_ * DAY_US + micros_
+    found = int((years * 12 + months) * _MONTH_US) + days_ * DAY_US + micros_
+    return max(-(1 << 63), min(found, (1 << 63) - 1))
 
 
 def iso_interval(text: str) -> str:

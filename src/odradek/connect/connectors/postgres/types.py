@@ -78,7 +78,8 @@ def column_type(found: TypeRow, modifier: int, modes: Modes) -> ColumnType | Non
     if found.kind == "d" and found.base is not None:
         return column_type(found.base, found.modifier, modes)
     if found.kind == "e":
-        return _text_type(logical_types.enum(found.labels), modes)
+        # Debezium separates PostgreSQL's labels by commas, and escapes none that are in labels.
+        return _text_type(logical_types.enum(found.labels, escapes=False), modes)
     if found.element is not None:
         made = _array_type(found, modifier, modes)
     else:
@@ -199,12 +200,12 @@ def _binary(modes: Modes, to_bytes: Callable[[str], bytes]) -> ColumnType:
 
 
 def _bit(modifier: int, _: Modes) -> ColumnType:
-    if modifier in (1, _NO_DIGITS):
-        return ColumnType(schemas.BOOLEAN, lambda text: text == "1", False, None)
-    return _varbit(modifier, _)
+    return _varbit(1 if modifier == _NO_DIGITS else modifier, _)
 
 
 def _varbit(modifier: int, _: Modes) -> ColumnType:
+    if modifier == 1:
+        return ColumnType(schemas.BOOLEAN, lambda text: text == "1", False, None)
     length = _ALL_BITS if modifier < 0 else modifier
     return ColumnType(logical_types.bits(length), bits, b"", None)
 
@@ -352,8 +353,9 @@ def _array_type(found: TypeRow, modifier: int, modes: Modes) -> ColumnType | Non
     inner = column_type(element, modifier, modes)
     if inner is None:
         return None
-    # Debezium's schema says that labels of enums in arrays are never null.
-    item = inner.schema if element.kind == "e" else inner.schema.optional()
+    # Debezium's schema says that labels of enums and vectors in arrays are never null.
+    is_never_null = element.kind == "e" or element.name == "tsvector"
+    item = inner.schema if is_never_null else inner.schema.optional()
     convert = inner.convert
 
     def converted(text: str) -> list[Any] | None:

@@ -181,6 +181,27 @@ def test_a_changed_table_has_another_schema(postgres_server: Postgres) -> None:
         assert capture.records[1].value["after"]["at"] == 2
 
 
+def test_columns_of_odd_types_do_not_stop_a_capture(postgres_server: Postgres) -> None:
+    setup = (
+        "CREATE DOMAIN word AS text NOT NULL",
+        """CREATE TABLE odd (id int PRIMARY KEY, v int2vector, o oidvector, w word,
+             d timestamp DEFAULT ('now'::text)::date, long interval, found tsvector[])""",
+        """INSERT INTO odd VALUES
+             (1, '1 2', '3 4', 'x', NULL, '178000000 years', ARRAY['a'::tsvector])""",
+    )
+    with capturing(postgres_server.new_database(), *setup) as capture:
+        capture.until_count(1)
+        assert capture.events() == [
+            (1, "r", {"id": 1, "w": "x", "d": None, "long": 2**63 - 1, "found": ["'a'"]})
+        ]
+        schema = capture.records[0].value_schema
+        assert schema is not None
+        fields = {field.name: field.schema for field in schema.field("after").schema.fields}
+        assert not fields["w"].is_optional
+        assert fields["found"].item is not None
+        assert not fields["found"].item.is_optional
+
+
 def test_what_was_not_sent_has_a_placeholder(postgres_server: Postgres) -> None:
     table = "CREATE TABLE big (id int PRIMARY KEY, text text, small int)"
     storage = "ALTER TABLE big ALTER text SET STORAGE EXTERNAL"
@@ -298,6 +319,45 @@ def test_initial_only_ends_after_the_snapshot(postgres_server: Postgres) -> None
         capture.run("INSERT INTO orders VALUES (31)")
         assert capture.step() == 0
         assert capture.progress() is None
+
+
+def test_a_statement_selects_the_rows_of_a_snapshot(postgres_server: Postgres) -> None:
+    name = "snapshot.select.statement.overrides"
+    setup = (
+        "CREATE TABLE items (id int PRIMARY KEY)",
+        "INSERT INTO items SELECT generate_series(1, 5)",
+        "CREATE TABLE notes (n int)",
+        "INSERT INTO notes VALUES (1), (2)",
+    )
+    properties = {
+        name: "public.items,public.notes",
+        f"{name}.public.items": "SELECT * FROM public.items WHERE id > 3; ",
+        f"{name}.public.notes": "SELECT * FROM public.notes WHERE n = 1 -- the first",
+        "snapshot.fetch.size": "1",
+    }
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.until_count(3)
+        capture.run("INSERT INTO items VALUES (0)")
+        capture.until_count(4)
+        assert capture.events("items") == [
+            (4, "r", {"id": 4}),
+            (5, "r", {"id": 5}),
+            (0, "c", {"id": 0}),
+        ]
+        assert capture.events("notes") == [(None, "r", {"n": 1})]
+
+
+def test_a_table_that_is_listed_needs_its_statement() -> None:
+    found = PostgresSettings.validate(
+        {
+            "topic.prefix": "shop",
+            "database.hostname": "h",
+            "database.user": "u",
+            "database.dbname": "d",
+            "snapshot.select.statement.overrides": "public.items",
+        }
+    )
+    assert list(found) == ["snapshot.select.statement.overrides.public.items"]
 
 
 def test_offsets_of_debezium_are_taken_over(postgres_server: Postgres) -> None:

@@ -60,6 +60,7 @@ def numeric(precision: int, scale: int) -> int:
         ("bit", 16, "1000000000000001", b"\x01\x80"),
         ("bit", 3, "000", b""),
         ("varbit", -1, "10110011101", b"\x9d\x05"),
+        ("varbit", 1, "1", True),
         ("date", -1, "1969-12-31", -1),
         ("date", -1, "0044-03-15 BC", -735_160),
         ("time", -1, "24:00:00", 86_400_000_000),
@@ -77,6 +78,8 @@ def numeric(precision: int, scale: int) -> int:
         ("timestamptz", 3, "infinity", "infinity"),
         ("interval", -1, "1 year 2 mons 3 days 04:05:06.789012", 37_091_106_789_012),
         ("interval", -1, "-1 years -2 mons +3 days -04:05:06.789", -36_572_706_789_000),
+        ("interval", -1, "178000000 years", 2**63 - 1),
+        ("interval", -1, "-178000000 years", -(2**63)),
         ("hstore", -1, '"a"=>"1", "b"=>NULL, "c d"=>"x\\"y"', '{"a":"1","b":null,"c d":"x\\"y"}'),
         ("inet", -1, "10.0.0.1/24", "10.0.0.1/24"),
     ],
@@ -137,8 +140,8 @@ def test_what_was_not_sent_has_a_placeholder_of_its_type() -> None:
 def test_domains_and_enums_are_their_own_kind_of_type() -> None:
     domain = TypeRow(3, "money2", "shop", "d", base=base("numeric"), modifier=numeric(8, 2))
     assert schema(domain).parameters == {"scale": "2", "connect.decimal.precision": "8"}
-    enum = TypeRow(4, "mood", "shop", "e", labels=("sad", "very happy"))
-    assert schema(enum).parameters == {"allowed": "sad,very happy"}
+    enum = TypeRow(4, "mood", "shop", "e", labels=("sad", "very, very happy"))
+    assert schema(enum).parameters == {"allowed": "sad,very, very happy"}
     assert column_type(base("tsquery"), -1, Modes()) is None
     assert value(base("tsquery"), "a & b", includes_unknown=True) == b"a & b"
 
@@ -150,6 +153,16 @@ def test_domains_and_enums_are_their_own_kind_of_type() -> None:
         ("int4", "'-5'::integer", -5),
         ("int4", "nextval('s'::regclass)", 0),
         ("int4", "(1 + 1)", None),
+        ("int4", "length('abc'::text)", 0),
+        ("int8", "(random())::bigint", 0),
+        ("float8", "random()", 0.0),
+        ("bool", "(1 = 1)", False),
+        ("bool", "is_open()", False),
+        ("text", "('a'::text || 'b'::text)", "a"),
+        ("text", "((1 + 2))::text", "((1 + 2))::text"),
+        ("jsonb", "jsonb_build_object('a', 1)", "{}"),
+        ("interval", "make_interval(1)", 0),
+        ("timestamp", "('now'::text)::date", None),
         ("text", "'it''s'::text", "it's"),
         ("text", "NULL::text", None),
         ("text", "CURRENT_USER", "CURRENT_USER"),
@@ -174,6 +187,15 @@ def test_a_default_is_a_constant_or_the_zero_of_a_function(
     kind = column_type(found, 1 if name == "bit" else -1, Modes())
     assert kind is not None
     assert default_of(expression, found, kind) == expected
+
+
+def test_a_default_that_would_have_to_be_rounded_is_left_out() -> None:
+    found = base("numeric")
+    kind = column_type(found, (5 << 16 | 1) + 4, Modes())
+    assert kind is not None
+    assert default_of("1.5", found, kind) == Decimal("1.5")
+    assert default_of("1.25", found, kind) is None
+    assert default_of("now()", found, kind) == 0
 
 
 @given(st.dates())
