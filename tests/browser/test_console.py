@@ -272,7 +272,7 @@ def test_records_are_found_by_text_filter_offset_and_key(visitor: Visitor) -> No
         "?start=offset&offset=x": "is not a whole number",
         "?start=time&time=soon": "milliseconds since 1970",
         "?partition=9": "has no partition 9",
-        "?start=offset": "say from which offset on",
+        "?start=offset": "enter the first offset",
     }.items():
         visitor.go(f"/topics/orders/messages{path}", 400)
         expect(visitor.page.get_by_role("alert")).to_contain_text(words)

@@ -1,8 +1,8 @@
-"""Which class a configuration means by a name.
+"""Finds the class that a configuration names: a connector, converter, transform or predicate.
 
-Names are those of Apache Kafka: `org.apache.kafka.connect.transforms.Cast$Value`, or its last part.
-A transform that works on keys or on values has two names. Modules are imported when they are first
-needed.
+The names are those of Apache Kafka and of other products, such as
+`org.apache.kafka.connect.transforms.Cast$Value`, or only the last part. A transform that works on
+keys or on values has two names. A module is imported when its class is first needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,8 @@ _TRANSFORMS: Final = "odradek.connect.transforms."
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class that is installed. `side` is set for the transforms of one side."""
+    """An available class, by its name in configurations. `side` is set for transforms that work on
+    the key or on the value."""
 
     name: str
     module: str
@@ -58,7 +59,7 @@ def _of_records(package: str, module: str, name: str) -> dict[str, Plugin]:
 _OWN: Final = "odradek.connect."
 _OF_DEBEZIUM: Final = "io.debezium.transforms."
 TRANSFORMS: Final[Mapping[str, Plugin]] = {
-    # Before Apache's: of two classes with the same last part, the later one has the short name.
+    # This is before Apache's Filter: if two names have the same last part, the later one gets it.
     **_of_records(_OF_DEBEZIUM, "by_content", "ContentBasedRouter"),
     f"{_OF_DEBEZIUM}Filter": Plugin(
         f"{_OF_DEBEZIUM}Filter", f"{_TRANSFORMS}by_content", "ContentFilter"
@@ -224,8 +225,8 @@ _TABLES: Final = (TRANSFORMS, PREDICATES, CONVERTERS, SOURCES, SINKS, CONNECTORS
 
 
 def find_connector(name: str) -> Plugin:
-    """Returns the connector of a name, of the last part of one, or of that without `Connector`.
-    Raises `InvalidConfig`."""
+    """Returns the connector with a name. The last part of the name is enough, also without
+    `Connector` at its end. Raises `InvalidConfig`."""
     for full, plugin in CONNECTORS.items():
         short = full.rpartition(".")[2]
         if name in {full, short, short.removesuffix("Connector")}:
@@ -244,18 +245,18 @@ def near_connector(name: str) -> str:
 
 
 def tables() -> list[dict[str, Plugin]]:
-    """Returns what is installed, to `install` it in another process."""
+    """Returns all available classes, for `install` in another process."""
     return [dict(table) for table in _TABLES]
 
 
 def install(tables: Sequence[Mapping[str, Plugin]]) -> None:
-    """Makes that installed which another process has. Nothing is imported before it is used."""
+    """Adds the classes that are available in another process. It imports none of them."""
     for table, found in zip(_TABLES, tables, strict=True):
         cast("dict[str, Plugin]", table).update(found)
 
 
 def find(plugins: Mapping[str, Plugin], name: str) -> Plugin:
-    """Returns the plug-in of a name, or of the last part of one. Raises `InvalidConfig`."""
+    """Returns the class with a name, of which the last part is enough. Raises `InvalidConfig`."""
     found = plugins.get(name)
     if found is not None:
         return found
@@ -269,15 +270,15 @@ def find(plugins: Mapping[str, Plugin], name: str) -> Plugin:
 def make_converter(
     name: str, properties: Mapping[str, str | None], field: str = "value"
 ) -> Converter:
-    """Returns a converter of keys and values, for one of them: `key` or `value`. Raises
+    """Returns a converter. `field` says whether it is for a `key` or a `value`. Raises
     `InvalidConfig`."""
     found: Converter = find(CONVERTERS, name).load()({**properties, CONVERTER_TYPE: field})
     return found
 
 
 def converter_settings(name: str) -> type[PluginSettings]:
-    """Returns the settings of a converter; those with a registry check theirs themselves. Raises
-    `InvalidConfig`."""
+    """Returns the class of a converter's settings. It has no settings if the converter checks its
+    own, as those with a schema registry do. Raises `InvalidConfig`."""
     plugin = find(CONVERTERS, name)
     if plugin.class_name not in _CONVERTER_CLASSES.values():
         return PluginSettings

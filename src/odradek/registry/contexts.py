@@ -1,7 +1,8 @@
-"""Paths below `/contexts/{context}`: clients have such a URL as the address of the registry.
+"""Serves the paths below `/contexts/{context}`. A client that has such a URL as the address of the
+registry sees only that context.
 
-`/contexts/.ctx/subjects/s/versions` is `/subjects/:.ctx:s/versions`. This ASGI layer around the
-application rewrites the path, so the endpoints do not know of it.
+This ASGI layer around the application rewrites the paths, so the endpoints do not know of them. For
+example, `/contexts/.ctx/subjects/s/versions` becomes `/subjects/:.ctx:s/versions`.
 """
 
 from urllib.parse import parse_qsl, quote, unquote, urlencode
@@ -48,7 +49,8 @@ def _rewritten(scope: Scope) -> Scope:
 
 
 def _with_subject(context: str, segments: list[str]) -> list[str]:
-    """Returns the segments with the context in the subject, which follows one of the names."""
+    """Returns the segments of a path with the context in the subject. The subject is the segment
+    after `subjects`, or after a first `config` or `mode`."""
     for index, segment in enumerate(segments[:-1]):
         is_name = segment == "subjects" or (index == 0 and segment in _WITH_SUBJECT)
         if is_name:

@@ -1,10 +1,10 @@
 """Splits a stream of JSON objects, written one after the other, into single objects.
 
-A body of streaming produce is `{...}{...}` with or without white space between, in pieces that end
-anywhere, also within a string. The splitter looks at quotation marks, backslashes and brackets
-only, and remembers its place, so a piece is looked at once however the stream is cut.
+The body of a streaming produce request is `{...}{...}`, with or without white space in between. It
+arrives in pieces that may end anywhere, also within a string. The splitter looks only at quotes,
+backslashes and brackets, and remembers its position, so it looks at each byte once.
 
-Invariant: what is kept is never longer than one object may be, so a stream costs bounded memory.
+Invariant: between two pieces, no more bytes are kept than an object may have.
 """
 
 import re
@@ -20,11 +20,12 @@ _OPENING: Final = b"{["
 
 
 class BadStream(ValueError):
-    """The stream is not one of JSON objects; the message says where it goes wrong."""
+    """The stream does not consist of JSON objects, or one is too large; the message says which."""
 
 
 class JsonSplitter:
-    """Gets pieces with `feed`, and gives whole objects back."""
+    """Collects the pieces of one stream, and returns whole objects. `_kept` begins with the first
+    object that is not complete; it was searched up to `_place`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -34,7 +35,7 @@ class JsonSplitter:
         self._is_in_string = False
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Yields the objects that are complete now. Raises `BadStream`."""
+        """Adds a piece, and yields the objects that are complete now. Raises `BadStream`."""
         self._kept += piece
         while True:
             end = self._end()
@@ -58,11 +59,11 @@ class JsonSplitter:
             space = _SPACES.match(kept)
             assert space is not None
             end = space.end()
-            del space  # A buffer in use cannot be cut.
+            del space  # The match refers to the buffer, which could not be shortened then.
             del kept[:end]
             self._place = 0
             if kept and kept[0] != 0x7B:
-                raise BadStream("each record is a JSON object: it begins with {")
+                raise BadStream("each record must be a JSON object, which begins with {")
         while True:
             if self._is_in_string:
                 if not self._skip_string():
@@ -99,7 +100,7 @@ class JsonSplitter:
                 self._is_in_string = False
                 return True
             if found.end() >= len(kept):
-                # What the backslash escapes has not come yet.
+                # The character after the backslash has not arrived yet.
                 self._place = found.start()
                 return False
             self._place = found.end() + 1

@@ -1,13 +1,15 @@
-"""Expressions from text, in one of two notations.
+"""Parses the expressions of transforms, which are written in one of two notations.
 
-SQL: `price * 2 > 10 AND name LIKE 'A%'`, `CASE WHEN a THEN b ELSE c END`. Groovy, which Debezium's
-transforms are configured in: `value.op == 'u' && value.after.id > 2 ? 'new' : null`. JavaScript's
-expressions of that kind are the same. They differ in `||`, which joins texts in SQL and is `or` in
-Groovy, and in double quotes, which are around names in SQL and around texts in Groovy.
+SQL: `price * 2 > 10 AND name LIKE 'A%'`, `CASE WHEN a THEN b ELSE c END`.
+
+Groovy, for the transforms of Debezium: `value.op == 'u' && value.after.id > 2 ? 'new' : null`. Such
+an expression is the same in JavaScript.
+
+`||` joins strings in SQL, and means OR in Groovy. Double quotes enclose names in SQL, and strings
+in Groovy.
 """
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 
@@ -32,7 +34,7 @@ _MAX_DEPTH: Final = 50
 _CONSTANTS: Final[dict[str, Any]] = {"TRUE": True, "FALSE": False, "NULL": None}
 _SAME: Final = {"=": "=", "==": "=", "!=": "<>", "<>": "<>"}
 _COMPARISONS: Final = frozenset({*_SAME, "<", "<=", ">", ">="})
-# Words of SQL that end an expression, and so are no names.
+# Words of SQL that cannot be names without quotes.
 _RESERVED: Final = frozenset(
     {"AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "AS",
      "FROM", "WHERE"}
@@ -45,7 +47,7 @@ class Notation(Enum):
 
 
 def parse(text: str, notation: Notation = Notation.SQL) -> Expression:
-    """Raises `InvalidConfig`, which says where."""
+    """Parses an expression. Raises `InvalidConfig` with the position of an error."""
     parser = _Parser(text, notation)
     found = parser.expression()
     parser.expect_end()
@@ -53,7 +55,7 @@ def parse(text: str, notation: Notation = Notation.SQL) -> Expression:
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
-    """Reads the columns of `SELECT`: `*, price * 2 AS double_price`, `* EXCEPT (secret)`."""
+    """Parses the columns of a SELECT: `*, price * 2 AS double_price`, `* EXCEPT (secret)`."""
     parser = _Parser(text, Notation.SQL)
     columns = [parser.column()]
     while parser.accepts(","):
@@ -63,7 +65,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
 
 
 class _Parser:
-    """A parser by recursive descent: one method for each level of precedence."""
+    """A recursive descent parser, with a method for each level of precedence."""
 
     def __init__(self, text: str, notation: Notation) -> None:
         self._tokens = tokens(text)
@@ -82,7 +84,7 @@ class _Parser:
         return token
 
     def accepts(self, *expected: str) -> str | None:
-        """Takes the next token if it is one of these operators or words, and returns it."""
+        """Goes past the next token if it is one of these operators or words, and returns it."""
         token = self._next
         found = token.text if token.kind == "operator" else token.word
         if found in expected and token.kind in {"operator", "name"}:
@@ -96,7 +98,7 @@ class _Parser:
 
     def expect_end(self) -> None:
         if self._next.kind != "end":
-            raise self._wrong("it makes no sense there")
+            raise self._wrong("it is not expected here")
 
     def _wrong(self, reason: str) -> InvalidConfig:
         token = self._next
@@ -107,7 +109,9 @@ class _Parser:
     def expression(self) -> Expression:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise InvalidConfig(f"an expression may be nested {_MAX_DEPTH} deep")
+            raise InvalidConfig(
+                f"the expression is nested too deeply; at most {_MAX_DEPTH} levels are allowed"
+            )
         found = self._or()
         if not self._is_sql:
             if self.accepts("?:"):
@@ -157,7 +161,7 @@ class _Parser:
             found = special
 
     def _predicate(self, left: Expression) -> Expression | None:
-        """Reads IS NULL, IN, LIKE and BETWEEN."""
+        """Parses IS NULL, IN, LIKE or BETWEEN after its left operand; None if there is none."""
         if self.accepts("IS"):
             is_negated = self.accepts("NOT") is not None
             self._expect("NULL")
@@ -222,11 +226,12 @@ class _Parser:
                 return found
 
     def _method(self, of: Expression, name: str) -> Expression:
-        """Reads a call of a method of Groovy: some of those of text are functions here."""
+        """Parses a call of a method of Groovy. Some methods of strings are available; each has a
+        function of SQL that does the same."""
         arguments = self._arguments()
         function = _METHODS.get(name)
         if function is None:
-            raise self._wrong(f"there is no method {name}: {', '.join(_METHODS)} are there")
+            raise self._wrong(f"there is no method {name}; there are {', '.join(_METHODS)}")
         return Call(function, (of, *arguments))
 
     def _name(self) -> str:
@@ -274,7 +279,7 @@ class _Parser:
         return Call(token.word, self._arguments())
 
     def _arguments(self) -> tuple[Expression, ...]:
-        """Reads what follows an opening parenthesis."""
+        """Parses arguments after an opening parenthesis, and the closing one."""
         if self.accepts(")"):
             return ()
         found = [self.expression()]
@@ -316,7 +321,7 @@ class _Parser:
         raise self._wrong("an expression needs a name: AS name")
 
 
-# Methods of Groovy and JavaScript, and the functions that do the same.
+# Methods of strings in Groovy and JavaScript, with the equivalent functions of SQL.
 _METHODS: Final = {
     "startsWith": "STARTS_WITH",
     "endsWith": "ENDS_WITH",
@@ -336,7 +341,7 @@ def _negated(found: Expression, is_negated: bool) -> Expression:
     return Unary("NOT", found) if is_negated else found
 
 
-def _number(text: str) -> int | float | Decimal:
+def _number(text: str) -> int | float:
     if text.isdigit():
         return int(text)
     return float(text)
@@ -348,5 +353,5 @@ def _moment(word: str, text: str) -> date | datetime:
             return date.fromisoformat(text)
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidConfig(f"{text!r} is no {word} as in ISO 8601") from None
+        raise InvalidConfig(f"{text!r} is not a {word} in ISO 8601 format") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

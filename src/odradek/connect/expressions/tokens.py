@@ -29,14 +29,14 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """A keyword as it is compared; empty for other tokens."""
+        """The token in capitals if it may be a keyword; empty for other tokens."""
         return self.text.upper() if self.kind == "name" else ""
 
 
 def tokens(expression: str) -> list[Token]:
-    """Raises `InvalidConfig`, which says where."""
+    """Returns the tokens of an expression. Raises `InvalidConfig` with the position of an error."""
     if len(expression) > MAX_CHARACTERS:
-        raise InvalidConfig(f"an expression may have {MAX_CHARACTERS} characters")
+        raise InvalidConfig(f"an expression may have at most {MAX_CHARACTERS} characters")
     return [*_read(expression), Token("end", "the end", len(expression) + 1)]
 
 
@@ -45,9 +45,8 @@ def _read(expression: str) -> Iterator[Token]:
     while expression[position:].strip():
         found = _TOKEN.match(expression, position)
         if found is None:
-            raise InvalidConfig(
-                f"{expression[position:].strip()[:20]!r} at character {position + 1} makes no sense"
-            )
+            rest = expression[position:].strip()
+            raise InvalidConfig(f"{rest[:20]!r} at character {position + 1} is not expected")
         kind = str(found.lastgroup)
         text = found[kind]
         if kind in {"text", "quoted"}:

@@ -1,9 +1,9 @@
-"""Times as text, by the patterns of Java's SimpleDateFormat, always in UTC.
+"""Formats and parses times by the patterns of Java's SimpleDateFormat, in UTC.
 
     yyyy-MM-dd'T'HH:mm:ss.SSSX
 
-The letters that name a part of a time are those below; any other letter is refused, and text
-between single quotes stands for itself.
+`_WRITERS` has the pattern letters that are supported; other letters are refused. Text between
+single quotes stands for itself.
 """
 
 import re
@@ -27,8 +27,9 @@ Writer = Callable[[datetime], str]
 
 class JavaDateFormat:
     def __init__(self, pattern: str, *, this_year: int | None = None) -> None:
-        """Raises `InvalidConfig` for a pattern that cannot be used. A year of two digits is the one
-        from 80 years before `this_year` on, which is now if it is not given."""
+        """Raises `InvalidConfig` if the pattern is not supported. A year with two digits is the one
+        within the hundred years that begin 80 years before `this_year`. Without `this_year`, it is
+        the current year."""
         self.pattern = pattern
         now_ms = SystemClock().now_ms()
         self._first_year = (this_year or ms_to_timestamp(now_ms).year) - 80
@@ -46,7 +47,7 @@ class JavaDateFormat:
                 expression += re.escape(text)
                 continue
             if letter not in _WRITERS:
-                raise InvalidConfig(f"{letters!r} is no part of a time in {pattern!r}")
+                raise InvalidConfig(f"{letters!r} in {pattern!r} is not a part of a time")
             length = len(letters)
             self._writers.append(_writer(letter, length))
             follows = pattern[position : position + 1]
@@ -63,7 +64,7 @@ class JavaDateFormat:
         )
 
     def parse(self, text: str) -> datetime:
-        """Returns the time that a text begins with, as Java does: what follows is ignored."""
+        """Parses the time at the beginning of a text. As in Java, the rest is ignored."""
         match = self._expression.match(text)
         if match is None:
             raise DataError(f'Unparseable date: "{text}" ({self.pattern} is expected)')
@@ -136,8 +137,8 @@ _ZONE: Final = r"Z|UTC|GMT|Coordinated Universal Time|(?:GMT|UTC)?[+-]\d\d:?(?:\
 
 
 def _reader(letter: str, length: int, *, is_joined: bool) -> str:
-    """Returns the expression for a part. Digits that are followed by another part without anything
-    in between have the length of the pattern."""
+    """Returns the regular expression for a part. If digits are directly followed by another part,
+    there are as many as letters in the pattern."""
     if letter in {"M", "L"} and length > 2:
         return "|".join([*_MONTHS, *(name[:3] for name in _MONTHS)])
     if letter == "E":
@@ -180,7 +181,7 @@ def _month_number(name: str) -> int:
     for index, month in enumerate(_MONTHS, 1):
         if name in {month, month[:3]}:
             return index
-    raise ValueError(f"{name} is no month")
+    raise ValueError(f"{name} is not a month")
 
 
 def _zone(found: dict[str, str]) -> timezone:

@@ -1,4 +1,4 @@
-"""The records of a topic: looked at, searched, found by key, downloaded."""
+"""The pages that show, search and download the records of a topic."""
 
 import asyncio
 import json
@@ -93,16 +93,16 @@ class MessagePages(Pages):
         if not text:
             return None
         if asked.cluster.masks(topic.name).concern("key"):
-            # Who guesses keys would learn which there are.
-            raise BadForm("keys of this topic are masked, so no record is found by its key")
+            # Otherwise a user could find out which keys exist by guessing them.
+            raise BadForm("keys of this topic are masked, so records cannot be looked up by key")
         async with asked.clients.reader() as reader:
             try:
-                # All partitions are asked, for the key may have been written with any partitioner.
+                # Any partition may have the key, because its producer may use any partitioner.
                 record = await reader.get(topic.name, text.encode(), all_partitions=True)
             except UnsupportedVersion:
                 raise BadForm(
-                    "only Odradek's brokers look up keys by an index; on these, search for the key"
-                    " as text from the newest record on"
+                    "only Odradek's brokers have an index of keys; on these brokers, search for the"
+                    " key as text, beginning with the newest record"
                 ) from None
         if record is None:
             return Found([], 0, {})
@@ -145,8 +145,8 @@ class MessagePages(Pages):
         else:
             text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
             content, ending, media_type = text.encode(), "jsonl", JSON_LINES
-        name = "".join(one if one.isalnum() or one in "._-" else "_" for one in topic.name)
-        # A file that has not all of the records says so in its name.
+        name = "".join(char if char.isalnum() or char in "._-" else "_" for char in topic.name)
+        # The name of a file that does not have all of the records says so.
         part = "-part" if found.next_places else ""
         headers = {
             **HEADERS,
@@ -157,7 +157,7 @@ class MessagePages(Pages):
 
 
 def wanted_of(query: Form, topic: Topic) -> Wanted:
-    """Returns what the fields of the page ask for. Raises `BadForm` or `BadExpression`."""
+    """Returns which records the query of the page asks for. Raises `BadForm` or `BadExpression`."""
     start = query.text("start", "newest")
     if start not in _STARTS:
         raise BadForm(f"Start: one of {', '.join(_STARTS)}")
@@ -165,14 +165,14 @@ def wanted_of(query: Form, topic: Topic) -> Wanted:
     if start == "offset":
         offset = query.number("offset", "Offset")
         if offset is None:
-            raise BadForm("Offset: say from which offset on")
+            raise BadForm("Offset: enter the first offset")
     if start == "time":
         timestamp_ms = time_ms(query.text("time"))
-    partitions = tuple(sorted({int(one) for one in _partitions(query.text("partition"))}))
+    partitions = tuple(sorted({int(part) for part in _partitions(query.text("partition"))}))
     unknown = [index for index in partitions if index not in topic.partitions]
     if unknown:
         raise BadForm(
-            f"Partition: {topic.name} has no partition {unknown[0]}, but 0 to"
+            f"Partition: {topic.name} has no partition {unknown[0]}; it has 0 to"
             f" {len(topic.partitions) - 1}"
         )
     text = query.text("filter")
@@ -191,16 +191,18 @@ def _partitions(text: str) -> list[str]:
 
 
 def places_of(text: str) -> dict[int, int]:
+    """Returns the offset at which the page goes on, for each partition; `places_text` wrote it."""
     places = {}
     for part in text.split(",") if text else ():
         index, _, offset = part.partition(":")
         if not (index.isdecimal() and offset.isdecimal() and len(index) < 10 and len(offset) < 20):
-            raise BadForm("the address of this page was cut; go back to the first page")
+            raise BadForm("the URL of this page is incomplete; go back to the first page")
         places[int(index)] = int(offset)
     return places
 
 
 def places_text(places: dict[int, int]) -> str:
+    """Returns the offsets of the next page for its URL."""
     return ",".join(f"{index}:{offset}" for index, offset in sorted(places.items()))
 
 
@@ -212,7 +214,8 @@ def decoder_of(asked: Asked, topic: Topic) -> Decoder:
 
 
 async def one_record(asked: Asked, topic: Topic, partition: int, offset: int) -> RecordView | None:
-    """Returns the record at an offset, decoded and masked."""
+    """Returns the record at an offset, decoded and masked; None if there is none. Raises `Problem`
+    if it could not be read."""
     if partition not in topic.partitions:
         return None
     wanted = Wanted((partition,), is_backward=False, offset=offset, limit=1)
@@ -226,7 +229,7 @@ async def one_record(asked: Asked, topic: Topic, partition: int, offset: int) ->
 
 
 def line_of(view: RecordView) -> dict[str, Any]:
-    """Returns a record as a line that can be imported again."""
+    """Returns a record as a line of a download, which the page Import can read."""
     return {
         "partition": view.partition,
         "offset": view.offset,

@@ -1,4 +1,4 @@
-"""INSERT VALUES: one row, as the bytes of a record."""
+"""Makes the record of an INSERT VALUES statement: the values of a row as the bytes of a record."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,8 +35,8 @@ class NewRecord(NamedTuple):
 def record_of(
     statement: InsertValues, source: DataSource, make: MakeCodec = make_codec
 ) -> NewRecord:
-    """Returns the record of a row. Raises `Invalid` if it does not fit. May block: a schema is
-    registered with its first row."""
+    """Returns the record of a statement for the topic of `source`. Raises `Invalid` if the values
+    do not fit the columns. It may block, because the first row registers the schema."""
     place = statement.place
     _check(source, place)
     columns = [column for column in source.schema if column.header is None]
@@ -71,7 +71,8 @@ def _check(source: DataSource, place: Place) -> None:
 
 
 def constant_value(node: exp.Expr, kind: SqlType, name: str) -> Any:
-    """Returns the value of an expression without columns, as a type."""
+    """Returns the value of an expression without columns as a value of type `kind`. `name` is the
+    column, for messages."""
     compiled = compile_expression(node, _NO_COLUMNS)
     what = f"the value for {name}"
     convert = casting.inserted(compiled.kind, kind)
@@ -88,7 +89,7 @@ def constant_value(node: exp.Expr, kind: SqlType, name: str) -> Any:
 
 
 def _fits(value: Any, kind: SqlType) -> bool:
-    """Returns whether a number can be of a type without losing anything."""
+    """Returns whether a type can hold a number without loss."""
     if kind.name in ("INTEGER", "BIGINT"):
         limit = 1 << (31 if kind.name == "INTEGER" else 63)
         return bool(value == int(value)) and -limit <= value < limit
@@ -98,7 +99,7 @@ def _fits(value: Any, kind: SqlType) -> bool:
 def encode(
     source: DataSource, given: Mapping[str, Any], place: Place, make: MakeCodec = make_codec
 ) -> NewRecord:
-    """Returns the record of values by column. Columns that are missing are null."""
+    """Returns the record with the values of `given`, by column. Other columns are null."""
     key = _row(source.schema.key, given)
     value = _row(source.topic_columns, given)
     if source.is_table and None in key:

@@ -86,7 +86,7 @@ class JavaTimeFormat:
                 expression += re.escape(text)
                 continue
             if letter not in _WRITERS:
-                raise ValueError(f"{letters!r} is no part of a time in {pattern!r}")
+                raise ValueError(f"{letters!r} in {pattern!r} is not a part of a time")
             self._writers.append(partial(_write, letter, len(letters)))
             following = pattern[position : position + 1]
             is_joined = following.isalpha() and following not in "zZXxaE"

@@ -294,7 +294,7 @@ def test_timestamp_converter_of_a_field() -> None:
     assert changed.value_schema == struct(Field("at", schemas.timestamp(is_optional=True)))
     with pytest.raises(InvalidConfig, match=r"it is needed for target\.type=string"):
         make_transform("TimestampConverter$Value", {"target.type": "string"})
-    with pytest.raises(InvalidConfig, match="'q' is no part of a time"):
+    with pytest.raises(InvalidConfig, match="is not a part of a time"):
         make_transform("TimestampConverter$Value", {"target.type": "string", "format": "q"})
     reader = make_transform("TimestampConverter$Value", {"target.type": "unix", "format": "yyyy"})
     with pytest.raises(DataError, match="Unparseable date"):

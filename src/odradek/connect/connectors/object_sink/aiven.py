@@ -13,7 +13,7 @@ from odradek.connect.connectors.object_sink.formats import (
     ObjectFormat,
     PlainCsv,
 )
-from odradek.connect.connectors.object_sink.layout import Clock, TemplateLayout
+from odradek.connect.connectors.object_sink.layout import RecordTime, TemplateLayout
 from odradek.connect.connectors.object_sink.settings import (
     Plan,
     StoreSettings,
@@ -115,7 +115,9 @@ class AivenSettings(StoreSettings):
         ending = compressed.extension.removeprefix(format_.extension)
         template = self.template or f"{{{{topic}}}}-{{{{partition}}}}-{{{{start_offset}}}}{ending}"
         extractor = "record" if self.timestamp_source == "event" else "wallclock"
-        layout = TemplateLayout(self.prefix, template, Clock(extractor), time_zone(self.timezone))
+        layout = TemplateLayout(
+            self.prefix, template, RecordTime(extractor), time_zone(self.timezone)
+        )
         rotation = Rotation(
             self.max_records or None, self.rotate_bytes, self.flush_interval_ms / 1000
         )

@@ -13,9 +13,9 @@ from odradek.connect.connectors.object_sink.layout import (
     ByField,
     ByPartition,
     ByTime,
-    Clock,
     DirectoryLayout,
     Partitioner,
+    RecordTime,
 )
 from odradek.connect.connectors.object_sink.settings import (
     Plan,
@@ -211,7 +211,7 @@ class ConfluentSettings(StoreSettings):
         return Compressed(found, self.compression) if is_compressed else found
 
     def _partitioner(self) -> Partitioner:
-        clock = Clock(self.timestamp_extractor, self.timestamp_field)
+        clock = RecordTime(self.timestamp_extractor, self.timestamp_field)
         zone = time_zone(self.timezone)
         pattern, duration_ms = self.path_format, self.partition_duration_ms
         match self.partitioner_class.rpartition(".")[2]:

@@ -1,9 +1,9 @@
-"""The names of objects.
+"""Chooses the names of objects in the object store, in Confluent's or Aiven's way.
 
-A name consists of what all records of the object have in common (a topic, a partition, the value of
-a field, an hour) and of the offset of the first one. So the records that come again after a failure
-write the same objects again. For that, names must depend on nothing but the records: a time is that
-of the record (`Record`, `RecordField`), not that of the clock.
+A name has what all records of the object have in common (a topic, a partition, the value of a
+field, an hour) and the offset of the first one. So records that are delivered again after a failure
+overwrite the same objects. That holds only if names depend on nothing but the records. With the
+timestamp extractor `Wallclock` they depend on the clock, and a failure may duplicate objects.
 """
 
 import re
@@ -28,20 +28,24 @@ _UNITS: Final = {"yyyy": "%Y", "YYYY": "%Y", "MM": "%m", "dd": "%d", "HH": "%H",
 
 
 class Layout(ABC):
-    # Whether only the last record of a group is kept, as for groups by key.
+    """Gives each record a group. The records of a group go to the same object, or to several ones
+    after each other, whose names differ in the first offset."""
+
+    # Whether an object has only the last record of its group, as for groups by key.
     keeps_last = False
 
     @abstractmethod
     def group(self, record: SinkRecord) -> str:
-        """Returns the name of the object of a record, with `START` for its first offset. Raises
-        `DataError`."""
+        """Returns the group of a record: the name of its object, with `START` instead of the first
+        offset. Raises `DataError`."""
 
     def name(self, group: str, offset: int) -> str:
+        """Returns the name of the object of a group that begins with `offset`."""
         return group.replace(START, str(offset))
 
 
-class Clock:
-    """The time of a record: its own, that of a field, or now."""
+class RecordTime:
+    """Finds the time of a record: its timestamp, the time in a field, or the current time."""
 
     def __init__(self, extractor: str, field: str = "timestamp") -> None:
         self._extractor = extractor
@@ -65,11 +69,13 @@ class Clock:
             except ValueError:
                 pass
         raise DataError(
-            f"field {'.'.join(self._field)} is {found!r}, which is no time: check timestamp.field"
+            f"field {'.'.join(self._field)} is {found!r}, not a time: check timestamp.field"
         )
 
 
 class Partitioner(ABC):
+    """Chooses the directory of a record's object in Confluent's layout."""
+
     @abstractmethod
     def directory(self, record: SinkRecord) -> str: ...
 
@@ -92,15 +98,15 @@ class ByField(Partitioner):
                 if not isinstance(found, dict) or step not in found:
                     raise DataError(f"the value has no field {name} for partition.field.name")
                 found = found[step]
-            # A value must not lead to another directory.
+            # Slashes in a value are quoted, so that it cannot lead to another directory.
             parts.append(f"{name}={quote(java_string(found), safe=' :@+')}")
         return self._separator.join(parts)
 
 
 class ByTime(Partitioner):
-    def __init__(self, pattern: str, duration_ms: int, zone: tzinfo, clock: Clock) -> None:
-        """Raises `InvalidConfig`."""
-        # Joda's letter for the year is another one than Java's.
+    def __init__(self, pattern: str, duration_ms: int, zone: tzinfo, clock: RecordTime) -> None:
+        """`pattern` is one of Joda. Raises `InvalidConfig`."""
+        # The letter for the year is Y in Joda, and y in Java.
         self._format = JavaDateFormat(re.sub(r"Y(?=[^']*(?:'[^']*'[^']*)*$)", "y", pattern))
         self._duration_ms = duration_ms
         self._zone = zone
@@ -108,7 +114,7 @@ class ByTime(Partitioner):
 
     def directory(self, record: SinkRecord) -> str:
         moment = values.ms_to_timestamp(self._clock.moment_ms(record)).astimezone(self._zone)
-        # The pattern is written in UTC, so the clock of the zone is shown as if it were that.
+        # `JavaDateFormat` writes times in UTC, so it gets the local time as if it were UTC.
         local = moment.replace(tzinfo=UTC)
         milliseconds = values.timestamp_to_ms(local)
         start = milliseconds - milliseconds % self._duration_ms
@@ -116,7 +122,7 @@ class ByTime(Partitioner):
 
 
 class DirectoryLayout(Layout):
-    """ROOT/TOPIC/DIRECTORY/TOPIC+PARTITION+OFFSET, as Confluent's connector has it."""
+    """The names of Confluent's connector: ROOT/TOPIC/DIRECTORY/TOPIC+PARTITION+OFFSET."""
 
     def __init__(
         self, root: str, partitioner: Partitioner, delimiter: str, width: int, extension: str
@@ -138,10 +144,9 @@ class DirectoryLayout(Layout):
 
 
 class TemplateLayout(Layout):
-    """Names by a template such as {{topic}}-{{partition}}-{{start_offset}}, as Aiven's connector
-    has it."""
+    """The names of Aiven's connector, by a template: {{topic}}-{{partition}}-{{start_offset}}."""
 
-    def __init__(self, prefix: str, template: str, clock: Clock, zone: tzinfo) -> None:
+    def __init__(self, prefix: str, template: str, clock: RecordTime, zone: tzinfo) -> None:
         """Raises `InvalidConfig`."""
         self._prefix = prefix
         self._template = template
@@ -152,14 +157,14 @@ class TemplateLayout(Layout):
         unknown = used - {"topic", "partition", "start_offset", "timestamp", "key"}
         if unknown:
             raise InvalidConfig(
-                f"{sorted(unknown)[0]} is no variable: there are topic, partition, start_offset,"
-                " timestamp and key"
+                f"there is no variable {sorted(unknown)[0]}; there are topic, partition,"
+                " start_offset, timestamp and key"
             )
         self.keeps_last = "key" in used
         if self.keeps_last and used & {"start_offset", "timestamp"}:
-            raise InvalidConfig("key goes together with topic and partition only")
+            raise InvalidConfig("with key, only topic and partition may be used")
         if not self.keeps_last and not {"topic", "partition", "start_offset"} <= used:
-            raise InvalidConfig("topic, partition and start_offset are needed, or key")
+            raise InvalidConfig("the template needs topic, partition and start_offset, or key")
         for match in _VARIABLE.finditer(template):
             if match[1] == "timestamp" and (match[2] != "unit" or match[3] not in _UNITS):
                 raise InvalidConfig("timestamp needs a unit, as in {{timestamp:unit=yyyy}}")
