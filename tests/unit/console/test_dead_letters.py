@@ -55,3 +55,6 @@ def test_it_counts_how_often_a_record_came_back() -> None:
     assert letter.redriven == 3
     assert letter.headers_again() == [OWN, (REDRIVEN, b"4")]
     assert dead_letter([(REDRIVEN, b"many")]).redriven == 0
+    # More digits than Python reads: somebody else's header must not be an error of the page.
+    assert dead_letter([(REDRIVEN, b"9" * 5000)]).redriven == 0
+    assert dead_letter([("__connect.errors.partition", b"9" * 5000)]).partition is None

@@ -1,7 +1,12 @@
 """Masks: what a rule hides, and that it fails closed."""
 
+from typing import cast
+
+import cbor2
+import msgspec
 import pytest
 
+from odradek.console.pages.connector_form import _renames, masked
 from odradek.console.records.decoding import Decoder
 from odradek.console.records.expression import Filter
 from odradek.console.records.globs import matches_glob
@@ -94,3 +99,94 @@ def test_what_is_masked_is_copied_only_to_where_it_is_masked_too(
 ) -> None:
     masks = [Mask.parse(rule) for rule in rules.split(",")]
     assert Masks(masks, "b").cover(Masks(masks, "a")) is is_covered
+
+
+class _BySchema:
+    """Decodes every value to the same data, as if the registry knew its schema."""
+
+    def __init__(self, kind: str, data: object) -> None:
+        self._found = {"type": kind, "schema_id": 7, "data": data}
+
+    async def shown(self, value: bytes | None) -> dict[str, object]:
+        return self._found
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "data"),
+    [
+        # Avro's JSON names the type of a value of a union, at any level.
+        ("AVRO", "value.customer.email", {"customer": {"shop.Customer": {"email": "ada@x"}}}),
+        ("AVRO", "value.customer.email", {"shop.Order": {"customer": {"email": "ada@x"}}}),
+        ("AVRO", "value.email", {"email": {"string": "ada@x"}}),
+        ("AVRO", "value.*.email", {"a": {"array": [{"shop.A": {"email": "ada@x"}}]}, "b": 1}),
+        ("AVRO", "value.**.email", {"a": {"shop.A": {"email": {"string": "ada@x"}}}}),
+        # The schema says home_address, and JSON homeAddress.
+        ("PROTOBUF", "value.home_address.e_mail", {"homeAddress": {"eMail": "ada@x"}}),
+        ("PROTOBUF", "value.homeAddress", {"homeAddress": {"eMail": "ada@x"}}),
+        ("PROTOBUF", "value.**.e_mail", {"list": [{"eMail": "ada@x"}]}),
+    ],
+)
+async def test_names_of_a_schema_are_those_that_a_rule_means(
+    kind: str, rule: str, data: object
+) -> None:
+    formats = cast(CallerFormats, _BySchema(kind, data))
+    decoder = Decoder(formats, masks(f"customers/{rule}"), {})
+    decoded = await decoder.decode("value", b"\x00\x00\x00\x00\x07x")
+    assert decoded.is_masked
+    assert "ada" not in decoded.text + decoded.preview + str(decoded.data)
+
+
+async def test_fields_that_are_not_meant_are_shown() -> None:
+    data = {"customer": {"shop.Customer": {"name": "ada", "email": "ada@x"}}}
+    decoder = Decoder(
+        cast(CallerFormats, _BySchema("AVRO", data)), masks("customers/value.customer.email"), {}
+    )
+    decoded = await decoder.decode("value", b"\x00\x00\x00\x00\x07x")
+    assert decoded.data == {"customer": {"shop.Customer": {"name": "ada", "email": HIDDEN}}}
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"email": "ada@x", "email": null}', b'{"a": {"email": "ada@x"}, "a": 1}']
+)
+async def test_a_field_that_json_has_twice_is_not_shown_once(content: bytes) -> None:
+    rules = masks("customers/value.email", "customers/value.a.email")
+    decoded = await Decoder(CallerFormats(None), rules, {}).decode("value", content)
+    assert "ada" not in decoded.text
+    assert not decoded.contains("ada")
+
+
+async def test_a_format_that_is_only_guessed_shows_nothing_unless_the_fields_are_there() -> None:
+    rules = masks("customers/value.email")
+    as_cbor = Decoder(CallerFormats(None), rules, {"value": "cbor"})
+    as_msgpack = Decoder(CallerFormats(None), rules, {"value": "msgpack"})
+    record = {"email": "ada@x", "n": 1}
+    right = await as_cbor.decode("value", cbor2.dumps(record))
+    assert right.data == {"email": HIDDEN, "n": 1}
+    right = await as_msgpack.decode("value", msgspec.msgpack.encode(record))
+    assert right.data == {"email": HIDDEN, "n": 1}
+    # A map of MessagePack with two fields is a list of CBOR: here one of texts.
+    for content in (b"\x82\x65ada@x\x61n", cbor2.dumps({b"email": "ada@x"})):
+        wrong = await as_cbor.decode("value", content)
+        assert (wrong.text, wrong.preview, wrong.data) == (HIDDEN, HIDDEN, HIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("config", "renames"),
+    [
+        ({"topic": "customers", "file": "x"}, False),
+        ({"topic": "other", "transforms": ""}, False),
+        ({"topic": "other", "transforms": "r", "transforms.r.type": "RegexRouter"}, True),
+        ({"topics": "customers"}, True),
+        ({"topics.regex": "c.*"}, True),
+    ],
+)
+def test_a_preview_that_may_rename_what_is_masked_is_refused(
+    config: dict[str, str], renames: bool
+) -> None:
+    assert _renames(config) is renames
+
+
+def test_an_error_in_a_preview_quotes_no_value() -> None:
+    record = {"topic": "customers", "error": "'ada@x' is no number"}
+    assert masked(record, masks("customers/value.email"))["error"] == HIDDEN
+    assert masked(record, masks("orders/value.email")) == record

@@ -151,6 +151,11 @@ class ConnectorFormPages(Pages):
     async def _preview(
         self, asked: Asked, config: dict[str, str], groups: list[Group], known: Mapping[str, str]
     ) -> Response:
+        if asked.cluster.has_masks and _renames(config):
+            raise BadForm(
+                "The records are not shown: fields are masked in this console (odradek.masks), and"
+                " a sink or transforms may show them under other names"
+            )
         path = f"/connector-plugins/{_plugin(config)}/config/preview?count={_PREVIEWED}"
         records = await ask_worker(asked, "PUT", path, config, timeout_s=_PREVIEW_S)
         shown = [masked(one, asked.cluster.masks(str(one.get("topic", "")))) for one in records]
@@ -181,6 +186,12 @@ class ConnectorFormPages(Pages):
         )  # fmt: skip
 
 
+def _renames(config: Mapping[str, str]) -> bool:
+    """Returns whether a preview may show fields that a mask hides, under other names: transforms
+    change the names of topics and fields, and a sink reads what is in the cluster."""
+    return any(config.get(name, "").strip() for name in ("transforms", "topics", "topics.regex"))
+
+
 def masked(record: dict[str, Any], masks: Masks) -> dict[str, Any]:
     """Returns a record of a preview as its user may see it: a value that cannot be taken apart is
     hidden as a whole, as on the pages of the topic."""
@@ -195,6 +206,8 @@ def masked(record: dict[str, Any], masks: Masks) -> dict[str, Any]:
             data = None
         is_apart = isinstance(data, dict | list)
         shown[part] = masks.apply(part, data) if is_apart else HIDDEN
+    if masks and "error" in shown:
+        shown["error"] = HIDDEN  # It may quote a value.
     headers = shown.get("headers")
     if isinstance(headers, dict):
         shown["headers"] = {

@@ -72,7 +72,7 @@ class MessagePages(Pages):
             if start == "key":
                 context["found"] = await self._by_key(asked, topic)
             elif start != "live":
-                wanted = wanted_of(query, topic)
+                wanted = replace(wanted_of(query, topic), is_list=True)
                 found = await self._read(asked, topic, wanted)
                 context["found"] = found
                 if found.next_places:

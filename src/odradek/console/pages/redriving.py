@@ -81,7 +81,7 @@ class RedrivePages(Pages):
         if asked.query.text("start") not in _STARTS:
             raise BadForm(f"Show: one of {', '.join(_STARTS)}")
         limit = asked.query.number("limit", "At most", at_least=1, at_most=MAX_REDRIVEN) or 100
-        wanted = replace(wanted_of(asked.query, topic), limit=limit)
+        wanted = replace(wanted_of(asked.query, topic), limit=limit, is_list=True)
         async with asked.clients.reader() as reader:
             found = await read_records(asked.admin, reader, topic, wanted, decoder_of(asked, topic))
         topics = await asked.admin.list_topics(include_internal=True)

@@ -49,7 +49,7 @@ def dead_letter(headers: Headers) -> DeadLetter:
         if prefix:
             said[name.removeprefix(prefix)] = value or b""
         elif name == REDRIVEN:
-            redriven = int(value) if value is not None and value.isdigit() else 0
+            redriven = _number(value or b"") or 0
         else:
             own.append((name, value))
     topic = _first(said, _TOPIC).decode(errors="replace") or None
@@ -63,6 +63,11 @@ def _first(said: Mapping[str, bytes], names: Sequence[str]) -> bytes:
 
 def _partition(content: bytes) -> int | None:
     """Returns the number: all write it as text but Spring, which has four bytes."""
-    if content.isdigit() and len(content) < 10:
-        return int(content)
-    return int.from_bytes(content, "big") if len(content) == _BINARY_BYTES else None
+    number = _number(content)
+    if number is not None or len(content) != _BINARY_BYTES:
+        return number
+    return int.from_bytes(content, "big")
+
+
+def _number(content: bytes) -> int | None:
+    return int(content) if content.isdigit() and len(content) < 10 else None

@@ -5,10 +5,10 @@ rest in hexadecimal. MessagePack and CBOR are shown where the user asks for them
 valid in both, so a guess would be wrong more often than right.
 """
 
+import io
 import json
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -26,8 +26,15 @@ HOW: Final = {
     "cbor": "CBOR",
 }
 _SCHEMA_NAMES: Final = {"AVRO": "Avro", "JSONSCHEMA": "JSON Schema", "PROTOBUF": "Protobuf"}
+_GUESSED: Final = ("msgpack", "cbor")
+"""Formats that are tried because a user asks for it: nothing in the bytes says that it is right."""
 _MAX_SHOWN: Final = 100_000
 _HEX_LINE: Final = 16
+_PREVIEW: Final = 400
+_BYTES_OF_A_LIST: Final = 60
+_INDENT: Final = 2
+_MOST_INDENTED: Final = 4
+"""How many times as long as the bytes JSON may become by line breaks and indentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class Decoded:
     is_masked: bool = False
     problem: str = ""
     """Why it is not shown as it was asked for."""
+    is_short: bool = False
+    """Whether `text` is the preview, and nothing else is kept."""
 
     @property
     def is_null(self) -> bool:
@@ -59,9 +68,22 @@ class Decoded:
     @property
     def preview(self) -> str:
         """One line of it, for tables."""
+        if self.is_short:
+            return self.text
         if not self.is_structured:
-            return " ".join(self.text[:400].split())
-        return _compact(self.data)[:400]
+            return " ".join(self.text[:_PREVIEW].split())
+        return _compact(self.data)[:_PREVIEW]
+
+    def short(self) -> "Decoded":
+        """Returns what tables show of it. Data takes many times as much memory as its bytes."""
+        return replace(self, data=None, text=self.preview, is_structured=False, is_short=True)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Returns about how much memory it takes: each list and object takes more than its two
+        characters."""
+        opened = self.text.count("[") + self.text.count("{") if self.is_structured else 0
+        return self.size + len(self.text) + _BYTES_OF_A_LIST * opened
 
 
 class Decoder:
@@ -74,15 +96,21 @@ class Decoder:
         self._how = how
 
     async def decode(self, part: str, content: bytes | None) -> Decoded:
-        found = await self._decode(self._how.get(part, "auto"), content)
+        how = self._how.get(part, "auto")
+        found = await self._decode(how, content)
         if found.is_null or not self._masks.concern(part):
             return found
-        if not found.is_structured:
+        schema = found.kind.partition(" ")[0]
+        # MessagePack that is read as CBOR, or the other way round, may be a value of other fields.
+        is_guessed = how in _GUESSED and not self._masks.find_all(part, found.data)
+        if not found.is_structured or is_guessed:
             return Decoded(found.kind, HIDDEN, HIDDEN, found.size, is_masked=True)
-        data = self._masks.apply(part, found.data)
-        if data == found.data:
-            return found
-        return Decoded(found.kind, data, _pretty(data), found.size, not isinstance(data, str), True)
+        data = self._masks.apply(part, found.data, schema)
+        # The text is made of the data: the bytes of JSON may have a field twice, once hidden.
+        is_masked = data != found.data
+        return Decoded(
+            found.kind, data, _pretty(data), found.size, not isinstance(data, str), is_masked
+        )
 
     def headers(self, given: list[tuple[str, bytes | None]]) -> list[tuple[str, str]]:
         return [
@@ -128,7 +156,7 @@ def _json(content: bytes) -> Decoded:
     if _is_deep(content, data):
         raise ValueError("it is nested too deeply")
     # Formatted as bytes, so that numbers keep all of their digits.
-    text = msgspec.json.format(content, indent=2).decode()
+    text = msgspec.json.format(content, indent=indent_of(content, data)).decode()
     is_structured = isinstance(data, dict | list)
     return Decoded("JSON", data, text, len(content), is_structured=is_structured)
 
@@ -165,33 +193,51 @@ def _msgpack(content: bytes) -> Decoded:
 def _cbor(content: bytes) -> Decoded:
     import cbor2  # noqa: PLC0415 - when a user asks for it
 
-    if _refers_to_itself(content):
-        raise ValueError("parts of it are references to other parts, which are not followed")
+    stream = io.BytesIO(content)
     try:
-        data = cbor2.loads(content)
+        data = cbor2.CBORDecoder(stream, semantic_decoders=_CBOR_TAGS).decode()
     except (cbor2.CBORDecodeError, ArithmeticError, LookupError, TypeError) as error:
-        raise ValueError(str(error)) from None
+        cause = error.__cause__  # What a decoder of ours raised.
+        raise ValueError(str(cause if isinstance(cause, ValueError) else error)) from None
+    if stream.tell() != len(content):
+        raise ValueError(f"{len(content) - stream.tell()} bytes are left after the value")
     return _structured("CBOR", data, len(content))
 
 
-def _tag(number: int) -> bytes:
-    """Returns a pattern of a tag of CBOR, which may be written with 1, 2, 4 or 8 bytes."""
-    forms = [bytes([0xD7 + size.bit_length()]) + number.to_bytes(size) for size in (1, 2, 4, 8)
-             if number < 256**size]  # fmt: skip
-    return b"|".join(map(re.escape, forms))
+class _Bignum(int):
+    """A number of CBOR with more than 64 bits. Numbers of one hash can be made at will, and a map
+    with thousands of them as keys would take minutes; nobody knows the hashes of texts."""
+
+    def __hash__(self) -> int:
+        return hash(hex(self))
 
 
-# A shared value and a reference to it; a namespace of texts and a reference into it.
-_REFERENCES: Final = [
-    (re.compile(_tag(28)), re.compile(_tag(29))),
-    (re.compile(_tag(256)), re.compile(_tag(25))),
-]
+def _as_it_is(value: Any, _: bool) -> Any:
+    return value
 
 
-def _refers_to_itself(content: bytes) -> bool:
-    """Returns whether CBOR may have references: forty in a row make two to the power of forty
-    values of a hundred bytes. Bytes that look like them by chance are rare."""
-    return any(one.search(content) and other.search(content) for one, other in _REFERENCES)
+def _number(value: Any, _: bool) -> int:
+    return _Bignum.from_bytes(value)
+
+
+def _negative(value: Any, _: bool) -> int:
+    return _Bignum(-1 - int.from_bytes(value))
+
+
+def _reference(value: Any, _: bool) -> Any:
+    raise ValueError("parts of it are references to other parts, which are not followed")
+
+
+# How tags of CBOR are read by which a few bytes would become much memory or much work: 28 and 256
+# are values that can be referred to by 29 and 25 (forty references in a row make two to the power
+# of forty values), 30 is a fraction, which is reduced, 35 a regular expression, which is compiled,
+# and 36 a mail, which is parsed. What is in these is shown as it is. 2 and 3 are numbers.
+_CBOR_TAGS: Final[dict[int, Callable[[Any, bool], Any]]] = {
+    **dict.fromkeys((28, 30, 35, 36, 256), _as_it_is),
+    **dict.fromkeys((25, 29), _reference),
+    2: _number,
+    3: _negative,
+}
 
 
 def _structured(kind: str, data: Any, size: int) -> Decoded:
@@ -206,19 +252,42 @@ _MAX_JSON_DEPTH: Final = 150
 def _is_deep(content: bytes, data: Any) -> bool:
     """Returns whether JSON is nested more deeply than masks, filters and pages can follow: one such
     record must not hide the others of a page."""
-    if content.count(b"[") + content.count(b"{") <= _MAX_JSON_DEPTH:
+    if _opened(content) <= _MAX_JSON_DEPTH:
         return False
-    level = [data]
-    for _ in range(_MAX_JSON_DEPTH):
+    return _depth(data) > _MAX_JSON_DEPTH
+
+
+def _opened(content: bytes) -> int:
+    """Returns how many lists and objects JSON has at most."""
+    return content.count(b"[") + content.count(b"{")
+
+
+def _depth(data: Any) -> int:
+    """Returns how deeply data is nested; it is not looked at any deeper than is allowed."""
+    level, depth = [data], 0
+    while depth <= _MAX_JSON_DEPTH:
         holders = [one for one in level if isinstance(one, dict | list)]
         if not holders:
-            return False
+            break
+        depth += 1
         level = [
             item
             for holder in holders
             for item in (holder.values() if isinstance(holder, dict) else holder)
         ]
-    return True
+    return depth
+
+
+def indent_of(content: bytes, data: Any) -> int:
+    """Returns by how many places JSON is indented: by none, in one line, if it would become many
+    times as long. A list of numbers below a hundred others has a hundred places before each."""
+    opened = _opened(content)
+    lines = content.count(b",") + 2 * opened
+    most = _MOST_INDENTED * len(content) + 10_000
+    for depth in (min(opened, _MAX_JSON_DEPTH), _depth(data)):
+        if len(content) + lines * (_INDENT * depth + 1) <= most:
+            return _INDENT
+    return 0
 
 
 def _plain(data: Any, depth: int) -> Any:
@@ -250,7 +319,10 @@ _READERS: Final[dict[str, Callable[[bytes], Decoded]]] = {
 def _pretty(data: Any) -> str:
     if isinstance(data, str):
         return data
-    return json.dumps(data, indent=2, ensure_ascii=False)[:_MAX_SHOWN]
+    dense = _dense(data)
+    if not indent_of(dense.encode(errors="replace"), data):
+        return dense[:_MAX_SHOWN]
+    return json.dumps(data, indent=_INDENT, ensure_ascii=False)[:_MAX_SHOWN]
 
 
 def _compact(data: Any) -> str:

@@ -6,13 +6,15 @@ and the next page begins where the records that were shown ended, lane by lane, 
 left out or shown twice.
 
 A search looks at a bounded number of records, bytes and seconds. It says how far it came, and the
-next page goes on there.
+next page goes on there. A window backwards counts only when it was read to its end, so windows
+are no larger than the bytes that are left seem to allow. Of the records that are found, a page
+keeps one line each: decoded data takes many times as much memory as its bytes.
 """
 
 import asyncio
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from odradek.client.admin.admin import Admin
@@ -25,13 +27,18 @@ from odradek.console.records.expression import Filter
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
+from odradek.world.timeslice import Timeslice
 
 MAX_SHOWN: Final = 500
 _MAX_SCANNED: Final = 100_000
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_SECONDS: Final = 5.0
+_MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 _FIRST_WINDOW: Final = 250
+_FIRST_RECORDS: Final = 60
+"""How many records the first windows of all lanes have together, if that is one for each."""
 _LARGEST_WINDOW: Final = 4000
+_GROWTH: Final = 4
 _POLL_MS: Final = 500
 
 
@@ -49,6 +56,8 @@ class Wanted:
     limit: int = 50
     text: str = ""
     filter: Filter | None = None
+    is_list: bool = False
+    """Whether a line of each record is enough."""
 
     @property
     def is_search(self) -> bool:
@@ -74,6 +83,10 @@ class RecordView:
     @property
     def is_masked(self) -> bool:
         return self.key.is_masked or self.value.is_masked
+
+    def short(self) -> "RecordView":
+        """Returns what a table shows of it."""
+        return replace(self, key=self.key.short(), value=self.value.short())
 
     def names(self) -> dict[str, Any]:
         """Returns what a filter can name."""
@@ -137,10 +150,22 @@ class _Budget:
         self._until_s = asyncio.get_running_loop().time() + seconds
         self.scanned = 0
         self._bytes = 0
+        self._kept_bytes = 0
 
     def count(self, record: ConsumerRecord) -> None:
         self.scanned += 1
         self._bytes += len(record.key or b"") + len(record.value or b"")
+
+    def keep(self, view: RecordView) -> None:
+        self._kept_bytes += view.key.memory_bytes + view.value.memory_bytes
+
+    def window(self, lanes: int) -> int:
+        """Returns how many records each lane may read without using up the bytes, if the records
+        are like those before."""
+        if not self._bytes:
+            return _LARGEST_WINDOW
+        left_bytes = (_MAX_BYTES - self._bytes) / 2
+        return max(1, int(left_bytes * self.scanned / self._bytes / lanes))
 
     def left_s(self) -> float:
         return self._until_s - asyncio.get_running_loop().time()
@@ -150,6 +175,8 @@ class _Budget:
             return counted(self.scanned, "record was", "records were", spec=",") + " looked at"
         if self._bytes >= _MAX_BYTES:
             return f"{self._bytes // 1_000_000} MB were looked at"
+        if self._kept_bytes >= _MAX_KEPT_BYTES:
+            return f"what was found takes {self._kept_bytes // 1_000_000} MB"
         return "the time was over" if self.left_s() <= 0 else ""
 
 
@@ -176,6 +203,9 @@ async def read_records(
         # A search through many partitions need not find a page in each of them.
         if (wanted.is_search and enough) or budget.stopped():
             break
+        most = budget.window(len(active))
+        for lane in active:
+            lane.window = min(lane.window, most)
         await _Windows(active, wanted, decoder, budget).read(reader)
     reader.unassign()
     if any(not lane.is_done(wanted) for lane in lanes):
@@ -194,6 +224,9 @@ async def _lanes(admin: Admin, topic: str, indexes: Iterable[int], wanted: Wante
     if wanted.timestamp_ms is not None:
         times = await listed_offsets(admin, partitions, wanted.timestamp_ms)
     lanes = []
+    window = _FIRST_WINDOW if wanted.is_search else max(wanted.limit, 20)
+    # Records may have a megabyte each.
+    window = max(1, min(window, _FIRST_RECORDS // max(1, len(partitions))))
     for partition in partitions:
         if partition not in firsts or partition not in ends:
             continue
@@ -207,7 +240,6 @@ async def _lanes(admin: Admin, topic: str, indexes: Iterable[int], wanted: Wante
         if wanted.places:
             # A partition that is not named was shown completely.
             place = wanted.places.get(partition.partition, first if wanted.is_backward else end)
-        window = _FIRST_WINDOW if wanted.is_search else max(wanted.limit, 20)
         lanes.append(_Lane(partition, first, end, max(first, min(place, end)), window))
     return lanes
 
@@ -273,13 +305,18 @@ class _Windows:
 
     async def _take(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
         _, _, high = self._open[partition]
+        timeslice = Timeslice.of_running_loop()
         for record in records:
             if record.offset >= high:
                 return
+            # Records may be large, and filters costly: others are answered between them.
+            await timeslice.pause()
             self._budget.count(record)
             view = await view_of(record, self._decoder)
             if _is_wanted(view, self._wanted):
-                self._matches[partition].append(view)
+                kept = view.short() if self._wanted.is_list else view
+                self._budget.keep(kept)
+                self._matches[partition].append(kept)
 
     def _close(self, lane: _Lane, low: int, high: int) -> None:
         matches = self._matches[lane.partition]
@@ -289,7 +326,7 @@ class _Windows:
         else:
             lane.found += matches
             lane.place = high
-        lane.window = min(lane.window * 2, _LARGEST_WINDOW)
+        lane.window = min(lane.window * _GROWTH, _LARGEST_WINDOW)
 
 
 async def view_of(record: ConsumerRecord, decoder: Decoder) -> RecordView:
