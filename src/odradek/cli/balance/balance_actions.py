@@ -2,10 +2,10 @@
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterable
 
+from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
 from odradek.ops.balance.balancer import Balancer, Measuring
 from odradek.ops.balance.execution import Options, RunFailed
 from odradek.ops.balance.goals import Limits
@@ -94,11 +94,10 @@ async def _serve(arguments: argparse.Namespace, request: Request, measuring: Mea
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    if arguments.exclude_topics is not None:
-        try:
-            re.compile(arguments.exclude_topics)
-        except re.error as error:
-            raise UsageError(f"--exclude-topics is not a regular expression: {error}") from None
+    try:
+        compile_pattern(arguments.exclude_topics or "")
+    except InvalidPattern as error:
+        raise UsageError(f"--exclude-topics is not a regular expression: {error}") from None
     return Request(
         kind=_KINDS.get(arguments.action, Kind.BALANCE),
         brokers=arguments.id or frozenset(),

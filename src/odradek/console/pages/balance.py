@@ -7,7 +7,6 @@ the console stops, it stops its moves and removes its throttles.
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from odradek.client.errors import ClientError
 from odradek.console.asking import Asked, BadForm, Pages
 from odradek.console.rendering import duration, size
 from odradek.console.rights import require_on_cluster
+from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
 from odradek.ops.balance.balancer import Balancer, Measuring
 from odradek.ops.balance.execution import Options, Progress, RunFailed, divided
 from odradek.ops.balance.journal import AlreadyRunning, JournalUnreadable
@@ -271,8 +271,8 @@ def _brokers(text: str, kind: Kind) -> frozenset[int]:
 
 def _pattern(text: str) -> str | None:
     try:
-        re.compile(text)
-    except re.error as error:
+        compile_pattern(text)
+    except InvalidPattern as error:
         raise BadForm(f"Topics to leave: this is not a regular expression ({error})") from None
     return text or None
 

@@ -8,12 +8,12 @@ The result depends on nothing but the model, so the same cluster gives the same 
 A plan never loses a replica: a step only replaces a broker by another, or changes the order.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
 from odradek.ops.balance.goals import (
     LEAVING_BROKERS,
     PREFERRED_LEADERS,
@@ -180,11 +180,22 @@ class _Planning:
         return (*hard, uneven, moved)
 
 
+def excluded_topics(pattern: str | None, topics: Iterable[str]) -> frozenset[str]:
+    """Returns the topics that a request leaves as they are. The expression has RE2's syntax and is
+    matched in linear time: who may ask for a plan must not keep the process busy with it."""
+    try:
+        return compile_pattern(pattern).matching(topics) if pattern else frozenset()
+    except InvalidPattern as error:
+        raise PlanImpossible(f"{pattern!r} cannot be matched against topics: {error}") from None
+
+
 def _fixed(
     model: ClusterModel, request: Request, leaving: Collection[int]
 ) -> dict[TopicPartition, str]:
     """Returns the partitions that cannot move, with the reason."""
-    excluded = re.compile(request.exclude_topics) if request.exclude_topics else None
+    excluded = excluded_topics(
+        request.exclude_topics, {partition.topic for partition in model.partitions}
+    )
     fixed: dict[TopicPartition, str] = {}
     for name, partition in model.partitions.items():
         dead = [
@@ -192,7 +203,7 @@ def _fixed(
             for broker in partition.replicas
             if broker not in leaving and not model.brokers[broker].is_alive
         ]
-        if excluded is not None and excluded.fullmatch(name.topic):
+        if name.topic in excluded:
             fixed[name] = "excluded"
         elif partition.leader < 0:
             fixed[name] = "no leader"

@@ -14,7 +14,6 @@ Parameters of Cruise Control that make no difference here are accepted, and name
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -27,12 +26,13 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response
 
 from odradek.client.errors import ClientError
+from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
 from odradek.ops.balance import cruise_control
 from odradek.ops.balance.balancer import Balancer, Measuring
 from odradek.ops.balance.execution import Options, RunFailed
 from odradek.ops.balance.journal import AlreadyRunning, Entry, JournalUnreadable, State
 from odradek.ops.balance.plan import Plan
-from odradek.ops.balance.planner import Kind, PlanImpossible, Request
+from odradek.ops.balance.planner import Kind, PlanImpossible, Request, excluded_topics
 from odradek.ops.balance.report import plan_lines
 from odradek.protocol.errors import KafkaError
 from odradek.web.application import Application, application
@@ -253,8 +253,8 @@ class BalanceService:
     async def _plan(self, kind: Kind, query: "_Query") -> Plan:
         excluded = query["excluded_topics"] or self._request.exclude_topics
         try:
-            re.compile(excluded or "")
-        except re.error as error:
+            compile_pattern(excluded or "")
+        except InvalidPattern as error:
             raise Problem(400, f"excluded_topics is not a regular expression: {error}") from None
         brokers = frozenset(query.get("brokerid") or ())
         if kind is not Kind.BALANCE and not brokers:
@@ -263,17 +263,11 @@ class BalanceService:
         return await self._balancer.plan(request, self._measuring)
 
     def _planned(self, plan: Plan, query: "_Query", options: Options) -> "_Content":
+        topics = {name.topic for name in plan.before.partitions}
         content = cruise_control.plan_json(
             plan,
             verbose=bool(query["verbose"]),
-            excluded=sorted(
-                {
-                    name.topic
-                    for name in plan.before.partitions
-                    if query["excluded_topics"]
-                    and re.fullmatch(query["excluded_topics"], name.topic)
-                }
-            ),
+            excluded=sorted(excluded_topics(query["excluded_topics"], topics)),
         )
         return content, "\n".join(plan_lines(plan, options))
 

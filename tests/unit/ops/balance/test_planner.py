@@ -1,5 +1,7 @@
 """Plans keep every replica, obey racks, pursue goals in order, and even out skewed clusters."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from odradek.ops.balance.model import BrokerModel, ClusterModel, PartitionModel,
 from odradek.ops.balance.placement import Placement, Step
 from odradek.ops.balance.plan import Plan
 from odradek.ops.balance.planner import Kind, PlanImpossible, Request, make_plan
+from odradek.protocol.types import TopicPartition
 from tests.unit.ops.balance.models import at, cluster, clusters, skewed
 
 REMOVE = Kind.REMOVE
@@ -160,6 +163,18 @@ class TestLimitsOfAPlan:
         model = cluster(dict.fromkeys((1, 2)), [(1,)] * 4)
         assert make_plan(model).moves
         assert make_plan(model, Request(exclude_topics="t|u")).is_empty
+
+    def test_no_expression_for_topics_takes_long(self) -> None:
+        names = [TopicPartition("a" * 200 + str(index), 0) for index in range(50)]
+        model = ClusterModel(
+            {1: BrokerModel(1, None, 100), 2: BrokerModel(2, None, 100)},
+            {name: PartitionModel(name, (1,), 1, 500) for name in names},
+        )
+        began_s = time.process_time()
+        assert make_plan(model, Request(exclude_topics="(a+)+x")).moves
+        assert time.process_time() - began_s < 5
+        with pytest.raises(PlanImpossible, match="cannot be matched"):
+            make_plan(model, Request(exclude_topics="("))
 
     def test_a_partition_with_a_dead_replica_stays_and_is_named(self) -> None:
         model = cluster(dict.fromkeys((1, 2, 3)), [(1, 3)] * 4, dead=[3])
