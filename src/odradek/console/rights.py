@@ -15,7 +15,7 @@ from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from odradek.services.identity import authorization_of
+from odradek.services.identity import Kind, authorization_of
 from odradek.services.permissions import may_write
 from odradek.web.problems import Problem
 
@@ -28,6 +28,15 @@ def authorization(asked: Asked, own: str) -> str:
     if own:
         return f"Basic {base64.b64encode(own.encode()).decode()}"
     return authorization_of(asked.log_in.caller)
+
+
+def named(asked: Asked, words: str) -> str:
+    """Returns the words of a service with the name of the user. A service knows who shows it a
+    delegation token by the id of the token, which says nothing to people."""
+    caller = asked.log_in.caller
+    if caller.kind is not Kind.DELEGATION_TOKEN:
+        return words
+    return words.replace(caller.name, asked.log_in.name)
 
 
 async def require_write(asked: Asked, topic: str, what: str) -> None:

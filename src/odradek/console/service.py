@@ -177,9 +177,14 @@ class ConsoleService(Service):
     def with_cookie(self, response: Response, request: Request, session: Session) -> Response:
         response.set_cookie(
             COOKIE, session.name, httponly=True, samesite="lax", path="/",
-            secure=request.url.scheme == "https",
+            secure=self._is_https(request),
         )  # fmt: skip
         return response
+
+    def _is_https(self, request: Request) -> bool:
+        """Returns whether browsers call the console by https, at a proxy if not here."""
+        advertised = self.console_settings.advertised_listeners.lower()
+        return request.url.scheme == "https" or advertised.startswith("https:")
 
     # Pages
 

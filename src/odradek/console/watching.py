@@ -30,6 +30,8 @@ _IDLE_S: Final = 900.0
 _REST: Final = 20.0
 _LONGEST_REST_S: Final = 60.0
 _MAX_WATCHERS: Final = 50
+_FORGOTTEN_S: Final = 90.0
+"""After which time a watcher may be ended for the sake of another: longer than between samples."""
 _FIRST_WAIT_S: Final = 2.5
 _PATIENCE_S: Final = 60.0
 _HEARD_S: Final = 3.0
@@ -94,11 +96,11 @@ class Watcher:
         self._changed_s = -_HEARD_S
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._used_s = asyncio.get_running_loop().time()
+        self.used_s = asyncio.get_running_loop().time()
         self.task = asyncio.create_task(self._run())
 
     def touch(self) -> None:
-        self._used_s = asyncio.get_running_loop().time()
+        self.used_s = asyncio.get_running_loop().time()
 
     def note_change(self) -> None:
         """Takes the next sample soon, for something was changed."""
@@ -151,7 +153,7 @@ class Watcher:
     async def _sample_until_idle(self, sampler: Sampler) -> None:
         """Takes samples until nobody looks, or the brokers no longer accept the log-in."""
         loop = asyncio.get_running_loop()
-        while loop.time() - self._used_s < _IDLE_S:
+        while loop.time() - self.used_s < _IDLE_S:
             began_s = loop.time()
             await self._sample(sampler)
             pause_s = self._pause_s(loop.time() - began_s)
@@ -227,11 +229,19 @@ class Watchers:
         for other in [one for one, watcher in self._watchers.items() if watcher.task.done()]:
             del self._watchers[other]
         if len(self._watchers) >= _MAX_WATCHERS:
-            raise Problem(503, "too many users look at this cluster at once; try again later")
+            self._make_room()
         watcher = self._watchers[caller] = Watcher(
             self._pool, caller, self._interval_s, self._thread
         )
         return watcher
+
+    def _make_room(self) -> None:
+        """Ends the watcher that nobody has looked at for the longest time. Pages that are open look
+        all the time, so a user who logs in again and again keeps nobody else out."""
+        caller, watcher = min(self._watchers.items(), key=lambda one: one[1].used_s)
+        if asyncio.get_running_loop().time() - watcher.used_s < _FORGOTTEN_S:
+            raise Problem(503, "too many users look at this cluster at once; try again later")
+        self.forget(caller)
 
     def is_unsure(self, caller: Caller) -> bool:
         """Returns whether the brokers may be away: the newest sample failed, or there is none."""

@@ -5,11 +5,15 @@ from typing import cast
 
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from odradek.console.asking import Asked, Form, _check_form
+from odradek.console.rights import named
 from odradek.console.service import ConsoleService
+from odradek.console.sessions import LogIn
 from odradek.console.settings import ConsoleSettings
 from odradek.protocol.errors import ErrorCode, UnknownTopic, error_for
+from odradek.services.identity import Caller, Kind
 from odradek.web.problems import Problem
 
 SASL = {"client.security.protocol": "SASL_PLAINTEXT", "client.sasl.mechanism": "PLAIN"}
@@ -76,3 +80,44 @@ async def test_a_topic_that_was_just_made_is_asked_for_again(
         with pytest.raises(UnknownTopic):
             await Asked.topic(cast(Asked, page), "new")
     assert brokers.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_secure"),
+    [
+        ({}, False),
+        ({"advertised.listeners": "https://console.example.org"}, True),
+        ({"advertised.listeners": "http://console.example.org"}, False),
+    ],
+)
+async def test_a_cookie_is_for_https_alone_if_browsers_use_it(
+    properties: dict[str, str], is_secure: bool
+) -> None:
+    console = ConsoleService(ConsoleSettings.from_file(properties))
+    scope = {"type": "http", "method": "GET", "path": "/", "scheme": "http", "headers": [],
+             "server": ("127.0.0.1", 8080), "query_string": b""}  # fmt: skip
+    response = console.with_cookie(Response(), Request(scope), console.sessions.new())
+    assert ("secure" in response.headers["set-cookie"].lower()) is is_secure
+
+
+async def test_who_has_not_logged_in_sends_small_forms_only() -> None:
+    """To read a form of 20 MB takes seconds, in which nobody else is answered."""
+    for endpoint in ConsoleService(ConsoleSettings()).endpoints():
+        if endpoint.method == "POST" and not endpoint.path.startswith("/c/"):
+            assert endpoint.max_body_bytes is not None, endpoint.path
+            assert endpoint.max_body_bytes <= 200_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Kind.DELEGATION_TOKEN, "ada may not write"),
+        (Kind.PASSWORD, "id-of-a-token may not write"),
+    ],
+)
+def test_users_are_called_by_their_name_and_not_by_that_of_their_token(
+    kind: Kind, words: str
+) -> None:
+    log_in = LogIn(Caller(kind, "id-of-a-token", "hmac"), "ada")
+    asked = cast(Asked, SimpleNamespace(log_in=log_in))
+    assert named(asked, "id-of-a-token may not write") == words

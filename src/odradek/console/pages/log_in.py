@@ -28,6 +28,9 @@ from odradek.web.problems import Problem
 logger = logging.getLogger("odradek.console")
 
 _PATH: Final = "/log-in/{cluster}"
+_MAX_FORM_BYTES: Final = 200_000
+"""Nobody has logged in yet who sends this form, and to read one of megabytes takes seconds. A
+token has 64 kB at most."""
 _REFUSED: Final = "The brokers refused the log-in. Check the name and the password."
 
 
@@ -40,11 +43,11 @@ class LogInPages(Pages):
             ),
             Endpoint(
                 "POST", _PATH, self._log_in, "Logs in.", changes=True, media_types=(FORM,),
-                produces=(PAGE,), ignores_unknown=True,
+                produces=(PAGE,), ignores_unknown=True, max_body_bytes=_MAX_FORM_BYTES,
             ),
             Endpoint(
                 "POST", "/log-out/{cluster}", self._log_out, "Logs out.", changes=True,
-                media_types=(FORM,), produces=(PAGE,),
+                media_types=(FORM,), produces=(PAGE,), max_body_bytes=_MAX_FORM_BYTES,
             ),
             *OpenIdPages(self.console, self).endpoints(),
         ]  # fmt: skip

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from odradek.client.errors import ClientError
 from odradek.console.asking import Asked, Pages
+from odradek.console.records.decoding import indent_of
+from odradek.console.rights import named
 from odradek.schemas.errors import NotRegistered, RegistryUnreachable, SchemaError
 from odradek.schemas.parsed import SchemaType
 from odradek.schemas.registry_client import RegistryClient, Verdict
@@ -20,6 +22,7 @@ from odradek.wording import counted
 T = TypeVar("T")
 
 PER_PAGE: Final = 50
+_MAX_COMPARED: Final = 10_000
 KINDS: Final = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
 LEVELS: Final = (
     "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE",
@@ -68,7 +71,9 @@ class SchemaPages(Pages):
         difference: list[tuple[str, str]] = []
         if against is not None:
             other = await ask(asked, lambda registry: registry.version(subject, against))
-            difference = differences(pretty(other.schema.text), pretty(shown.schema.text))
+            difference = await asyncio.to_thread(
+                differences, pretty(other.schema.text), pretty(shown.schema.text)
+            )
         config = await ask(asked, lambda registry: registry.config(subject))
         return asked.page(
             "schema.html", "schemas", 400 if problem else 200, subject=subject, versions=versions,
@@ -81,7 +86,10 @@ class SchemaPages(Pages):
         subject, level = str(asked.path["subject"]), asked.form.text("level")
         if level not in LEVELS:
             return await self._subject(asked, f"The compatibility is one of {', '.join(LEVELS)}")
-        await ask(asked, lambda registry: registry.set_config(subject, compatibility=level))
+        try:
+            await ask(asked, lambda registry: registry.set_config(subject, compatibility=level))
+        except SchemaError as error:
+            raise _refused(asked, error) from None
         return asked.go(asked.url("schemas", subject), "good", f"New versions must be {level} now.")
 
     async def _delete(self, asked: Asked) -> Response:
@@ -90,7 +98,10 @@ class SchemaPages(Pages):
             return await self._subject(
                 asked, f"Nothing was done: type {subject} into the field to confirm it"
             )
-        versions = await ask(asked, lambda registry: registry.delete_subject(subject))
+        try:
+            versions = await ask(asked, lambda registry: registry.delete_subject(subject))
+        except SchemaError as error:
+            raise _refused(asked, error) from None
         return asked.go(
             asked.url("schemas"), "good",
             f"{subject} was deleted with {counted(len(versions), 'version')}; ids stay readable.",
@@ -122,7 +133,7 @@ class SchemaPages(Pages):
                 )
             await ask(asked, lambda registry: registry.register(subject, kind, text))
         except SchemaError as error:
-            return self._form(asked, fields, problem=str(error))
+            return self._form(asked, fields, problem=named(asked, str(error)))
         return asked.go(asked.url("schemas", subject), "good", f"{subject} has a new version.")
 
     def _form(
@@ -160,9 +171,12 @@ async def ask(asked: Asked, question: Callable[[RegistryClient], T]) -> T:
     except SchemaError as error:
         if asked.request.method == "POST":
             raise
-        raise Problem(
-            getattr(error, "status", 0) or 502, f"the registry answered: {error}"
-        ) from None
+        raise _refused(asked, error) from None
+
+
+def _refused(asked: Asked, error: SchemaError) -> Problem:
+    words = named(asked, str(error))
+    return Problem(getattr(error, "status", 0) or 502, f"the registry answered: {words}")
 
 
 async def _verdict(asked: Asked, subject: str, kind: SchemaType, text: str) -> Verdict:
@@ -184,18 +198,30 @@ async def _row(asked: Asked, subject: str) -> dict[str, Any]:
 
 
 def pretty(text: str) -> str:
-    """Returns a schema with one field a line, if it is JSON."""
+    """Returns a schema with one field a line, if it is JSON that does not become many times as
+    long by that."""
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except ValueError:
+        data = json.loads(text)
+        if not indent_of(text.encode(), data):
+            return text
+        return json.dumps(data, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
         return text
 
 
 def differences(before: str, after: str) -> list[tuple[str, str]]:
-    """Returns the lines of both, each with what happened to it: added, removed or same."""
-    kinds = {"+ ": "added", "- ": "removed", "  ": "same"}
-    return [
-        (kinds[line[:2]], line[2:])
-        for line in difflib.ndiff(before.splitlines(), after.splitlines())
-        if line[:2] in kinds
-    ]
+    """Returns the lines of both, each with what happened to it: added, removed or same. Lines are
+    the same or not: to look for the most similar ones, as `difflib.ndiff` does, takes hours for
+    thousands of lines."""
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) > _MAX_COMPARED:
+        return [("same", f"They have more than {_MAX_COMPARED:,} lines and are not compared here.")]
+    found: list[tuple[str, str]] = []
+    for kind, *place in difflib.SequenceMatcher(None, old, new).get_opcodes():
+        first, last, new_first, new_last = place
+        if kind == "equal":
+            found += [("same", line) for line in old[first:last]]
+        else:
+            found += [("removed", line) for line in old[first:last]]
+            found += [("added", line) for line in new[new_first:new_last]]
+    return found

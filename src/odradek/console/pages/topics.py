@@ -172,7 +172,7 @@ def _assignments(text: str) -> dict[int, list[int]]:
     try:
         found = json.loads(text)
         return {index: [int(broker) for broker in replicas] for index, replicas in enumerate(found)}
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise BadForm("the placement cannot be read; preview it again") from None
 
 
