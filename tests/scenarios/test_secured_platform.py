@@ -1,9 +1,12 @@
 """`odradek local start --platform --secure`: callers of the services are users of the brokers."""
 
+import html
 import json
+import re
 import ssl
 import subprocess
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +41,7 @@ class Platform(NamedTuple):
     rest: str
     connect: str
     sql: str
+    console: str
     said: str
 
     def ask(  # noqa: PLR0917 - a request has as many parts
@@ -55,6 +59,38 @@ class Platform(NamedTuple):
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
+
+
+class Browser:
+    """Somebody at the console: pages and forms over TLS, with a cookie and the session's token."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._base = platform.console
+        trust = ssl.create_default_context(cafile=platform.data / "security/ca.crt")
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=trust), urllib.request.HTTPCookieProcessor()
+        )
+        self._csrf = ""
+
+    def log_in(self, user: str, password: str) -> None:
+        self.open("/log-in/local")
+        status, page = self.open("/log-in/local", {"name": user, "password": password})
+        assert (status, "Log out" in page) == (200, True), page
+
+    def open(self, path: str, form: dict[str, str] | None = None) -> tuple[int, str]:
+        """Returns the status and the text of a page, after redirects."""
+        data = None
+        if form is not None:
+            data = urllib.parse.urlencode({**form, "csrf": self._csrf}).encode()
+        try:
+            with self._opener.open(self._base + path, data, timeout=60) as answer:
+                status, text = answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                status, text = error.code, error.read().decode()
+        if (found := re.search('name="csrf" value="([0-9a-f]+)"', text)) is not None:
+            self._csrf = found[1]
+        return status, html.unescape(text)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +112,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         base = "https://127.0.0.1"
         yield Platform(
             data, f"{base}:{registry}", f"{base}:{rest}", f"{base}:{connect}", f"{base}:{sql}",
-            started.stdout,
+            f"{base}:{console}", started.stdout,
         )  # fmt: skip
     finally:
         stopped = odradek("local", "stop", "--data", str(data))
@@ -86,17 +122,27 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 @pytest.fixture(scope="module")
 def ada(platform: Platform) -> str:
     """A user who may use the topic `orders`."""
+    return _user(platform, "ada")
+
+
+@pytest.fixture(scope="module")
+def kim(platform: Platform) -> str:
+    """Another one. A test gives ada more rights."""
+    return _user(platform, "kim")
+
+
+def _user(platform: Platform, name: str) -> str:
     config = ("--command-config", str(platform.data / "client.properties"))
-    password = ("--add-config", "SCRAM-SHA-512=[password=ada-secret]")
+    password = ("--add-config", f"SCRAM-SHA-512=[password={name}-secret]")
     rules = ("--producer", "--consumer", "--topic", "orders", "--group", "readers")
     for words in (
-        ("configs", "--alter", "--user", "ada", *password),
-        ("topics", "--create", "--topic", "orders"),
-        ("acls", "--add", "--allow-principal", "User:ada", *rules),
+        ("configs", "--alter", "--user", name, *password),
+        ("topics", "--create", "--if-not-exists", "--topic", "orders"),
+        ("acls", "--add", "--allow-principal", f"User:{name}", *rules),
     ):
         done = odradek(*words, *config)
         assert done.returncode == 0, done.stderr
-    return "ada"
+    return name
 
 
 def test_the_line_that_is_printed_works(platform: Platform) -> None:
@@ -201,6 +247,73 @@ def test_statements_and_queries_have_the_rights_of_their_caller(
     assert ksql("DROP STREAM copy DELETE TOPIC;", *admin)[0] == 200
 
 
+def test_users_of_the_console_use_connectors_with_their_own_rights(
+    platform: Platform, kim: str
+) -> None:
+    lines = platform.data.parent / "lines-of-the-console"
+    lines.write_text("one\n")
+    passwords = parse_properties((platform.data / "security/passwords.properties").read_text())
+    form = {
+        "name": "by-console", "class": "FileStreamSource", "s.file": str(lines), "s.topic": "lines",
+        "action": "save",
+    }  # fmt: skip
+    user, admin = Browser(platform), Browser(platform)
+    user.log_in(kim, "kim-secret")
+    admin.log_in("admin", passwords["admin"])
+    assert user.open("/c/local/connectors")[0] == 200
+    status, page = user.open("/c/local/new-connector", form)
+    assert status == 403
+    assert "kim may not change connectors: it needs WRITE on topic connect-configs" in page
+    status, page = admin.open("/c/local/new-connector", form)
+    assert (status, "by-console was made" in page) == (200, True), page
+    status, page = user.open("/c/local/connectors/by-console/do", {"action": "pause"})
+    assert (status, "kim may not change connectors" in page) == (403, True)
+    status, page = admin.open(
+        "/c/local/connectors/by-console/do", {"action": "delete", "confirm": "by-console"}
+    )
+    assert (status, "by-console was deleted" in page) == (200, True), page
+
+
+def test_users_of_the_console_use_sql_with_their_own_rights(platform: Platform, kim: str) -> None:
+    passwords = parse_properties((platform.data / "security/passwords.properties").read_text())
+    user, admin = Browser(platform), Browser(platform)
+    user.log_in(kim, "kim-secret")
+    admin.log_in("admin", passwords["admin"])
+
+    def run(browser: Browser, text: str) -> tuple[int, str]:
+        return browser.open("/c/local/sql", {"text": text, "action": "run", "from": "earliest"})
+
+    stream = "CREATE STREAM {0} (k STRING KEY, v INT) WITH (kafka_topic='{1}', {2});"
+    orders = stream.format("shop", "orders", "value_format='JSON'")
+    pay = stream.format("pay", "payroll", "value_format='JSON', partitions=1")
+    status, page = run(user, orders)
+    # The server knows her by the id of her token, and the page says her name.
+    assert status == 400
+    assert "kim may not change streams" in page
+    status, page = run(admin, orders + pay)
+    assert (status, "Stream created" in page) == (200, True), page
+    assert run(admin, "INSERT INTO pay VALUES ('ada', 4711);")[0] == 200
+    assert run(user, "INSERT INTO shop VALUES ('a', 815);")[0] == 200
+    status, page = run(user, "SELECT * FROM shop WHERE v = 815;")
+    assert (status, "815" in page.partition("</textarea>")[2]) == (200, True), page
+    for text in ("SELECT * FROM pay;", "INSERT INTO pay VALUES ('b', 1);"):
+        status, page = run(user, text)
+        assert status == 400, page
+        assert "payroll" in page.partition('role="alert"')[2].partition("</div>")[0]
+        assert "4711" not in page
+    status, page = run(admin, "SELECT * FROM pay;")
+    assert (status, "4711" in page) == (200, True), page
+    # Connect is asked by the SQL server with what the user has shown to it.
+    create = "CREATE SOURCE CONNECTOR mine WITH ('connector.class'='FileStreamSource', {});"
+    status, page = run(user, create.format("'file'='/dev/null', 'topic'='lines'"))
+    assert (status, "kim may not change connectors" in page) == (400, True), page
+    status, page = run(user, "SHOW CONNECTORS;")
+    assert status == 200, page
+    # The rights of the server, which may read every topic, are nobody's.
+    status, page = user.open("/c/local/topics/payroll/messages")
+    assert (status, "4711" in page) == (403, False)
+
+
 def test_the_proxy_asks_the_registry_as_its_caller(platform: Platform, ada: str) -> None:
     body = {"value_schema": '"long"', "records": [{"value": 7}]}
     url = f"{platform.rest}/topics/orders"
@@ -229,7 +342,7 @@ def test_the_registry_may_do_what_is_documented_and_no_more(platform: Platform) 
 def test_no_log_and_no_line_has_a_password(platform: Platform) -> None:
     passwords = parse_properties((platform.data / "security/passwords.properties").read_text())
     assert sorted(passwords) == ["admin", "broker", "connect", "schema-registry", "sql-server"]
-    for password in [*passwords.values(), "ada-secret"]:
+    for password in [*passwords.values(), "ada-secret", "kim-secret"]:
         assert password not in platform.said
         for path in platform.data.rglob("*.log"):
             # Log files of partitions are `.log` too, and hold no passwords either.

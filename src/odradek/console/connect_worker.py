@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from odradek.console.asking import Asked
 from odradek.console.http_json import HttpRefused, ask_json
-from odradek.console.rights import authorization, require_write
+from odradek.console.rights import authorization, named, require_write
 from odradek.web.problems import Problem
 
 OURS: Final = "odradek"
@@ -39,7 +39,10 @@ async def ask_worker(
         raise Problem(404, "no Kafka Connect is configured: set connect.url")
     url = settings.connect_url.rstrip("/") + path
     try:
-        return await ask_json(method, url, body=body, headers=_log_in(asked), timeout_s=timeout_s)
+        return await ask_json(
+            method, url, body=body, headers=_log_in(asked), timeout_s=timeout_s,
+            tls=asked.cluster.tls,
+        )  # fmt: skip
     except HttpRefused as error:
         if error.status == 401:
             raise Problem(
@@ -47,7 +50,7 @@ async def ask_worker(
                 "the Connect worker wants another log-in; set connect.basic.auth.user.info of the"
                 " console to a user that it knows",
             ) from None
-        raise WorkerRefused(error.status, str(error)) from None
+        raise WorkerRefused(error.status, named(asked, str(error))) from None
     except OSError as error:
         raise Problem(
             503,

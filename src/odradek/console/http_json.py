@@ -2,13 +2,15 @@
 
 The standard library asks, in a worker thread, with a time limit and a size limit. Redirects are not
 followed: a request may carry a log-in, which belongs to the address in the settings and no other.
+Certificates are checked by what the operating system trusts, or by what the caller names.
 """
 
 import asyncio
 import json
+import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -43,9 +45,11 @@ async def ask_json(
     form: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> Any:
     """Returns the JSON of the answer, or None if it is empty. `body` is sent as JSON, `form` as
-    fields. Raises `HttpRefused`, or OSError if nobody answers with JSON."""
+    fields. `tls` says which certificates are trusted; it may read files. Raises `HttpRefused`, or
+    OSError if nobody answers with JSON."""
     content, kind = None, "application/json"
     if form is not None:
         content, kind = urlencode(form).encode(), "application/x-www-form-urlencoded"
@@ -53,12 +57,21 @@ async def ask_json(
         content = json.dumps(body).encode()
     given = {"accept": "application/json", "content-type": kind, **(headers or {})}
     request = urllib.request.Request(url, content, given, method=method)  # noqa: S310 - http(s)
-    return await asyncio.to_thread(_ask, request, timeout_s)
+    return await asyncio.to_thread(_ask, request, timeout_s, tls)
 
 
-def _ask(request: urllib.request.Request, timeout_s: float) -> Any:
+def _ask(
+    request: urllib.request.Request,
+    timeout_s: float,
+    tls: Callable[[], ssl.SSLContext] | None = None,
+) -> Any:
+    opener = _OPENER
+    if tls is not None and request.type == "https":
+        opener = urllib.request.build_opener(
+            _NoRedirects, urllib.request.HTTPSHandler(context=tls())
+        )
     try:
-        with _OPENER.open(request, timeout=timeout_s) as response:
+        with opener.open(request, timeout=timeout_s) as response:
             text = response.read(_MAX_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:

@@ -308,14 +308,12 @@ class Platform:
                 "listeners": self._url("console"),
                 "odradek.cluster.name": "local",
                 "schema.registry.url": self._url("schema registry"),
+                "connect.url": self._url("Connect worker"),
+                "sql.url": self._url("SQL server"),
             }
             if self._secured is not None:
                 await self._secured.wait()
                 properties |= self._secured.console_settings()
-            else:
-                # Secured services ask for a log-in, and the console has none to show them.
-                properties["connect.url"] = self._url("Connect worker")
-                properties["sql.url"] = self._url("SQL server")
             settings = ConsoleSettings.from_file(properties)
             await wait_for_brokers(self._bootstrap)
             await run_service(ConsoleService(settings), on_ready)

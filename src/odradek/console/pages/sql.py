@@ -17,14 +17,16 @@ from starlette.responses import Response
 
 from odradek.console.asking import Asked, BadForm, Pages
 from odradek.console.http_asking import HttpService, ServiceAway
-from odradek.console.rights import authorization, require_write
+from odradek.console.rights import authorization, named, require_write
 from odradek.console.sql.answers import Shown, shown
 from odradek.console.sql.drawing import picture_of
 from odradek.console.sql.server import Refused, Rows, SqlServer, collected, in_batches
 from odradek.console.sql.texts import (
     first_word,
     goes_on,
+    has_hidden_end,
     is_query,
+    joined,
     statements,
     that_end,
     that_show_records,
@@ -128,11 +130,14 @@ class SqlPages(Pages):
             if (ending := that_end(found)) and not form.has("sure"):
                 return await self._page(asked, text, ending=ending)
             properties = _properties(form.text("from"))
-            answers = _answers(await server.execute(text, properties))
+            # What was checked is sent, and no text that the server may read in another way.
+            sent = joined(found) if asked.cluster.has_masks else text
+            answers = _answers(await server.execute(sent, properties))
         except BadForm as error:
             return await self._page(asked, text, str(error))
         except Refused as error:
-            return await self._page(asked, text, str(error), answers=_answers(error.entities))
+            problem = named(asked, str(error))
+            return await self._page(asked, text, problem, answers=_answers(error.entities))
         except ServiceAway as error:
             raise _problem(asked, error) from None
         return await self._page(asked, text, answers=answers)
@@ -175,7 +180,7 @@ class SqlPages(Pages):
     async def _stream(self, asked: Asked) -> Response:
         query = self._known(asked)
         server = await _server(asked)
-        return EventStream(_events(server.query(query.text, query.properties)))
+        return EventStream(_events(asked, server.query(query.text, query.properties)))
 
     # Persistent queries
 
@@ -214,7 +219,7 @@ class SqlPages(Pages):
         try:
             await server.execute(f"{action.upper()} {_quoted(name)};")
         except Refused as error:
-            return await self._query(asked, str(error))
+            return await self._query(asked, named(asked, str(error)))
         except ServiceAway as error:
             raise _problem(asked, error) from None
         if action == "terminate":
@@ -257,7 +262,7 @@ async def _server(asked: Asked) -> SqlServer:
 def _problem(asked: Asked, error: ServiceAway | Refused) -> Problem:
     url = asked.cluster.sql_url
     if isinstance(error, Refused):
-        return Problem(502, f"the SQL server at {url} answered: {error}")
+        return Problem(502, f"the SQL server at {url} answered: {named(asked, str(error))}")
     return Problem(
         503,
         f"the SQL server at {url} does not answer ({error}); start it with odradek sql-server, or"
@@ -274,6 +279,11 @@ def _check(asked: Asked, text: str, found: list[str]) -> None:
         raise BadForm(
             f"{first_word(shows[0]) or 'This'} is not sent: fields are masked in this console"
             " (odradek.masks), and SQL would show or copy them. Use odradek sql"
+        )
+    if asked.cluster.has_masks and has_hidden_end(found):
+        raise BadForm(
+            "This is not sent: fields are masked in this console (odradek.masks), and a quoted text"
+            " has a semicolon, where another statement could begin. Use odradek sql"
         )
 
 
@@ -321,7 +331,7 @@ def _quoted(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else "`{}`".format(name.replace("`", "``"))
 
 
-async def _events(rows: AsyncIterator[Rows]) -> AsyncGenerator[bytes]:
+async def _events(asked: Asked, rows: AsyncIterator[Rows]) -> AsyncGenerator[bytes]:
     """Yields what came as events; the last one has the server's last word."""
     final = ""
     try:
@@ -329,7 +339,7 @@ async def _events(rows: AsyncIterator[Rows]) -> AsyncGenerator[bytes]:
             final = batch.final
             yield _event(batch)
     except (ServiceAway, Refused) as error:
-        yield _event(Rows(problem=str(error)))
+        yield _event(Rows(problem=named(asked, str(error))))
         return
     if not final:
         yield _event(Rows(final="The query has ended."))

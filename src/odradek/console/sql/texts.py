@@ -70,6 +70,18 @@ def that_show_records(found: list[str]) -> list[str]:
     return [one for one in found if first_word(one) not in _LOOKS]
 
 
+def has_hidden_end(found: list[str]) -> bool:
+    """Returns whether a semicolon stands within a quoted text or name. A server that takes quotes
+    or comments for something else than this module would end a statement there, and see another
+    one after it."""
+    return any(";" in one for one in found)
+
+
+def joined(found: list[str]) -> str:
+    """Returns statements as one text, without their comments."""
+    return "\n".join(f"{one};" for one in found)
+
+
 def _words(statement: str) -> Iterator[str]:
     for match in _TOKENS.finditer(statement):
         if not match[0].startswith(("'", "`", '"', *_COMMENTS)):

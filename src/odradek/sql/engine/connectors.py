@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import msgspec
 
 from odradek.services.forwarding import Answer, Forwarder, Unreachable
-from odradek.services.identity import Caller, Kind
+from odradek.services.identity import authorization_of
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.entities import Entity, entity
 from odradek.sql.errors import Forbidden, Invalid, Refused
@@ -127,7 +127,7 @@ class Connectors:
         body: Mapping[str, Any] | None = None,
     ) -> Answer:  # fmt: skip
         headers = {"accept": "application/json", "content-type": "application/json"}
-        log_in = _log_in(access.caller) or self._own
+        log_in = authorization_of(access.caller) or self._own
         if log_in:
             headers["authorization"] = log_in
         data = b"" if body is None else msgspec.json.encode(body)
@@ -160,12 +160,6 @@ def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _log_in(caller: Caller) -> str:
-    if caller.kind is Kind.PASSWORD:
-        return _basic(caller.name, caller.secret)
-    return f"Bearer {caller.secret}" if caller.kind is Kind.TOKEN else ""
 
 
 def _basic(user: str, password: str) -> str:
