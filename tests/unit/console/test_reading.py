@@ -128,7 +128,7 @@ async def test_what_is_found_is_bounded_by_the_memory_that_it_takes() -> None:
     null = await DECODER.decode("key", None)
     view = RecordView("t", 0, 0, 0, null, lists, [])
     whole, short = reading._Budget(5), reading._Budget(5)
-    for _ in range(10):
+    for _ in range(20):
         whole.keep(view)
         short.keep(view.short())
     assert whole.stopped().startswith("what was found takes")

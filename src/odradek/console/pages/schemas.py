@@ -215,7 +215,8 @@ def differences(before: str, after: str) -> list[tuple[str, str]]:
     thousands of lines."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) + len(new) > _MAX_COMPARED:
-        return [("same", f"They have more than {_MAX_COMPARED:,} lines and are not compared here.")]
+        most = counted(_MAX_COMPARED, "line", spec=",")
+        return [("same", f"They have more than {most} and are not compared here.")]
     found: list[tuple[str, str]] = []
     for kind, *place in difflib.SequenceMatcher(None, old, new).get_opcodes():
         first, last, new_first, new_last = place
