@@ -5,11 +5,13 @@
 CREATE, INSERT, DROP and SET do what they do on a server; a query sees everything that was inserted,
 before it and after. ASSERT VALUES compares the next row of a stream or table, ASSERT NULL VALUES
 the next tombstone, ASSERT STREAM and ASSERT TABLE a definition. The first assertion that fails ends
-the run with `TestFailed`. `odradek sql-test` is this for files.
+the run with `TestFailed`. `odradek sql-test` is this for files (`run_tests`).
 """
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from odradek.sql.engine import persistent
@@ -24,7 +26,6 @@ from odradek.sql.formats.inferring import register
 from odradek.sql.formats.memory import MemoryRegistry
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse, split
-from odradek.sql.language.variables import substitute
 from odradek.sql.planning.scope import ROWTIME, WINDOW_END, WINDOW_START
 from odradek.sql.planning.sources import DataSource, key_codec, value_codec
 from odradek.streams.plan.nodes import Sink
@@ -53,6 +54,56 @@ class _Sink:
         pass
 
 
+_TEST, _ERROR, _MESSAGE = "--@test:", "--@expected.error:", "--@expected.message:"
+
+
+@dataclass(frozen=True)
+class FileTest:
+    """A test of a file. `fails` says that it has to end with an error, `message` with which."""
+
+    name: str
+    statements: str
+    fails: bool = False
+    message: str = ""
+
+
+def tests_of(text: str) -> list[FileTest]:
+    """Divides a file at its lines `--@test: NAME`, as ksqlDB's runner of tests does. A file without
+    such lines is one test. Places in statements are those of the file."""
+    lines = text.splitlines()
+    begins = [place for place, line in enumerate(lines) if line.startswith(_TEST)]
+    tests = []
+    for begin, end in pairwise([*(begins or [0]), len(lines)]):
+        own = lines[begin:end]
+        name = own[0].removeprefix(_TEST).strip() if begins else ""
+        messages = [
+            line.removeprefix(_MESSAGE).strip() for line in own if line.startswith(_MESSAGE)
+        ]
+        fails = bool(messages) or any(line.startswith(_ERROR) for line in own)
+        statements = "\n" * begin + "\n".join(own)
+        tests.append(FileTest(name, statements, fails, "".join(messages[:1])))
+    return tests
+
+
+def run_tests(text: str) -> int:
+    """Runs the tests of a file, each alone, and returns how many assertions held. An error that
+    is expected is one of them. Raises `SqlError` for the first test that fails."""
+    held = 0
+    for test in tests_of(text):
+        prefix = f"{test.name}: " if test.name else ""
+        try:
+            count = SqlTester().run(test.statements)
+        except SqlError as error:
+            if not test.fails or test.message not in str(error):
+                raise TestFailed(f"{prefix}{error}") from None
+            held += 1
+            continue
+        if test.fails:
+            raise TestFailed(f"{prefix}an error is expected, and there is none: {test.message}")
+        held += count
+    return held
+
+
 class SqlTester:
     def __init__(self, defaults: Defaults | None = None) -> None:
         self.catalogue = Catalogue()
@@ -74,11 +125,8 @@ class SqlTester:
     def run(self, text: str) -> int:
         """Runs all statements, and returns how many assertions held. Raises `SqlError`."""
         assertions = 0
-        for part in split(substitute(text, self.session.variables)):
-            # What has no variables is parsed as it stands, so that places are those of the text.
-            has_variables = "${" in part.text
-            again = substitute(part.text, self.session.variables) if has_variables else part
-            statement = parse(again, self.catalogue.types)
+        for part in split(text):
+            statement = parse(self.session.expanded(part), self.catalogue.types)
             self._run_one(statement)
             assertions += isinstance(statement, s.AssertValues | s.AssertSource)
         return assertions

@@ -12,7 +12,7 @@ from odradek.sql.language.statements import Query
 from odradek.sql.planning.parts import Context
 from odradek.sql.planning.queries import compile_query
 from odradek.sql.planning.sources import make_codec
-from odradek.sql.testing import SqlTester, TestFailed
+from odradek.sql.testing import SqlTester, TestFailed, run_tests
 
 _CASES = sorted((Path(__file__).parent / "cases").glob("*.sql"))
 
@@ -179,6 +179,41 @@ def test_properties_say_what_holds_without_with() -> None:
     assert {name: record.value for name, record in written.items()} == {
         "one": b"2", "TWO": b'{"N":2,"M":2}', "WRAPPED": b'{"N":2}', "TEXT": b"2",
     }  # fmt: skip
+
+
+def test_variables_are_replaced_once() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    tester.run(
+        "DEFINE name = 'x'; DEFINE Name = 's'; DEFINE text = '''it''';"
+        "CREATE STREAM o AS SELECT id, '$${name}' AS a, ${TEXT} AS b FROM ${name};"
+        "SET 'ksql.variable.substitution.enable' = 'false';"
+        "CREATE STREAM p AS SELECT id, '${name}' AS a FROM s;"
+        "INSERT INTO s VALUES (1, 'a', 1);"
+    )
+    assert tester.session.variables == {"Name": "s", "text": "'it'"}
+    (row, _), (other, _) = tester.rows("O")[0], tester.rows("P")[0]
+    assert (row["A"], row["B"], other["A"]) == ("${name}", "it", "${name}")
+
+
+_TESTS = """\
+--@test: it passes
+CREATE STREAM s (id INT KEY, x INT) WITH (kafka_topic='s', value_format='JSON');
+INSERT INTO s VALUES (1, 2);
+ASSERT VALUES s (id, x) VALUES (1, 2);
+--@test: it fails as it should
+--@expected.error: io.confluent.ksql.util.KsqlException
+--@expected.message: NOPE does not exist
+CREATE STREAM s AS SELECT * FROM nope;
+"""
+
+
+def test_file_with_several_tests() -> None:
+    assert run_tests(_TESTS) == 2
+    with pytest.raises(TestFailed, match="it fails as it should: line 8:34: NOPE does not exist"):
+        run_tests(_TESTS.replace("NOPE does", "YES does"))
+    with pytest.raises(TestFailed, match="it passes: an error is expected, and there is none"):
+        run_tests(_TESTS.replace("--@test: it passes", "--@test: it passes\n--@expected.error: E"))
 
 
 def test_what_is_there_already_is_kept() -> None:

@@ -73,6 +73,7 @@ def test_kinds(text: str) -> None:
         ("SELECT * FROM (SELECT * FROM y)", Refused, "line 1:15: a query within FROM is refused"),
         ("SELECT sum(a) OVER (w) FROM x", Refused, "line 1:15: OVER is refused"),
         ("SELECT * FROM a JOIN b USING (x)", Refused, "line 1:24: USING is refused"),
+        ("SPOOL OFF", Refused, "line 1:1: SPOOL is refused"),
         ("UPDATE x SET a = 1", Refused, "line 1:1: UPDATE is refused"),
         ("CREATE VIEW x AS SELECT 1", Refused, "line 1:1: CREATE VIEW is refused"),
         ("ALTER STREAM a DROP COLUMN b", Refused, "line 1:16: DROP COLUMN is refused"),
@@ -117,6 +118,19 @@ def test_variables() -> None:
     text = "CREATE STREAM ${TOPIC} -- ${n}\n WITH (kafka_topic='${topic}', x=${n}) ${other}"
     expected = "CREATE STREAM orders -- ${n}\n WITH (kafka_topic='orders', x=3) ${other}"
     assert substitute(text, variables) == expected
+
+
+def test_what_looks_like_a_variable_can_be_a_text() -> None:
+    assert substitute("SELECT '$${format}', '${format}'", {"format": "AVRO"}) == (
+        "SELECT '${format}', 'AVRO'"
+    )
+
+
+def test_statement_that_is_explained_has_its_own_text() -> None:
+    explained = parse("EXPLAIN  SELECT * FROM a EMIT CHANGES;")
+    assert isinstance(explained, s.Explain)
+    assert explained.statement is not None
+    assert explained.statement.text == "SELECT * FROM a EMIT CHANGES"
 
 
 def test_variables_cost_time_and_memory_in_proportion() -> None:

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         from odradek.sql.errors import SqlError
-        from odradek.sql.testing import SqlTester
+        from odradek.sql.testing import run_tests
     except ImportError as error:
         raise CommandFailed(f"{error.name} is not installed: {install_line('sql')}") from None
     if arguments.extension_dir is not None:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.files:
         text = read_text(path)
         try:
-            count = SqlTester().run(text)
+            count = run_tests(text)
         except SqlError as error:
             failed += 1
             print(f"{path}: FAILED: {error}")

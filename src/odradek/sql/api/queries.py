@@ -29,7 +29,6 @@ from odradek.sql.engine.sessions import Session
 from odradek.sql.errors import Invalid
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse, split
-from odradek.sql.language.variables import substitute
 from odradek.streams.formats.columns import to_json
 from odradek.web.media import JSON, MEDIA_TYPE
 from odradek.web.problems import Problem, json_response
@@ -87,10 +86,10 @@ class Queries:
 
     def one_statement(self, text: str, session: Session) -> s.Query | s.PrintTopic:
         """Returns the query of a request. Raises `SqlError` if it is another statement."""
-        parts = split(substitute(text, session.variables))
+        parts = split(text)
         if len(parts) != 1:
             raise Invalid(f"Expected exactly one KSQL statement; found {len(parts)} instead")
-        statement = parse(parts[0], self._engine.catalogue.types)
+        statement = parse(session.expanded(parts[0]), self._engine.catalogue.types)
         if not isinstance(statement, s.Query | s.PrintTopic):
             raise Invalid(
                 f"a query is expected here, and other statements by /ksql: {parts[0].text[:60]}",

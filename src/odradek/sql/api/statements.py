@@ -23,10 +23,9 @@ from odradek.sql.api.queries import Queries
 from odradek.sql.api.web_socket import QueriesBySocket
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.engine import Engine, StatementFailed
-from odradek.sql.engine.sessions import RESET, Session
+from odradek.sql.engine.sessions import OBEYED, Session
 from odradek.sql.errors import Forbidden, Invalid, QueryEndpoint, SqlError
 from odradek.sql.language.parser import split
-from odradek.sql.language.variables import substitute
 from odradek.web.media import JSON, MEDIA_TYPE
 from odradek.web.problems import Problem, json_response
 from odradek.web.serving import CannotServe
@@ -52,7 +51,7 @@ class Statements:
         body = read(await request.body(), KsqlRequest)
         session = Session(*body.given())
         try:
-            if not split(substitute(body.ksql, session.variables)):
+            if not split(body.ksql):
                 raise Invalid("there is no statement in the request")
             if body.commandSequenceNumber is not None:
                 await self._service.wait_for(body.commandSequenceNumber)
@@ -115,7 +114,7 @@ class Statements:
 
     async def is_valid(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name in RESET:
+        if name in OBEYED:
             return json_response(True)
         raise Problem(400, f"{name} cannot be set by a request", code=BAD_REQUEST)
 

@@ -37,7 +37,6 @@ from odradek.sql.engine.views import Views
 from odradek.sql.errors import QueryEndpoint, SqlError, SyntaxProblem
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import Part, parse, split
-from odradek.sql.language.variables import substitute
 from odradek.sql.planning.parts import Context
 from odradek.sql.planning.sources import Format
 from odradek.streams.plan.nodes import Plan
@@ -131,15 +130,12 @@ class Engine:
         before it.
         """
         entities: list[Entity] = []
-        parts = split(substitute(text, session.variables))
+        parts = split(text)
         _check_syntax(parts, self.catalogue)
         for part in parts:
             try:
-                # A variable may be defined by the statement before. What has none is parsed as it
-                # stands, so that places are those of the whole text.
-                has_variables = "${" in part.text
-                again = substitute(part.text, session.variables) if has_variables else part
-                statement = parse(again, self.catalogue.types)
+                # A variable may be defined by the statement before.
+                statement = parse(session.expanded(part), self.catalogue.types)
                 answer = await self._execute_one(statement, session, access)
             except (SqlError, KafkaError) as error:
                 raise StatementFailed(str(error), part.text, entities, error) from None

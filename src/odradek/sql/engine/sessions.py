@@ -8,6 +8,8 @@ from odradek.config.spelling import did_you_mean
 from odradek.sql.engine.definitions import FORMAT_NAMES, Defaults
 from odradek.sql.errors import Invalid, Place
 from odradek.sql.language import statements as s
+from odradek.sql.language.parser import Part
+from odradek.sql.language.variables import substitute
 
 RESETS: Final = ("earliest", "latest")
 RESET: Final = ("ksql.streams.auto.offset.reset", "auto.offset.reset")
@@ -17,13 +19,17 @@ LANES: Final = ("shared", "own")
 KEY_FORMAT: Final = "ksql.persistence.default.format.key"
 VALUE_FORMAT: Final = "ksql.persistence.default.format.value"
 WRAPPING: Final = "ksql.persistence.wrap.single.values"
+SUBSTITUTION: Final = "ksql.variable.substitution.enable"
 SCANS: Final = "ksql.query.pull.table.scan.enabled"
 LIMITS: Final = {
     "COLLECT_LIST": "ksql.functions.collect_list.limit",
     "COLLECT_SET": "ksql.functions.collect_set.limit",
 }
 """The properties that say how many values a collection has at most."""
-OBEYED: Final = (*RESET, LANE, KEY_FORMAT, VALUE_FORMAT, WRAPPING, SCANS, *LIMITS.values())
+OBEYED: Final = (
+    *RESET, LANE, KEY_FORMAT, VALUE_FORMAT, WRAPPING, SCANS, SUBSTITUTION,
+    *LIMITS.values(),
+)  # fmt: skip
 
 
 @dataclass
@@ -40,12 +46,26 @@ class Session:
             case s.UnsetProperty():
                 self.properties.pop(statement.name, None)
             case s.Define():
+                self._forget(statement.name)
                 self.variables[statement.name] = statement.value
             case s.Undefine():
-                self.variables.pop(statement.name, None)
+                self._forget(statement.name)
             case _:
                 return False
         return True
+
+    def _forget(self, variable: str) -> None:
+        """Forgets a variable, in whatever case its name is written."""
+        for name in [name for name in self.variables if name.upper() == variable.upper()]:
+            del self.variables[name]
+
+    def expanded(self, part: Part) -> Part | str:
+        """Returns a statement with the values of variables. One that has none stays as it stands,
+        so that places are those of the whole text. Raises `Invalid`."""
+        is_off = self.properties.get(SUBSTITUTION, "true").lower() == "false"
+        if is_off or "${" not in part.text:
+            return part
+        return substitute(part.text, self.variables)
 
     def not_obeyed(self) -> list[dict[str, str]]:
         """Returns a warning for each property that is given and not obeyed."""
@@ -113,7 +133,7 @@ def check_value(name: str, value: str, place: Place | None = None) -> None:
         choices = LANES
     elif name in RESET:
         choices, value = RESETS, value.lower()
-    elif name in (WRAPPING, SCANS):
+    elif name in (WRAPPING, SCANS, SUBSTITUTION):
         choices, value = ("true", "false"), value.lower()
     elif name in (KEY_FORMAT, VALUE_FORMAT):
         choices, value = FORMAT_NAMES, value.upper()

@@ -4,6 +4,7 @@ A script is parsed one statement at a time, because CREATE TYPE names types for 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -28,6 +29,7 @@ _REFUSED = {
     "UPDATE": {"": "UPDATE is refused: insert a row with the same key"},
     "WITH": {"": "WITH before a query is refused: create a stream or table of it first"},
     "MERGE": {"": "MERGE is refused: insert rows with the same keys"},
+    "SPOOL": {"": "SPOOL is refused: odradek sql -f FILE writes to where its output goes"},
     "TRUNCATE": {"": "TRUNCATE is refused: DROP ... DELETE TOPIC, and create it again"},
 }
 
@@ -337,7 +339,10 @@ class StatementCursor(QueryCursor):
         self._expect_word("EXPLAIN")
         if self._is_name() and not self._next:
             return s.Explain(**self._common(place), query=self._read_name())
-        return s.Explain(**self._common(place), statement=self._read_statement())
+        skipped = 0 if self._at_end else self._curr.start - self._tokens[0].start
+        explained = self._read_statement()
+        text = self._own_text[skipped:]
+        return s.Explain(**self._common(place), statement=replace(explained, text=text))
 
     def _print(self, place: Place) -> s.Statement:
         self._expect_word("PRINT")
@@ -390,13 +395,19 @@ class StatementCursor(QueryCursor):
 
     def _define(self, place: Place) -> s.Statement:
         self._expect_word("DEFINE")
-        name = self._read_name("the name of a variable")
+        name = self._read_variable()
         self._expect(TokenType.EQ, "'='")
         return s.Define(**self._common(place), name=name, value=self._read_text())
 
+    def _read_variable(self) -> str:
+        """Takes the name of a variable, which is shown as it is written."""
+        text = "" if self._at_end else str(self._curr.text)
+        self._read_name("the name of a variable")
+        return text
+
     def _undefine(self, place: Place) -> s.Statement:
         self._expect_word("UNDEFINE")
-        return s.Undefine(**self._common(place), name=self._read_name("the name of a variable"))
+        return s.Undefine(**self._common(place), name=self._read_variable())
 
     def _run(self, place: Place) -> s.Statement:
         self._expect_words("RUN SCRIPT")

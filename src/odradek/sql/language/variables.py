@@ -1,7 +1,8 @@
 """${name} in statements: replaced by the values of DEFINE before a statement is parsed.
 
 Nothing is replaced in comments. `${name}` of an unknown variable stays as it is, so that texts may
-contain such words; where it is no text, the parser then says what is wrong.
+contain such words; where it is no text, the parser then says what is wrong. `$${name}` stands for
+the text `${name}`.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Final
 
 from odradek.sql.errors import Invalid
 
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE: Final = re.compile(r"(\$)?\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 # A comment without an end goes to the end of the text: looking for it once more at each `/*` would
 # take time by the square of the length.
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*(?:.*?\*/|.*)|'(?:[^']|'')*'", re.DOTALL)
@@ -29,7 +30,9 @@ def substitute(text: str, variables: Mapping[str, str]) -> str:
 
     def value(match: "re.Match[str]") -> str:
         nonlocal length
-        found = values.get(match[1].upper(), match[0])
+        if match[1]:
+            return match[0][1:]
+        found = values.get(match[2].upper(), match[0])
         length += len(found) - len(match[0])
         if length > _MAX_LENGTH:
             raise Invalid(f"with its variables the text has more than {_MAX_LENGTH:,} characters")
