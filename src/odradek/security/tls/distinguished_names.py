@@ -33,7 +33,7 @@ _NUMBERS: Final = {
     "pseudonym": ("2.5.4.65", 0x0C),
     "organizationIdentifier": ("2.5.4.97", 0x0C),
 }
-_ESCAPED: Final = frozenset(',+"\\<>;')
+_ESCAPES: Final = {ord(letter): "\\" + letter for letter in ',+"\\<>;'} | {0: "\\00"}
 
 
 def distinguished_name(certificate: Mapping[str, Any]) -> str:
@@ -51,7 +51,7 @@ def _attribute(name: str, value: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    escaped = "".join("\\" + letter if letter in _ESCAPED else letter for letter in value)
+    escaped = value.translate(_ESCAPES)
     if escaped.startswith((" ", "#")):
         escaped = "\\" + escaped
     if len(value) > 1 and value.endswith(" "):

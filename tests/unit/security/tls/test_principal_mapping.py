@@ -26,6 +26,7 @@ def certificate(*attributes: tuple[str, str]) -> dict[str, object]:
         ([("commonName", 'a,b+c"d\\e<f>g;h')], 'CN=a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h'),
         ([("commonName", "#first")], "CN=\\#first"),
         ([("commonName", " both ")], "CN=\\ both\\ "),
+        ([("commonName", "a\0b")], "CN=a\\00b"),
         ([("userId", "ada"), ("domainComponent", "org")], "DC=org,UID=ada"),
         ([("emailAddress", "a@b")], "1.2.840.113549.1.9.1=#160361" + "4062"),
         ([("1.2.3.4", "x" * 200)], "1.2.3.4=#0c81c8" + "78" * 200),
