@@ -1,8 +1,9 @@
-"""The properties file of the registry, with the names of Confluent's.
+"""The properties file of the schema registry, with the names of Confluent's registry.
 
-`kafkastore.` settings are those of the Kafka clients that read and write the topic: there the
-registry logs in as itself. `authentication.method` says whether callers log in too; what they may
-do then follows from the brokers' ACLs (docs/decisions/0061-who-may-change-a-subject.md).
+Settings that begin with `kafkastore.` are passed on to the Kafka clients that read and write the
+topic; with them, the registry logs in to the brokers as itself. `authentication.method` says
+whether callers must log in. Then the brokers' ACLs decide what they may do
+(docs/decisions/0061-who-may-change-a-subject.md).
 """
 
 import socket
@@ -28,7 +29,7 @@ from odradek.web.guards import LOOPBACK
 PORT: Final = 8081
 _STORE: Final = "kafkastore."
 _LOG_IN: Final = ("sasl.jaas.config", "sasl.username", "sasl.password")
-# What Confluent's file may say under kafkastore. and is no setting of a Kafka client.
+# Settings that begin with kafkastore. and, in Confluent's registry too, are not those of a client.
 _STORE_NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "kafkastore.write.max.retries": (),
     "kafkastore.checkpoint.dir": (),
@@ -88,9 +89,9 @@ class SchemaRegistrySettings(ServiceSettings):
         "leader.election.sticky": (),
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "kafkastore.connection.url": "the registry does not ask ZooKeeper; name brokers with"
+        "kafkastore.connection.url": "the registry does not use ZooKeeper; name brokers with"
         " kafkastore.bootstrap.servers",
-        "authentication.realm": "callers log in to the brokers, not by a JAAS file; leave it out",
+        "authentication.realm": "callers are users of the brokers, not of a file; leave it out",
         "authentication.roles": "what callers may do follows from the brokers' ACLs; leave it out",
         "confluent.license": "there is no license; leave it out",
         "metadata.encoder.secret": "metadata is not encrypted here",
@@ -103,20 +104,20 @@ class SchemaRegistrySettings(ServiceSettings):
         long(
             "odradek.max.body.bytes",
             4_000_000,
-            "The most bytes of a request's body. A schema may have a million characters, because it"
-            " has to fit into a record.",
+            "The maximum size of a request's body. A schema may have a million characters, because"
+            " it has to fit into a record.",
             at_least=1,
         )
     )
     kafkastore_topic: str = option(
-        string("kafkastore.topic", "_schemas", "The compacted topic that has the schemas.")
+        string("kafkastore.topic", "_schemas", "The compacted topic in which the schemas are.")
     )
     kafkastore_topic_replication_factor: int = option(
         integer(
             "kafkastore.topic.replication.factor",
             3,
-            "How many replicas the topic gets when the registry creates it, if there are as many"
-            " brokers.",
+            "The replication factor of the topic when the registry creates it. With fewer brokers,"
+            " it is the number of brokers.",
             at_least=1,
         )
     )
@@ -124,7 +125,7 @@ class SchemaRegistrySettings(ServiceSettings):
         integer(
             "odradek.change.timeout.ms",
             30_000,
-            "How long a change may wait for a primary and for the brokers.",
+            "How long a request that changes something may wait for a primary and for the brokers.",
             at_least=1,
         )
     )
@@ -132,7 +133,7 @@ class SchemaRegistrySettings(ServiceSettings):
         integer(
             "kafkastore.init.timeout.ms",
             60_000,
-            "How long the start may take until the brokers answer and the topic was read.",
+            "How long the registry may take at its start to reach the brokers and read the topic.",
             at_least=1,
         )
     )
@@ -140,7 +141,7 @@ class SchemaRegistrySettings(ServiceSettings):
         string(
             "schema.registry.group.id",
             "schema-registry",
-            "The group in which instances elect the primary. Those of one registry have the same.",
+            "The consumer group in which the instances of a registry elect their primary.",
         )
     )
     leader_eligibility: bool = option(
@@ -153,7 +154,7 @@ class SchemaRegistrySettings(ServiceSettings):
         custom(
             "schema.compatibility.level",
             "BACKWARD",
-            "The compatibility level where none is set.",
+            "The global compatibility level until another one is set by the API.",
             accept=_check_level,
             expected=f"one of {_LEVELS}",
         )
@@ -162,23 +163,24 @@ class SchemaRegistrySettings(ServiceSettings):
         boolean(
             "schema.validate.fields",
             False,
-            "Whether a schema may have no field that its metadata reserve (confluent:reserved), and"
-            " none that begins with $$ in JSON Schema, where validateFields is not set.",
+            "Whether schemas are refused that have a field which their metadata reserve"
+            " (confluent:reserved) or, in JSON Schema, one that begins with $$. A subject's"
+            " validateFields wins over it.",
         )
     )
     schema_validate_new_schemas: bool = option(
         boolean(
             "schema.validate.new.schemas",
             True,
-            "Whether defaults of new Avro schemas are checked, where validateNewSchemas is not"
-            " set.",
+            "Whether the defaults of new Avro schemas are checked. A subject's validateNewSchemas"
+            " wins over it.",
         )
     )
     mode: str = option(
         custom(
             "mode",
             "READWRITE",
-            "The mode where none is set.",
+            "The global mode until another one is set by the API.",
             accept=_check_mode,
             expected=f"one of {', '.join(MODES)}",
         )
@@ -190,7 +192,7 @@ class SchemaRegistrySettings(ServiceSettings):
         custom(
             "inter.instance.protocol",
             "",
-            "How other instances reach this one: http or https. Unset, as the listener says.",
+            "How other instances reach this one: http or https. Unset: as in listeners.",
             accept=_check_protocol,
             expected="http or https",
         )
@@ -199,7 +201,7 @@ class SchemaRegistrySettings(ServiceSettings):
         integer(
             "host.port",
             0,
-            "The port at which other instances reach this one; 0 is that of the listener.",
+            "The port at which other instances reach this one. 0: the port in listeners.",
             at_least=0,
         )
     )
@@ -210,7 +212,7 @@ class SchemaRegistrySettings(ServiceSettings):
         if (servers := named.pop("kafkastore.bootstrap.servers", None)) is not None:
             named["bootstrap.servers"] = servers
         for name in list(named):
-            # These look like settings of Kafka's clients, and are none.
+            # They begin like settings that are passed on to Kafka's clients, but are none.
             if name in cls.refused or (name in cls.no_effect and name.startswith(_STORE)):
                 value = named.pop(name)
                 notes: list[str] = []
@@ -249,7 +251,8 @@ class SchemaRegistrySettings(ServiceSettings):
         return {"client.id": "schema-registry", **self.clients, **self._servers()}
 
     def client_properties(self) -> dict[str, object]:
-        """Returns the properties of clients of callers: without the registry's own log-in."""
+        """Returns the properties of clients for callers, which are without the registry's own
+        log-in."""
         return {
             name: value for name, value in self.store_properties().items() if name not in _LOG_IN
         }

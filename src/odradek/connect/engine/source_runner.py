@@ -1,13 +1,13 @@
-"""Runs a source task: reads a range, and writes its records and its end in one transaction.
+"""Runs a source task: reads ranges, and writes the records and the end of each in one transaction.
 
-1. It makes a producer with the transactional id that Kafka Connect would use. From then on every
-   older producer of this task is fenced, so its open transaction cannot commit any more.
-2. It makes sure that the leader has not planned other tasks meanwhile: see `plan_check`.
-3. It reads the topic of offsets to its end, and begins at the offset that it finds.
-4. For each range it writes the records and the new offset, and commits.
+1. It initialises a producer with the transactional id that Kafka Connect would use. This fences all
+   older producers of the task, so their open transactions cannot be committed any more.
+2. It makes sure that the leader has not planned other tasks in the meantime (`plan_check`).
+3. It reads the offsets topic to its end, and begins at the offset that it finds.
+4. For each range, it writes the records and the new offset, and commits.
 
-So a reader of committed records sees each record once, wherever the task was killed. What would
-break it: a source that does not give the same records for the same range.
+So a read_committed consumer gets each record once, wherever the task was killed. A source that does
+not return the same records for the same range would break this.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 _MAX_RECORDS: Final = 10_000
 _FIRST_PAUSE_S: Final = 0.05
-_STAY_S: Final = 0.01
+# How long the task works before other tasks on the event loop get their turn.
+_MAX_TURN_S: Final = 0.01
 
 PrepareTopic = Callable[[str], Awaitable[None]]
 
@@ -45,7 +46,8 @@ async def _no_check() -> None:
 
 
 def transactional_id_of(group_id: str, connector: str, number: int) -> str:
-    """Returns the id that Kafka Connect would use for a task, `group_id` being its workers'."""
+    """Returns the transactional id that Kafka Connect would use for a task. `group_id` is that of
+    the workers."""
     return f"{group_id}-{connector}-{number}"
 
 
@@ -69,8 +71,8 @@ class SourceRunner:
         turns: Turns | None = None,
         check_plan: Callable[[], Awaitable[None]] = _no_check,
     ) -> None:
-        """`wrote_to` is told each topic at its first record. `prepare_topic` is called before that,
-        and may make the topic. `check_plan` raises if the task is not wanted any more."""
+        """`prepare_topic` is called before the first record of each topic, and may create the
+        topic; then `wrote_to` is called. `check_plan` raises if the leader has other plans."""
         self._connector = connector
         self._task = task
         self._path = path.without_blocking()
@@ -90,7 +92,7 @@ class SourceRunner:
         self._figures = figures or TaskFigures()
 
     async def run(self, on_running: Callable[[], None]) -> None:
-        """Runs until it is cancelled or fails. `on_running` is called when it reads."""
+        """Runs until it is cancelled or fails. `on_running` is called before it reads."""
         try:
             async with self.producer() as producer:
                 start = await self.begin(producer)
@@ -100,31 +102,33 @@ class SourceRunner:
             self.close()
 
     def close(self) -> None:
-        """Lets the task close what it has opened, behind the call that is under way."""
+        """Closes the task in its thread, after the call that is in progress."""
         self._thread.close(self._task.close)
 
     def producer(self) -> Producer:
-        """Returns a producer that fences all others of this task when it is initialised."""
+        """Returns a producer whose initialisation fences all others of this task."""
         return Producer(self._properties)
 
     async def begin(self, producer: Producer) -> Positions:
-        """Fences all other producers of this task. Returns where it goes on."""
+        """Fences all other producers of this task. Returns the offsets to begin at."""
         await producer.init_transactions()
         await self._check_plan()
         await self._offsets.read_to_end()
         return self._offsets.all_of(self._connector)
 
     async def reach(self, start: Positions) -> Positions:
-        """Returns how far the task can read now."""
+        """Returns the end of the range that the task can read now."""
         return await self._call(partial(self._task.reach, start, _MAX_RECORDS))
 
     async def records(self, start: Positions, end: Positions) -> list[SourceRecord]:
+        """Returns the records of a range."""
         found = await self._call(lambda: [*self._task.read(start, end)])
         self._figures.polled += len(found)
         return found
 
     async def encoded(self, record: SourceRecord) -> Encoded | None:
-        """Returns a record as Kafka takes it; None if it was dropped or passed over."""
+        """Returns a record as bytes for the producer; None if a transform dropped it, or if it
+        failed and the connector tolerates that."""
         try:
             changed = self._path.changed(record)
             if changed is None:
@@ -140,7 +144,7 @@ class SourceRunner:
         return encoded
 
     async def stored(self, end: Positions) -> None:
-        """Says that everything before `end` is committed."""
+        """Tells the task that everything before `end` is committed."""
         self._figures.batches += 1
         await self._call(lambda: self._task.stored(end))
 
@@ -177,14 +181,14 @@ class SourceRunner:
         return await self._retries.run(lambda: when_ready(call, self._thread.call))
 
     async def _send_all(self, producer: Producer, records: Sequence[SourceRecord]) -> None:
-        """Sends records. The event loop gets its turn in between, for the worker's other tasks."""
+        """Sends records. In between it lets the event loop run the worker's other tasks."""
         loop = asyncio.get_running_loop()
-        turn_ends_s = loop.time() + _STAY_S
+        turn_ends_s = loop.time() + _MAX_TURN_S
         for record in records:
             await self._send(producer, record)
             if loop.time() > turn_ends_s:
                 await asyncio.sleep(0)
-                turn_ends_s = loop.time() + _STAY_S
+                turn_ends_s = loop.time() + _MAX_TURN_S
 
     async def _send(self, producer: Producer, record: SourceRecord) -> None:
         encoded = await self.encoded(record)

@@ -1,8 +1,8 @@
-"""Schemas of taps as schemas of Connect.
+"""Converts the schemas of Singer taps to schemas of Connect.
 
-Taps describe their streams loosely: several types for a field, objects without fields, no type at
-all. What has no type of its own here becomes text with its JSON. All fields are optional but the
-keys, because taps leave fields out.
+Taps describe their streams loosely: several types for a field, objects without fields, or no type
+at all. A value without a type in Connect becomes a string with its JSON. All fields are optional,
+because taps leave fields out.
 """
 
 import json
@@ -18,7 +18,7 @@ _MAX_DEPTH: Final = 30
 
 
 class StreamShape:
-    """The schemas of a stream's records, and the functions that make its values fit them."""
+    """The schemas of a stream's records, and the functions that convert its values to them."""
 
     def __init__(self, stream: str, schema: Mapping[str, Any], keys: tuple[str, ...]) -> None:
         fields = schema.get("properties")
@@ -26,7 +26,7 @@ class StreamShape:
         parts = {name: _part(part, 0) for name, part in properties.items()}
         missing = [name for name in keys if name not in parts]
         if missing:
-            raise DataError(f"stream {stream} has no field {missing[0]}, which is to be its key")
+            raise DataError(f"stream {stream} has no field {missing[0]}, although its key names it")
         self._parts = parts
         self._keys = keys
         self.value_schema = schemas.struct(
@@ -50,7 +50,8 @@ class StreamShape:
 
 
 def _part(schema: Any, depth: int) -> tuple[Schema, Convert]:
-    """Returns the schema of a part, which is optional, and the function for its values."""
+    """Returns the schema of a field or element, which is always optional, and the function that
+    converts its values."""
     kind = _kind(schema)
     if kind == "object" and schema.get("properties") and depth < _MAX_DEPTH:
         return _struct(schema["properties"], depth)
@@ -59,7 +60,7 @@ def _part(schema: Any, depth: int) -> tuple[Schema, Convert]:
 
         def elements(value: Any) -> list[Any]:
             if not isinstance(value, list):
-                raise DataError(f"a list is needed, and the tap gives {value!r:.60}")
+                raise DataError(f"the tap sent {value!r:.60} instead of a list")
             return [None if element is None else convert(element) for element in value]
 
         return schemas.array(item, is_optional=True), elements
@@ -68,7 +69,7 @@ def _part(schema: Any, depth: int) -> tuple[Schema, Convert]:
 
 
 def _kind(schema: Any) -> str:
-    """Returns the one type that a schema has beside null, or an empty text."""
+    """Returns the only type that a schema has beside null, or "" if it has none or several."""
     kinds = schema.get("type") if isinstance(schema, dict) else None
     several = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
     rest = {kind for kind in several if kind != "null"}
@@ -85,7 +86,7 @@ def _struct(properties: Mapping[str, Any], depth: int) -> tuple[Schema, Convert]
 
     def fields(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise DataError(f"an object is needed, and the tap gives {value!r:.60}")
+            raise DataError(f"the tap sent {value!r:.60} instead of an object")
         return {
             name: None if value.get(name) is None else convert(value[name])
             for name, (_, convert) in parts.items()
@@ -100,19 +101,19 @@ def _text(value: Any) -> str:
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
-        raise DataError(f"a whole number is needed, and the tap gives {value!r:.60}")
+        raise DataError(f"the tap sent {value!r:.60} instead of a whole number of 64 bits")
     return value
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DataError(f"a number is needed, and the tap gives {value!r:.60}")
+        raise DataError(f"the tap sent {value!r:.60} instead of a number")
     return float(value)
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise DataError(f"true or false is needed, and the tap gives {value!r:.60}")
+        raise DataError(f"the tap sent {value!r:.60} instead of true or false")
     return value
 
 

@@ -33,6 +33,11 @@ from odradek.services.settings import (
 from odradek.web.guards import LOOPBACK
 
 PORT: Final = 8083
+_REPLICATION: Final = (
+    "The replication factor of the topic for {} when the worker creates it. With fewer brokers, it"
+    " is the number of brokers."
+)
+_PARTITIONS: Final = "The number of partitions of the topic for {} when the worker creates it."
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _STORAGES: Final = ("config.storage.", "offset.storage.", "status.storage.")
@@ -40,7 +45,8 @@ _LOG_IN: Final = ("sasl.jaas.config", "sasl.username", "sasl.password")
 _HTTPS: Final = "listeners.https."
 _ADDITIONAL_TOPICS: Final = ("cleanup.policy",)
 
-# Settings of Kafka Connect that change nothing here, and their harmless values.
+# Settings of Kafka Connect that have no effect here, and the values for which no line in the log
+# says so.
 NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "access.control.allow.methods": ("",),
     "access.control.allow.origin": ("",),
@@ -126,14 +132,15 @@ def _list(name: str, doc: str) -> Any:
 
 
 def _converter(name: str) -> Any:
-    doc = f"The converter of {name.partition('.')[0]}s, for connectors that name none."
+    doc = f"The converter of {name.partition('.')[0]}s for connectors that do not set one."
     return option(string(name, JSON_CONVERTER, doc))
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings(ServiceSettings):
-    """`converters` are the settings of the three converters, `spark` those of Spark, `topics` those
-    of the internal topics by their prefix, `providers` the `config.providers` lines."""
+    """The settings of a worker. `converters` are those of the three converters, `spark` those of
+    Spark, `topics` those of the internal topics by their prefix, and `providers` the
+    `config.providers` settings."""
 
     no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = NO_EFFECT
     refused: ClassVar[Mapping[str, str]] = {
@@ -153,7 +160,7 @@ class WorkerSettings(ServiceSettings):
         long(
             "odradek.max.body.bytes",
             2_000_000,
-            "The most bytes of a request's body. A configuration has to fit into a record.",
+            "The maximum size of a request's body. A configuration has to fit into a record.",
             at_least=1,
         )
     )
@@ -163,7 +170,7 @@ class WorkerSettings(ServiceSettings):
         string(
             "header.converter",
             "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-            "The converter of headers, for connectors that name none.",
+            "The converter of headers for connectors that do not set one.",
         )
     )
     rest_advertised_host_name: str = option(
@@ -173,19 +180,19 @@ class WorkerSettings(ServiceSettings):
         integer(
             "rest.advertised.port",
             0,
-            "The port at which other workers reach this one; 0 is that of the listener.",
+            "The port at which other workers reach this one. 0: the port in listeners.",
             at_least=0,
         )
     )
     rest_advertised_listener: str = option(
-        string("rest.advertised.listener", "", "http or https; unset, as the first of `listeners`.")
+        string("rest.advertised.listener", "", "http or https. Unset: as in listeners.")
     )
     connector_client_config_override_policy: str = option(
         custom(
             "connector.client.config.override.policy",
             "All",
-            "What connectors may change of their Kafka clients: All, None, Principal (the log-in)"
-            " or Allowlist. Kafka's class names are accepted too.",
+            "Which settings of Kafka clients connectors may change: All, None, Principal (the"
+            " log-in) or Allowlist. Kafka's class names are accepted too.",
             accept=_policy,
             expected=f"one of {', '.join(POLICIES)}",
         )
@@ -198,22 +205,28 @@ class WorkerSettings(ServiceSettings):
     )
     topic_creation_enable: bool = option(
         boolean(
-            "topic.creation.enable", True, "Whether sources may make topics by their own rules."
+            "topic.creation.enable", True, "Whether source connectors may set topic.creation rules."
         )
     )
     topic_tracking_enable: bool = option(
         boolean(
-            "topic.tracking.enable", True, "Whether the topics that a connector uses are noted."
+            "topic.tracking.enable",
+            True,
+            "Whether the worker records which topics a connector uses.",
         )
     )
     topic_tracking_allow_reset: bool = option(
-        boolean("topic.tracking.allow.reset", True, "Whether they can be forgotten on request.")
+        boolean(
+            "topic.tracking.allow.reset",
+            True,
+            "Whether the API can reset the recorded topics of a connector.",
+        )
     )
     task_shutdown_graceful_timeout_ms: int = option(
         long(
             "task.shutdown.graceful.timeout.ms",
             5_000,
-            "How long a task may take to end before it is left alone.",
+            "How long the worker waits for a task to end.",
             at_least=0,
         )
     )
@@ -221,7 +234,7 @@ class WorkerSettings(ServiceSettings):
         string(
             "offset.storage.topic",
             "connect-offsets",
-            "The topic for the offsets of sources.",
+            "The topic for the offsets of source connectors.",
             may_be_empty=False,
         )
     )
@@ -229,32 +242,32 @@ class WorkerSettings(ServiceSettings):
         integer(
             "offset.storage.replication.factor",
             3,
-            "How many replicas it gets when the worker makes it, if there are as many brokers.",
+            _REPLICATION.format("offsets"),
         )
     )
     offset_storage_partitions: int = option(
-        integer("offset.storage.partitions", 25, "How many partitions it gets then.", at_least=1)
+        integer("offset.storage.partitions", 25, _PARTITIONS.format("offsets"), at_least=1)
     )
     odradek_plugins: tuple[str, ...] | str = option(
         _list(
             "odradek.plugins",
             "Distributions whose connectors, transforms and converters may be used, beside those"
-            " of Odradek: names as `pip install` takes them; `*` is every one that is installed.",
+            " of Odradek: names as in `pip install`; `*` means all that are installed.",
         )
     )
     odradek_singer_taps: tuple[str, ...] | str = option(
         _list(
             "odradek.singer.taps",
             "Singer taps that may be used as connectors, as in"
-            " tap-github=/opt/taps/github/bin/tap-github: a name, and the program.",
+            " tap-github=/opt/taps/github/bin/tap-github: a name and a program.",
         )
     )
     odradek_engine: str = option(
         custom(
             "odradek.engine",
             "",
-            "What runs the tasks: spark, or process for the worker's own process. Unset, it is"
-            " spark where Java and PySpark are installed.",
+            "What runs the tasks: spark, or process, which is the worker's own process. Unset:"
+            " spark if Java and PySpark are installed.",
             accept=_engine,
             expected="spark or process",
         )
@@ -263,7 +276,7 @@ class WorkerSettings(ServiceSettings):
         string(
             "odradek.connector.logs.dir",
             "",
-            "A directory for a log file of each connector, NAME.log, with rotation. Unset, the"
+            "A directory with a log file for each connector, NAME.log, with rotation. Unset: the"
             " last 1,000 lines of each are kept in memory for `odradek connect logs`.",
         )
     )
@@ -271,15 +284,14 @@ class WorkerSettings(ServiceSettings):
         boolean(
             "odradek.restart.failed.tasks",
             True,
-            "Whether tasks that failed start again by themselves, after 1 s, 2 s, and so on up to"
-            " 60 s.",
+            "Whether failed tasks are restarted, after 1 s, 2 s, 4 s and so on up to 60 s.",
         )
     )
     odradek_hang_timeout_ms: int = option(
         long(
             "odradek.hang.timeout.ms",
             60_000,
-            "How long a call of a connector may take before its task counts as hanging.",
+            "How long a call of a connector may take before its task is regarded as hanging.",
             at_least=100,
         )
     )
@@ -311,7 +323,8 @@ class WorkerSettings(ServiceSettings):
 
     @classmethod
     def _sort(cls, name: str, value: str, passed: dict[str, Any]) -> None:
-        """Puts a setting that is not declared where it belongs, or announces it."""
+        """Puts a setting that is not declared into its group in `passed`. A setting that has no
+        effect is put into the notes."""
         if name == "config.providers" or name.startswith("config.providers."):
             passed["providers"][name] = value
         elif name.startswith(tuple(f"{converter}." for converter in _CONVERTERS)):
@@ -321,7 +334,7 @@ class WorkerSettings(ServiceSettings):
         elif name in cls.no_effect or name in cls.refused:
             cls._announce(name, value.strip(), passed["notes"])
         elif name.startswith(_STORAGES):
-            prefix = next(one for one in _STORAGES if name.startswith(one))
+            prefix = next(storage for storage in _STORAGES if name.startswith(storage))
             passed["topics"][prefix][name.removeprefix(prefix)] = value
         elif name.partition(".")[0] in CLIENT_KINDS:
             cls._for_kind(name, value, passed)
@@ -342,7 +355,7 @@ class WorkerSettings(ServiceSettings):
             passed["client_kinds"].setdefault(kind, {})[rest] = value
         elif rest not in OF_CLIENTS and rest not in _SERIALIZERS:
             near = did_you_mean(rest, known)
-            passed["notes"].append(f"{name} changes nothing: Kafka's clients have no {rest}{near}")
+            passed["notes"].append(f"{name} has no effect: Kafka's clients have no {rest}{near}")
 
     @classmethod
     def _announce(cls, name: str, value: str, notes: list[str]) -> None:
@@ -357,7 +370,7 @@ class WorkerSettings(ServiceSettings):
                 notes.append(f"{name}={value} has no effect here{why}")
             return
         near = did_you_mean(name, [*cls.declared(), *AdminSettings.declared()])
-        notes.append(f"{name} changes nothing: there is no such setting{near}")
+        notes.append(f"{name} has no effect: there is no such setting{near}")
 
     def _check_together(self) -> None:
         ProgramSettings._check_together(self)
@@ -393,7 +406,7 @@ class WorkerSettings(ServiceSettings):
         return {"client.id": "odradek-connect", **self.clients, **self._servers()}
 
     def client_properties(self) -> dict[str, object]:
-        """Returns the properties of clients of callers: without the worker's own log-in."""
+        """Returns the properties of clients for callers, without the worker's own log-in."""
         return {name: value for name, value in self.worker_clients().items() if name not in _LOG_IN}
 
     def connector_clients(self) -> ConnectorClients:
@@ -406,7 +419,7 @@ class WorkerSettings(ServiceSettings):
         )
 
     def converter_properties(self) -> dict[str, str]:
-        """Returns the properties of the worker that are defaults of connectors."""
+        """Returns the worker's converters and their settings, which are defaults for connectors."""
         return {
             "key.converter": self.key_converter,
             "value.converter": self.value_converter,
@@ -415,7 +428,7 @@ class WorkerSettings(ServiceSettings):
         }
 
     def advertised_url(self, served_url: str) -> str:
-        """Returns where other workers reach this one, which serves at `served_url`."""
+        """Returns the URL at which other workers reach this one, which listens at `served_url`."""
         served = urlsplit(served_url)
         host = self.rest_advertised_host_name or self.host_name or served.hostname or ""
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
@@ -436,7 +449,7 @@ _SERIALIZERS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class StandaloneSettings(WorkerSettings):
-    """A worker that keeps its connectors in memory, and their offsets in a topic."""
+    """The settings of a worker that has its connectors in memory, and their offsets in a topic."""
 
     is_distributed: ClassVar[bool] = False
 
@@ -444,18 +457,18 @@ class StandaloneSettings(WorkerSettings):
         string(
             "group.id",
             "connect-standalone",
-            "A part of the transactional ids of sources. Two workers that run connectors of the"
-            " same name on one cluster need different ones.",
+            "A part of the transactional ids of source connectors. Two standalone workers that run"
+            " connectors with the same name on one cluster need different values.",
         )
     )
     offset_storage_partitions: int = option(
-        integer("offset.storage.partitions", 1, "How many partitions it gets then.", at_least=1)
+        integer("offset.storage.partitions", 1, _PARTITIONS.format("offsets"), at_least=1)
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedSettings(WorkerSettings):
-    """A worker that shares its connectors with others of the same `group.id`."""
+    """The settings of a worker that shares connectors with the other workers of its `group.id`."""
 
     group_id: str = option(
         string("group.id", "connect-cluster", "The group of workers that share connectors.")
@@ -469,11 +482,7 @@ class DistributedSettings(WorkerSettings):
         )
     )
     config_storage_replication_factor: int = option(
-        integer(
-            "config.storage.replication.factor",
-            3,
-            "How many replicas it gets when the worker makes it, if there are as many brokers.",
-        )
+        integer("config.storage.replication.factor", 3, _REPLICATION.format("configurations"))
     )
     status_storage_topic: str = option(
         string(
@@ -484,21 +493,17 @@ class DistributedSettings(WorkerSettings):
         )
     )
     status_storage_replication_factor: int = option(
-        integer(
-            "status.storage.replication.factor",
-            3,
-            "How many replicas it gets when the worker makes it, if there are as many brokers.",
-        )
+        integer("status.storage.replication.factor", 3, _REPLICATION.format("states"))
     )
     status_storage_partitions: int = option(
-        integer("status.storage.partitions", 5, "How many partitions it gets then.", at_least=1)
+        integer("status.storage.partitions", 5, _PARTITIONS.format("states"), at_least=1)
     )
     session_timeout_ms: int = option(
         integer(
             "session.timeout.ms",
             10_000,
-            "After how much silence the group counts a worker as gone. One whose process has ended"
-            " is noticed sooner.",
+            "How long a worker may send no heartbeat before the group removes it. The end of its"
+            " process is noticed sooner.",
             at_least=1_000,
         )
     )
@@ -506,7 +511,7 @@ class DistributedSettings(WorkerSettings):
         integer(
             "rebalance.timeout.ms",
             60_000,
-            "How long the group waits for a worker when it shares out anew.",
+            "How long a rebalance waits for a worker.",
             at_least=1_000,
         )
     )

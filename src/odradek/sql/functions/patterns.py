@@ -1,9 +1,9 @@
-"""Functions of regular expressions, in the syntax of Java.
+"""SQL functions of regular expressions, in the syntax of Java.
 
 A pattern may come from a row, and the server's event loop waits while it is matched. So patterns
-are matched by RE2, whose time grows with the text alone. What RE2 does not have (lookaround,
-references to groups, possessive quantifiers, intersections of classes) is matched by another
-engine, which is stopped after a tenth of a second; such a pattern is refused from then on
+are matched by RE2, whose time is linear in the length of the text. Patterns that RE2 does not
+support (lookaround, backreferences, possessive quantifiers, intersections of classes) are matched
+by the package `regex` with a timeout. A pattern that has timed out is refused from then on
 (docs/decisions/0101-regular-expressions.md).
 """
 
@@ -20,9 +20,9 @@ from odradek.sql.functions.strings import SUBJECT
 __all__ = ["SUBJECT"]
 scalar = SUBJECT.scalar
 _TIMEOUT_S: Final = 0.1
-_KEPT: Final = 200
-_MEMORY: Final = 1 << 20
-"""How many bytes RE2 may use for one pattern."""
+_MAX_CACHED: Final = 200
+_MAX_MEMORY_BYTES: Final = 1 << 20
+"""How much memory RE2 may use for one pattern."""
 
 
 class _Match(Protocol):
@@ -32,18 +32,18 @@ class _Match(Protocol):
 
 
 class Pattern:
-    """A compiled pattern. Methods raise `BadPattern` if it takes too long."""
+    """A compiled pattern. Its methods raise `BadPattern` if matching takes too long."""
 
     def __init__(self, text: str) -> None:
         java = translated(text)
-        self._compiled = None if _is_foreign(text) else _re2(java)
+        self._compiled = None if _differs_in_re2(text) else _re2(java)
         self._limits: dict[str, float] = {}
         if self._compiled is None:
             self._limits = {"timeout": _TIMEOUT_S}
             try:
                 self._compiled = regex.compile(java, regex.V1)
             except (regex.error, OverflowError, RecursionError) as error:
-                raise BadPattern(f"it is no regular expression: {error}") from None
+                raise BadPattern(f"it is not a regular expression: {error}") from None
         self._was_stopped = False
         self.groups = int(self._compiled.groups)
         self.groupindex = dict(self._compiled.groupindex)
@@ -53,7 +53,7 @@ class Pattern:
 
     def all(self, text: str) -> Iterator[_Match]:
         if self._was_stopped:
-            raise BadPattern("the pattern took too long before, and is not tried again")
+            raise BadPattern("the pattern took too long for an earlier row, so it is refused")
         assert self._compiled is not None
         try:
             yield from self._compiled.finditer(text, **self._limits)
@@ -62,27 +62,29 @@ class Pattern:
             raise BadPattern(f"the pattern takes more than {_TIMEOUT_S} s") from None
 
 
-def _is_foreign(text: str) -> bool:
-    """Returns whether RE2 would take a pattern for another one."""
+def _differs_in_re2(text: str) -> bool:
+    """Returns whether RE2 accepts a pattern, but with another meaning: && is an intersection of
+    classes only in Java."""
     return "&&" in text
 
 
 def _re2(text: str) -> Any:
+    """Returns the pattern compiled by RE2, or None if RE2 does not support it."""
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = _MEMORY
+    options.max_mem = _MAX_MEMORY_BYTES
     try:
         return re2.compile(text, options)
     except re2.error:
         return None
 
 
-pattern = lru_cache(maxsize=_KEPT)(Pattern)
+pattern = lru_cache(maxsize=_MAX_CACHED)(Pattern)
 
 
 @scalar("REGEXP_EXTRACT", "STRING, STRING -> STRING", "STRING, STRING, INTEGER -> STRING")
 def regexp_extract(expression: str, value: str, group: int = 0) -> str | None:
-    """Returns what a regular expression matches first, or a group of it."""
+    """Returns the first match of a regular expression in a string, or a group of this match."""
     compiled = pattern(expression)
     if not 0 <= group <= compiled.groups:
         return None
@@ -93,7 +95,7 @@ def regexp_extract(expression: str, value: str, group: int = 0) -> str | None:
 @scalar("REGEXP_EXTRACT_ALL", "STRING, STRING -> ARRAY<STRING>",
         "STRING, STRING, INTEGER -> ARRAY<STRING>")  # fmt: skip
 def regexp_extract_all(expression: str, value: str, group: int = 0) -> list[str | None] | None:
-    """Returns everything that a regular expression matches, or a group of each."""
+    """Returns all matches of a regular expression in a string, or a group of each match."""
     compiled = pattern(expression)
     if not 0 <= group <= compiled.groups:
         return None
@@ -102,7 +104,7 @@ def regexp_extract_all(expression: str, value: str, group: int = 0) -> list[str 
 
 @scalar("REGEXP_REPLACE", "STRING, STRING, STRING -> STRING")
 def regexp_replace(value: str, expression: str, new: str) -> str:
-    """Replaces all that a regular expression matches; $1 in the new text is a group."""
+    """Replaces all matches of a regular expression in a string; $1 in the new text is a group."""
     compiled = pattern(expression)
     replaced = java_replacement(new, compiled)
     pieces, end = [], 0
@@ -114,8 +116,8 @@ def regexp_replace(value: str, expression: str, new: str) -> str:
 
 @scalar("REGEXP_SPLIT_TO_ARRAY", "STRING, STRING -> ARRAY<STRING>")
 def regexp_split_to_array(value: str, expression: str) -> list[str]:
-    """Splits a text where a regular expression matches; where it may match nothing, between
-    characters, without empty texts at the end."""
+    """Splits a string at the matches of a regular expression. If the expression also matches the
+    empty string, it splits between characters, and removes empty strings at the end."""
     compiled = pattern(expression)
     matches_nothing = any(match.end() == 0 for match in compiled.all(""))
     pieces, end = [], 0

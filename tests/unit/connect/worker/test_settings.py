@@ -53,11 +53,11 @@ def test_what_is_unknown_is_announced_with_what_was_meant() -> None:
     settings = StandaloneSettings.from_file({"offset.storge.topic": "x", "producer.linger": "1"})
     own, passed_on = settings.notes
     assert own == (
-        "offset.storge.topic changes nothing: there is no such setting; did you mean"
+        "offset.storge.topic has no effect: there is no such setting; did you mean"
         " offset.storage.topic?"
     )
     assert passed_on == (
-        "producer.linger changes nothing: Kafka's clients have no linger; did you mean linger.ms?"
+        "producer.linger has no effect: Kafka's clients have no linger; did you mean linger.ms?"
     )
 
 

@@ -1,11 +1,11 @@
-"""The mode bulk: everything is read in rounds, one each `poll.interval.ms`.
+"""The mode bulk: reads the whole table again and again, a round every `poll.interval.ms`.
 
-A table with a primary key of numbers or text is read in pages, in the order of that key, so it may
-be of any size. A round goes on where it was after a restart, and a page gives the same records
-again as long as its rows are not changed. Any other table, and a query, is read in one piece.
+A table whose primary key consists of integers or text is read in pages, in the order of the key, so
+it may have any size. After a restart, a round goes on with the next page. A page that is read again
+gives the same records, unless its rows were changed. Any other table, and a query, is read at once.
 
-Offsets: `{"round": T, "after": [...]}` in a round that began at T and has come to this key, and
-`{"round": T}` behind one that is complete.
+Offsets: `{"round": T, "after": [...]}` within a round that began at T, where `after` is the last
+key that was read, and `{"round": T}` after the round.
 """
 
 import time
@@ -59,8 +59,8 @@ class BulkReader(TableReader):
         return rows, shape, not self._keys or len(rows) < limit
 
     def _sortable_keys(self, connection: Connection) -> list[str]:
-        """Returns the primary key if its values can stand in an offset, and compare there as in
-        the database."""
+        """Returns the columns of the primary key if all are integers or text, which JSON keeps as
+        they are; else an empty list."""
         if self.table is None:
             return []
         keys = self.dialect.key_columns(connection, self.table)

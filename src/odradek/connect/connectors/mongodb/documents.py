@@ -1,4 +1,5 @@
-"""Documents as JSON, spaced as the Java driver does it for Debezium: `{"a": 1,"b": [1,2]}`.
+"""Writes MongoDB's documents as JSON with the spaces of the Java driver, which Debezium uses:
+`{"a": 1,"b": [1,2]}`. These are the modes:
 
 legacy, strict    {"$date": 1700000000000}, {"$numberLong": "1"}, {"$binary": ..., "$type": ...}
 extended          MongoDB's Extended JSON, canonical: every number has its type
@@ -29,11 +30,13 @@ _SPACED: Final = (", ", ": ")
 
 
 def document_json(document: Any, mode: str) -> str:
+    """Returns a whole document."""
     return _text(document, _MODES[mode], _COMPACT)
 
 
 def updated_fields_json(fields: Any, mode: str) -> str:
-    """In the mode `legacy` these are relaxed, unlike documents."""
+    """Returns the updated fields of a change. In the mode `legacy`, Debezium writes them in relaxed
+    JSON, unlike documents."""
     if mode == "legacy":
         return _text(fields, _RELAXED, _SPACED)
     return _text(fields, _MODES[mode], _COMPACT)
@@ -54,9 +57,10 @@ def spaced_json(document: Any, mode: str) -> str:
 
 
 def stored_key(key: Any) -> str:
-    """Returns an `_id` for an offset; `parsed_key` returns it again, with its type."""
+    """Returns the `_id` of a document as text for an offset. `parsed_key` reads it."""
     return _text({"_": key}, _EXTENDED, _COMPACT)
 
 
 def parsed_key(text: str) -> Any:
+    """Returns the `_id` in an offset, with its original type."""
     return json_util.loads(text, json_options=_EXTENDED)["_"]

@@ -1,10 +1,11 @@
-"""The events of a binary log, from bytes; no socket and no file.
+"""Parses the events of a binary log. This module does no I/O.
 
-A binary log is a sequence of files, and a file a sequence of events. Each event begins with 19
-bytes that say its type and where the next event begins. A transaction is a group of events: a
-beginning (`QUERY` with BEGIN, or MariaDB's `GTID`), then for each statement `TABLE_MAP`s, which
-describe the tables, and events with rows, and an end (`XID`, or `QUERY` with COMMIT). MySQL and
-MariaDB agree in this; they differ in how they number transactions and in how they compress.
+A binary log is a sequence of files, and a file is a sequence of events. Each event begins with a
+header of 19 bytes, with its type and the position of the next event. A transaction is a group of
+events. It begins with `QUERY` and BEGIN, or with MariaDB's `GTID`. Each statement then has
+`TABLE_MAP` events, which describe the tables, and events with rows. The group ends with `XID`, or
+with `QUERY` and COMMIT. This is the same in MySQL and MariaDB; their GTIDs and their compression
+differ.
 """
 
 import struct
@@ -21,7 +22,7 @@ _HEADER: Final = struct.Struct("<IBIIIH")
 HEADER_SIZE: Final = _HEADER.size
 _CHECKSUM_SIZE: Final = 4
 ARTIFICIAL: Final = 0x20
-"""The flag of events that the server makes up for a reader, and that stand in no file."""
+"""The flag of events that the server sends to a reader without having them in a file."""
 
 
 class EventType(IntEnum):
@@ -84,7 +85,7 @@ DELETES: Final = frozenset(
     }
 )
 ROWS: Final = INSERTS | UPDATES | DELETES
-_OLD_HEADER: Final = frozenset(
+_WITHOUT_EXTRA_DATA: Final = frozenset(
     {
         EventType.WRITE_ROWS_V1,
         EventType.UPDATE_ROWS_V1,
@@ -97,8 +98,8 @@ _OLD_HEADER: Final = frozenset(
 
 
 class Event(NamedTuple):
-    """`position` is where the event begins in its file, `next_position` where it ends. `body` is
-    what follows the header, without the checksum."""
+    """An event of a binary log. It begins at `position` of its file and ends at `next_position`.
+    `body` is what follows the header, without the checksum."""
 
     type: int
     timestamp_s: int
@@ -114,10 +115,12 @@ class Event(NamedTuple):
 
 
 def parse_event(data: bytes, *, has_checksum: bool) -> Event:
-    """Raises `DataError` if the event is damaged."""
+    """Parses one event. Raises `DataError` if it is damaged."""
     timestamp_s, kind, server_id, size, next_position, flags = _HEADER.unpack_from(data)
     if size != len(data):
-        raise DataError(f"an event of the binary log has {len(data)} bytes, and says {size}")
+        raise DataError(
+            f"an event of the binary log has {len(data)} bytes, but its header says {size}"
+        )
     end = size
     if has_checksum:
         end -= _CHECKSUM_SIZE
@@ -138,8 +141,8 @@ def parse_event(data: bytes, *, has_checksum: bool) -> Event:
 
 
 def checksum_of_format(data: bytes) -> bool:
-    """Returns whether the events after a `FORMAT_DESCRIPTION`, given whole, have checksums. It has
-    one itself then, after a byte that says so."""
+    """Returns whether the events after a `FORMAT_DESCRIPTION` have checksums. `data` is that event
+    with its header. It always ends with the algorithm, a byte, and its own checksum."""
     return data[-1 - _CHECKSUM_SIZE] == 1
 
 
@@ -159,7 +162,7 @@ class Query(NamedTuple):
 
 
 def parse_query(event: Event, charsets: "dict[int, str]") -> Query:
-    """`charsets` are Python's codecs by the number of a collation."""
+    """Parses a `QUERY`. `charsets` maps the number of a collation to Python's codec."""
     body = event.body
     thread_id = int.from_bytes(body[:4], "little")
     database_length = body[8]
@@ -175,8 +178,8 @@ def parse_query(event: Event, charsets: "dict[int, str]") -> Query:
 
 
 def _client_charset(status: bytes) -> int:
-    """Returns the number of the client's character set from the variables of a query, 0 if it is
-    not among the first of them, which are in order."""
+    """Returns the number of the client's character set from the status variables of a `QUERY`, or
+    0 if it is not among the first variables, whose sizes are known."""
     at = 0
     sizes = {0: 4, 1: 8, 3: 4}
     while at < len(status):
@@ -196,7 +199,8 @@ def _client_charset(status: bytes) -> int:
 
 
 class MariaDbGtid(NamedTuple):
-    """The number of a transaction in MariaDB, and what kind of group of events it begins."""
+    """MariaDB's GTID, which begins a group of events: a transaction, or a single statement
+    (`is_standalone`). `prepares` and `completes` are about XA transactions."""
 
     domain: int
     server_id: int
@@ -212,7 +216,7 @@ class MariaDbGtid(NamedTuple):
 
     @property
     def xa_name(self) -> str:
-        """The name of a distributed transaction as statements write it."""
+        """The identifier of the XA transaction as in statements such as XA COMMIT."""
         kind, first = int.from_bytes(self.xid[:4], "little"), 6 + self.xid[4]
         return f"X'{self.xid[6:first].hex()}',X'{self.xid[first:].hex()}',{kind}"
 
@@ -231,7 +235,7 @@ def parse_mariadb_gtid(event: Event) -> MariaDbGtid:
     at = 13 + (8 if flags & _GROUP_COMMIT else 0)
     xid = b""
     if flags & (_PREPARES_XA | _COMPLETES_XA):
-        # The format of the identifier, the lengths of its two parts, and these.
+        # Four bytes of format, the lengths of the two parts, and the parts.
         xid = body[at : at + 6 + body[at + 4] + body[at + 5]]
     return MariaDbGtid(
         domain,
@@ -260,8 +264,8 @@ def parse_mysql_gtid(body: bytes) -> MySqlGtid:
 
 
 class RowsHeader(NamedTuple):
-    """What stands before the rows. `column_count` is that of the table; `is_whole` says that every
-    row has all of them."""
+    """The content of an event with rows. `column_count` is that of the table. `is_whole` says that
+    every row has all columns. `rows` are the encoded rows."""
 
     table_id: int
     column_count: int
@@ -273,7 +277,7 @@ def parse_rows(event: Event) -> RowsHeader:
     body = event.body
     table_id = int.from_bytes(body[:6], "little")
     at = 8
-    if event.type not in _OLD_HEADER:
+    if event.type not in _WITHOUT_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")
     count, at = length_encoded(body, at)
     size = (count + 7) // 8
@@ -291,15 +295,15 @@ def parse_rows(event: Event) -> RowsHeader:
 
 
 def _inflated(data: bytes) -> bytes:
-    """Returns what MariaDB has compressed. The first byte says with what, and how long the length
-    is that follows."""
+    """Decompresses a part of an event of MariaDB. The first byte has the algorithm, and the size of
+    the length that follows it."""
     if data[0] & 0x70:
-        raise DataError(f"compression {data[0] >> 4 & 7} of the binary log is not known")
+        raise DataError(f"the binary log has the unknown compression {data[0] >> 4 & 7}")
     return zlib.decompress(data[1 + (data[0] & 7) :])
 
 
 def length_encoded(data: bytes, at: int) -> tuple[int, int]:
-    """Returns a number of variable length, and where it ends."""
+    """Returns a number of variable length at index `at`, and the index after it."""
     first = data[at]
     if first < 251:
         return first, at + 1
@@ -315,8 +319,8 @@ _ZSTD: Final = 0
 
 
 def payload_events(event: Event) -> Iterator[Event]:
-    """Returns the events inside a `TRANSACTION_PAYLOAD`, which is how MySQL compresses. They have
-    the position of the event around them, and no checksums."""
+    """Returns the events inside a `TRANSACTION_PAYLOAD`, in which MySQL compresses a transaction.
+    They have no checksums, and get the position of the event that contains them."""
     at, kind, body = 0, 0, event.body
     while True:
         field, at = length_encoded(body, at)
