@@ -63,6 +63,8 @@ class Question(msgspec.Struct, frozen=True):
     tags_from: Source | None = None
     """A schema whose inline tags the new one takes over, where it has the same places."""
     lists_tags: bool = False
+    format: str = ""
+    """The format in which the text of the answer is asked for; empty is the canonical one."""
     reserved: tuple[str, ...] | None = None
     """Names that no field may have; None: fields are not looked at."""
 
@@ -116,8 +118,8 @@ class Cache:
 def answer(question: Question, cache: Cache) -> Answer:
     """Answers a question, or raises `BadSchema`."""
     new = cache.parse(question.new)
-    if question.lists_tags:
-        return Answer(new.text, tags=tuple(tags_in(question.new.schema_type, new.text)))
+    if question.format or question.lists_tags:
+        return _shown(question, new)
     if question.changes_tags:
         new = cache.parse(_tagged(question, new.text, cache))
     if question.normalize:
@@ -144,6 +146,12 @@ def answer(question: Question, cache: Cache) -> Answer:
                 reasons = tuple(one.described(new.schema_type) for one in found)
                 return Answer(new.text, failed=index, reasons=reasons)
     return Answer(new.text)
+
+
+def _shown(question: Question, schema: ParsedSchema) -> Answer:
+    """Returns what is asked about a schema alone: its text in a format, or its inline tags."""
+    tags = tags_in(schema.schema_type, schema.text) if question.lists_tags else ()
+    return Answer(schema.formatted(question.format), tags=tuple(tags))
 
 
 def _check_names(schema: ParsedSchema) -> None:

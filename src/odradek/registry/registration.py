@@ -13,6 +13,7 @@ import msgspec
 
 from odradek.registry import errors
 from odradek.registry.decisions import Register, check_may_register
+from odradek.registry.formats import compiled, is_compiled
 from odradek.registry.judging import Answer, Judge, Question, Source
 from odradek.registry.names import DEFAULT_CONTEXT, Qualified, qualified, relative
 from odradek.registry.records import Json, Reference, Version
@@ -207,6 +208,13 @@ class Registration:
         """Returns the places of a version that have one of these inline tags; `*` is any."""
         answer = await self._judge.ask(Question(self.source_of(version), lists_tags=True))
         return [one for one in answer.tags if "*" in wanted or not set(wanted).isdisjoint(one.tags)]
+
+    async def formatted(self, version: Version, format_: str) -> str:
+        """Returns a version in a format that `odradek.registry.formats` describes."""
+        source = self.source_of(version)
+        if is_compiled(version.schema_type, format_):
+            return await compiled(source)
+        return (await self._judge.ask(Question(source, format=format_))).text
 
     def _same_text(self, canonical: Candidate, versions: Iterable[Version]) -> Version | None:
         context = qualified(canonical.subject).context

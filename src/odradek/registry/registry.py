@@ -19,12 +19,11 @@ from odradek.registry import errors
 from odradek.registry.api.bodies import TagSchemaRequest, registered
 from odradek.registry.decisions import Command, Register, Stale
 from odradek.registry.election import NOBODY, Elected
-from odradek.registry.formats import formatted
 from odradek.registry.judging import Judge
 from odradek.registry.names import DEFAULT_CONTEXT, qualified, relative
 from odradek.registry.primary import NotPrimary, Primary, Reply
 from odradek.registry.records import Reference, Version
-from odradek.registry.registration import Candidate, Registration, merged_rules
+from odradek.registry.registration import LATEST, Candidate, Registration, merged_rules
 from odradek.registry.schema_log import SchemaLog
 from odradek.registry.state import RegistryState
 from odradek.services.forwarding import FORWARDED, OFFSET, Answer, Forwarder, Unreachable
@@ -241,7 +240,7 @@ class Registry:
         """Returns the schema of a version in the format that a client asks for."""
         if not format_.strip():
             return version.schema
-        return await formatted(self.registration.source_of(version), format_.strip().lower())
+        return await self.registration.formatted(version, format_.strip().lower())
 
     def raw_response(self, request: Request, text: str) -> Response:
         """Returns a schema alone, not as a JSON text."""
@@ -251,7 +250,11 @@ class Registry:
         """Returns a version with other metadata and rules, to be registered as a new one."""
         rule_set = body.rule_set
         if body.rules_to_merge is not None or body.rules_to_remove is not None:
-            rule_set = merged_rules(version.rule_set, body.rules_to_merge)
+            # The rules that are changed are those of the version before the new one.
+            before = LATEST if body.new_version is None else body.new_version - 1
+            previous = self.state.version(version.subject, before)
+            rules = None if previous is None else previous.rule_set
+            rule_set = merged_rules(rules, body.rules_to_merge)
             gone = set(body.rules_to_remove or ())
             rule_set = {
                 name: [rule for rule in rules if rule.get("name") not in gone]

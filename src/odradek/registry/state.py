@@ -22,6 +22,7 @@ from odradek.registry.rules import check_metadata, has_known_shape
 from odradek.schemas.compatibility import Level
 
 READWRITE: Final = "READWRITE"
+READONLY_OVERRIDE: Final = "READONLY_OVERRIDE"
 
 Place = tuple[str, int]
 """A version of a subject."""
@@ -238,9 +239,9 @@ class RegistryState:
         return [version for version in found if deleted or not version.deleted]
 
     def version(self, subject: str, number: int, *, deleted: bool = False) -> Version | None:
-        """Returns a version; -1 is the newest one that is not deleted."""
+        """Returns a version; -1 is the newest one that is not deleted, also with `deleted`."""
         if number == -1:
-            versions = self.versions(subject) or (self.versions(subject, deleted=deleted))
+            versions = self.versions(subject)
             return versions[-1] if versions else None
         found = self._subjects.get(subject, {}).get(number)
         return None if found is None or (found.deleted and not deleted) else found
@@ -327,6 +328,10 @@ class RegistryState:
         return [name for name in self._modes if name is not None and is_within(name, prefix)]
 
     def mode_in_scope(self, subject: str | None) -> str:
+        """Returns the mode that holds for a subject: its own, else that of its context, else the
+        global one. READONLY_OVERRIDE as the global mode holds for every subject."""
+        if self._modes.get(None) == READONLY_OVERRIDE:
+            return READONLY_OVERRIDE
         for name in (*self._scopes(subject), None) if subject is not None else (None,):
             found = self._modes.get(name)
             in_other = subject is not None and qualified(subject).context != DEFAULT_CONTEXT

@@ -48,6 +48,12 @@ class AvroSchema(ParsedSchema):
         references = tuple(sorted(set(self.references)))
         return AvroSchema(_sorted(self.root), named, self._imported, references)
 
+    def formatted(self, format_: str) -> str:
+        """Returns the schema; as `resolved`, imported types are printed where they are used."""
+        if format_ != "resolved":
+            return self.text
+        return print_json(_Printer(self.named, set()).print(self.root, ""))
+
     @cached_property
     def identity(self) -> str:
         """The normalised schema in which imported types are printed as well."""

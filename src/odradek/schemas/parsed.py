@@ -87,6 +87,10 @@ class ParsedSchema(ABC):
         """Returns the same schema in a normal form: parts whose order has no meaning are sorted,
         and names are complete. So two ways to write the same schema become equal."""
 
+    def formatted(self, format_: str) -> str:
+        """Returns the schema in another format, or the canonical text if it has no such format."""
+        return self.text
+
     @property
     @abstractmethod
     def identity(self) -> str:

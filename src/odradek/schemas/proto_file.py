@@ -10,6 +10,7 @@ from odradek.schemas.errors import InvalidSchema
 from odradek.schemas.parsed import Incompatibility, ParsedSchema, Reference
 from odradek.schemas.proto_checks import check_file
 from odradek.schemas.proto_descriptors import decode, is_encoded, well_known
+from odradek.schemas.proto_extensions import without_extensions
 from odradek.schemas.proto_model import ProtoFile
 from odradek.schemas.proto_normal import normalize
 from odradek.schemas.proto_parsing import parse_proto
@@ -39,6 +40,11 @@ class ProtobufSchema(ParsedSchema):
     def normalized(self) -> "ProtobufSchema":
         references = tuple(sorted(set(self.references)))
         return ProtobufSchema(normalize(self.file, self.types), self.imports, references)
+
+    def formatted(self, format_: str) -> str:
+        if format_ != "ignore_extensions":
+            return self.text
+        return print_proto(without_extensions(self.file))
 
     @property
     def identity(self) -> str:

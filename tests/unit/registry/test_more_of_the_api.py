@@ -3,6 +3,7 @@
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -242,3 +243,139 @@ async def test_a_serializer_does_not_write_past_a_rule() -> None:
         assert await asyncio.to_thread(write, record(A), {"odradek.ignore.rules": True})
         other = SerializationContext("u", MessageField.VALUE)
         assert await asyncio.to_thread(write, record(A), {}, other)
+
+
+async def test_a_registry_that_is_read_only_overrides_the_modes_of_subjects() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        for name in ("s", ":.ctx:s"):
+            path = f"/mode/{quote(name, safe='')}"
+            assert (await one.ask("PUT", path, {"mode": "READWRITE"})).status == 200
+        assert (await one.ask("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})).status == 200
+        assert (await one.ask("GET", "/mode/s?defaultToGlobal=true")).json == {
+            "mode": "READONLY_OVERRIDE"
+        }
+        for name in ("s", ":.ctx:s"):
+            refused = await one.register(name, record(A, B_DEFAULT))
+            assert refused.json["error_code"] == 42205, name
+        assert (await one.ask("DELETE", "/subjects/s")).json["error_code"] == 42205
+        await one.ask("PUT", "/mode", {"mode": "READONLY"})
+        assert (await one.register("s", record(A, B_DEFAULT))).status == 200
+        assert (await one.ask("PUT", "/mode/s", {"mode": "READONLY_OVERRIDE"})).status == 200
+        assert (await one.register("s", record(A))).status == 200
+        assert (await one.register("s", '"string"')).json["error_code"] == 42205
+
+
+async def test_the_newest_version_is_never_a_deleted_one() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        await one.ask("DELETE", "/subjects/s")
+        for method, query in (("GET", "deleted=true"), ("DELETE", "permanent=true")):
+            answer = await one.ask(method, f"/subjects/s/versions/latest?{query}")
+            assert answer.json["error_code"] == 40402, method
+        assert (await one.ask("GET", "/subjects/s/versions/1?deleted=true")).json["deleted"]
+
+
+async def test_lists_without_a_limit() -> None:
+    async with instance() as one:
+        await one.register("s", record(A))
+        await one.register("s", record(A, B_DEFAULT))
+        for limit in (0, -1, -7, 2, 9):
+            found = await one.ask("GET", f"/subjects/s/versions?limit={limit}")
+            assert found.json == [1, 2], limit
+        await one.ask("DELETE", "/subjects/s/versions/1")
+        path = "/subjects/s/versions?deletedOnly=true&deletedAsNegative=true"
+        assert (await one.ask("GET", path)).json == [-1, 2]
+
+
+async def test_rules_are_added_to_those_of_the_version_before() -> None:
+    def rules(*names: str) -> dict[str, Any]:
+        return {
+            "domainRules": [
+                {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true"}
+                for name in names
+            ]
+        }
+
+    def names(answer: Any) -> list[str]:
+        return [rule["name"] for rule in answer.json["ruleSet"]["domainRules"]]
+
+    async with instance() as one:
+        await one.register("s", record(A), ruleSet=rules("a"))
+        path = "/subjects/s/versions/1/tags"
+        second = await one.ask("POST", path, {"rulesToMerge": rules("b")})
+        assert names(second) == ["a", "b"]
+        third = await one.ask("POST", path, {"rulesToMerge": rules("c"), "rulesToRemove": ["a"]})
+        assert names(third) == ["b", "c"]
+        fourth = await one.ask("POST", path, {"newVersion": 4, "rulesToRemove": ["c"]})
+        assert names(fourth) == ["b"]
+
+
+async def test_avro_without_references() -> None:
+    base = json.dumps({"type": "record", "name": "n.Base", "fields": [B_DEFAULT]})
+    fields = [{"name": "one", "type": "n.Base"}, {"name": "two", "type": "n.Base"}]
+    async with instance() as one:
+        await one.register("base", base)
+        references = [{"name": "n.Base", "subject": "base", "version": 1}]
+        top = (await one.register("top", record(*fields), references=references)).json
+        for path in (f"/schemas/ids/{top['id']}", "/subjects/top/versions/1"):
+            found = json.loads((await one.ask("GET", f"{path}?format=resolved")).json["schema"])
+            assert found["fields"][0]["type"]["name"] == "Base"
+            assert found["fields"][1]["type"] == "n.Base"
+            plain = (await one.ask("GET", f"{path}?format=unheard-of")).json["schema"]
+            assert json.loads(plain)["fields"] == fields
+
+
+async def test_protobuf_without_extensions() -> None:
+    text = """syntax = "proto2";
+import "confluent/meta.proto";
+import "google/protobuf/descriptor.proto";
+extend google.protobuf.FieldOptions { optional string own = 50000; }
+message M {
+  option (other) = true;
+  required string s = 1 [(own) = "x", deprecated = true];
+  optional string t = 2 [(confluent.field_meta).doc = "kept"];
+  oneof o { string u = 3 [(own) = "x"]; }
+  extensions 100 to 199;
+  message N { optional E e = 1 [(own) = "x"]; }
+  enum E { A = 0 [(own) = "x"]; }
+}
+service S { rpc Call(M) returns (M) { option (own) = "x"; } }
+"""
+    async with instance() as one:
+        made = (await one.register("p", text, "PROTOBUF")).json
+        path = f"/schemas/ids/{made['id']}?format=ignore_extensions"
+        found = (await one.ask("GET", path)).json["schema"]
+        for gone in ("extend", "own", "other"):
+            assert gone not in found, gone
+        assert "deprecated = true" in found
+        assert "(confluent.field_meta)" in found
+        assert "rpc Call (M) returns (M);" in found
+
+
+async def test_the_global_context_has_the_defaults() -> None:
+    async with instance() as one:
+        path = quote(":.__GLOBAL:", safe="")
+        assert (await one.ask("GET", f"/config/{path}")).json == {"compatibilityLevel": "BACKWARD"}
+        assert (await one.ask("GET", f"/mode/{path}")).json == {"mode": "READWRITE"}
+        await one.ask("PUT", f"/config/{path}", {"compatibility": "FULL", "aliasForDeks": "d"})
+        found = {"compatibilityLevel": "FULL", "aliasForDeks": "d"}
+        assert (await one.ask("GET", f"/config/{path}")).json == found
+
+
+async def test_a_subject_that_is_asked_for_is_in_the_answer_even_if_it_is_empty() -> None:
+    async with instance() as one:
+        made = (await one.register("s", record(A))).json["id"]
+        assert "subject" not in (await one.ask("GET", f"/schemas/ids/{made}")).json
+        found = (await one.ask("GET", f"/schemas/ids/{made}?subject=")).json
+        assert (found["subject"], found["version"]) == ("s", 1)
+
+
+async def test_a_change_needs_a_body() -> None:
+    async with instance() as one:
+        for method, path in (
+            ("POST", "/subjects/s/versions"),
+            ("PUT", "/config"),
+            ("PUT", "/mode"),
+        ):
+            assert (await one.ask(method, path, b"")).status == 422, path

@@ -48,6 +48,7 @@ class ConfigUpdateRequest(msgspec.Struct, omit_defaults=True, rename="camel"):
     compatibility_group: str | msgspec.UnsetType | None = msgspec.UNSET
     compatibility_policy: str | msgspec.UnsetType | None = msgspec.UNSET
     alias: str | msgspec.UnsetType | None = msgspec.UNSET
+    alias_for_deks: str | msgspec.UnsetType | None = msgspec.UNSET
     normalize: bool | msgspec.UnsetType | None = msgspec.UNSET
     validate_fields: bool | msgspec.UnsetType | None = msgspec.UNSET
     validate_new_schemas: bool | msgspec.UnsetType | None = msgspec.UNSET
@@ -126,6 +127,7 @@ class Config(msgspec.Struct, omit_defaults=True, rename="camel"):
     compatibility_group: str | None = None
     compatibility_policy: str | None = None
     alias: str | None = None
+    alias_for_deks: str | None = None
     normalize: bool | None = None
     validate_fields: bool | None = None
     validate_new_schemas: bool | None = None

@@ -173,7 +173,7 @@ class SchemaEndpoints:
         query = self._by_id_of.query(request)
         version = self._with_id(request, query)[0]
         answer = await self._schema_string(version, query["format"])
-        if query["subject"]:
+        if "subject" in request.query_params:
             answer.subject, answer.version = version.subject, version.version
         if query["referenceFormat"] == "qualified":
             answer.references = self._registry.with_contexts(version)

@@ -17,7 +17,7 @@ from odradek.registry.api.bodies import (
 )
 from odradek.registry.api.surface import ACCEPTS, PRODUCES, TO_GLOBAL, change, page
 from odradek.registry.decisions import MODES, DeleteConfig, DeleteMode, SetConfig, SetMode
-from odradek.registry.names import is_whole_context, normal
+from odradek.registry.names import GLOBAL_SUBJECT, normal
 from odradek.registry.records import Json
 from odradek.registry.registry import Registry
 from odradek.registry.rules import check_metadata, check_rule_set
@@ -114,6 +114,8 @@ class SettingEndpoints:
         own = self._state.config(subject)
         if subject is None:
             found: Json = self._state.config_in_scope(None)
+        elif own is None and subject == GLOBAL_SUBJECT:
+            found = self._state.config_in_scope(subject)
         elif own is not None:
             found = own
             if "compatibilityLevel" not in own:
@@ -162,7 +164,7 @@ class SettingEndpoints:
         query = self._mode_of[0].query(request)
         subject = self._subject(request)
         mode = self._state.mode(subject)
-        if mode is None and (subject is None or query["defaultToGlobal"]):
+        if query["defaultToGlobal"] or (mode is None and subject in {None, GLOBAL_SUBJECT}):
             mode = self._state.mode_in_scope(subject)
         if mode is None:
             assert subject is not None
@@ -175,8 +177,6 @@ class SettingEndpoints:
         body = await read_body(request, ModeUpdateRequest)
         mode = None if body.mode is None else body.mode.upper()
         if mode is not None and mode not in MODES:
-            raise errors.invalid_mode()
-        if mode == "READONLY_OVERRIDE" and subject is not None and not is_whole_context(subject):
             raise errors.invalid_mode()
         return await self._registry.change(
             request, SetMode(subject, mode, query["force"]), shown=Mode

@@ -152,7 +152,7 @@ class SubjectEndpoints:
         numbers = [
             -version.version if version.deleted and as_negative else version.version
             for version in versions
-            if version.deleted or not only
+            if version.deleted or as_negative or not only
         ]
         return negotiated_response(request, part_of(numbers, query))
 

@@ -26,7 +26,11 @@ DELETED: Final = Parameter("deleted", bool, False, "Also what is soft deleted.")
 DELETED_ONLY: Final = Parameter("deletedOnly", bool, False, "Only what is soft deleted.")
 NORMALIZE: Final = Parameter("normalize", bool, False, "Bring the schema into its normal form.")
 FORMAT: Final = Parameter(
-    "format", str, "", "`serialized` for the descriptor of a Protobuf file in base64; `resolved`."
+    "format",
+    str,
+    "",
+    "`serialized`: the descriptor of a Protobuf file in base64; `ignore_extensions`: a Protobuf"
+    " file without extensions; `resolved`: an Avro schema without references.",
 )
 FIND_TAGS: Final = Parameter(
     "findTags",
@@ -37,7 +41,7 @@ REFERENCE_FORMAT: Final = Parameter(
     "referenceFormat", str, "", "`qualified`: references with their contexts."
 )
 OFFSET: Final = Parameter("offset", int, 0, "How many to leave out at the beginning.")
-LIMIT: Final = Parameter("limit", int, -1, "How many to return; -1 is all.")
+LIMIT: Final = Parameter("limit", int, -1, "How many to return; 0 and less is all.")
 PERMANENT: Final = Parameter("permanent", bool, False, "Delete for good what is soft deleted.")
 TO_GLOBAL: Final = Parameter(
     "defaultToGlobal", bool, False, "Return what holds for the subject, if nothing is set for it."
@@ -69,7 +73,7 @@ def part_of(items: Iterable[T], query: Mapping[str, Any]) -> list[T]:
     if offset < 0:
         raise Problem(400, f"offset is 0 or more, not {offset}")
     offset, limit = min(offset, MAX_VERSION), min(limit, MAX_VERSION)
-    return list(islice(items, offset, None if limit < 0 else offset + limit))
+    return list(islice(items, offset, None if limit <= 0 else offset + limit))
 
 
 def page(description: str = "The answer.") -> dict[int, str]:
