@@ -216,6 +216,22 @@ def test_file_with_several_tests() -> None:
         run_tests(_TESTS.replace("--@test: it passes", "--@test: it passes\n--@expected.error: E"))
 
 
+def test_format_of_keys_is_kept_where_there_are_none() -> None:
+    tester = SqlTester()
+    tester.run(
+        "CREATE STREAM s (x STRING, n INT) WITH (kafka_topic='s', format='JSON');"
+        "CREATE TABLE t AS SELECT x, n, COUNT(*) AS c FROM s GROUP BY x, n;"
+        "CREATE STREAM o AS SELECT * FROM s;"
+        "CREATE STREAM p AS SELECT * FROM s PARTITION BY null;"
+        "CREATE STREAM k (x STRING) WITH (kafka_topic='k', value_format='JSON');"
+        "INSERT INTO s VALUES ('a', 1);"
+    )
+    (record,) = tester.topics["T"]
+    assert record.key == b'{"X":"a","N":1}'
+    formats = {name: source.key_format.name for name, source in tester.catalogue.sources.items()}
+    assert formats == {"S": "JSON", "T": "JSON", "O": "JSON", "P": "NONE", "K": "KAFKA"}
+
+
 def test_what_is_there_already_is_kept() -> None:
     tester = SqlTester()
     tester.run(_PRELUDE)

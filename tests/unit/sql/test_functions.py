@@ -44,6 +44,7 @@ def value_of(text: str) -> Any:
         ("TRUNC(-1e300)", -(1 << 63)),
         ("SIGN(-0.5)", -1),
         ("GEO_DISTANCE(0, 0, 0, 90, 'miles')", 6218.782657780995),
+        ("GEO_DISTANCE(-33.89640, 151.24504, -33.863, 151.1169, 'km')", 12.398568134716221),
         ("GEO_DISTANCE(0, 0, 0, 90, 'feet')", None),
         ("GEO_DISTANCE(0, 0, 0, 181)", None),
         # Text

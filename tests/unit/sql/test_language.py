@@ -73,6 +73,7 @@ def test_kinds(text: str) -> None:
         ("SELECT * FROM (SELECT * FROM y)", Refused, "line 1:15: a query within FROM is refused"),
         ("SELECT sum(a) OVER (w) FROM x", Refused, "line 1:15: OVER is refused"),
         ("SELECT * FROM a JOIN b USING (x)", Refused, "line 1:24: USING is refused"),
+        ("SET CLI COLUMN-WIDTH 20", Refused, "line 1:1: SET CLI is refused"),
         ("SPOOL OFF", Refused, "line 1:1: SPOOL is refused"),
         ("UPDATE x SET a = 1", Refused, "line 1:1: UPDATE is refused"),
         ("CREATE VIEW x AS SELECT 1", Refused, "line 1:1: CREATE VIEW is refused"),

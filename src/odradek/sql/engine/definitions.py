@@ -295,15 +295,13 @@ def formats_of(statement: CreateSource, defaults: Defaults) -> tuple[Format, For
     place = statement.place
     properties = Properties(statement.properties, place, of_query=False)
     has_keys = any(column.is_key for column in statement.columns or ())
-    key_default = defaults.key_format if has_keys else "NONE"
-    is_inferred = defaults.key_format in REGISTERED and not statement.is_table
-    if not has_keys and (is_inferred or "KEY_SCHEMA_ID" in properties):
-        key_default = defaults.key_format
-    key_format = properties.key_format(key_default, statement.name)
+    default = defaults.key_format
+    if statement.is_table and not has_keys and default in REGISTERED:
+        # The key of a table has to be written down, unless its format is.
+        default = "NONE"
+    key_format = properties.key_format(default, statement.name)
     if has_keys and key_format.name == "NONE":
         raise Invalid("the format NONE has no key columns", properties.place("KEY_FORMAT"))
-    if not has_keys and not key_format.is_registered:
-        key_format = Format("NONE")
     return key_format, properties.value_format(defaults.value_format)
 
 
@@ -321,7 +319,7 @@ def define(statement: CreateSource, defaults: Defaults) -> tuple[DataSource, Top
     place = statement.place
     key_format, value_format = formats_of(statement, defaults)
     schema = _schema(statement, statement.columns or ())
-    if not schema.key:
+    if not schema.key and key_format.is_registered:
         key_format = Format("NONE")
     properties = Properties(statement.properties, place, of_query=False)
     wish = properties.topic(statement.name)

@@ -92,12 +92,13 @@ def _prepare_create(
 def _key_format(
     statement: CreateAsSelect, compiled: CompiledQuery, wanted: Format | None, defaults: Defaults
 ) -> Format:
-    """Returns the format of the result's keys: that of the source, if WITH says none."""
+    """Returns the format of the result's keys: that of the source, if WITH says none. A result
+    without keys has a format too, which is that of keys that are made of it later."""
+    found = compiled.key_format if wanted is None else wanted
     if not compiled.schema.key:
-        return Format("NONE")
+        return Format("NONE") if found.is_registered else found
     if wanted is not None:
         return wanted
-    found = compiled.key_format
     if found.name == "NONE":
         found = Format(defaults.key_format)
     name = avro_key_name(statement.name) if found.name == "AVRO" else None

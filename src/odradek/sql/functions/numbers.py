@@ -246,8 +246,9 @@ def geo_distance(lat1: float, lon1: float, lat2: float, lon2: float, unit: str =
             raise ValueError(f"{degrees} is no latitude or longitude")
     half_lat = math.radians(lat2 - lat1) / 2
     half_lon = math.radians(lon2 - lon1) / 2
-    product = math.cos(math.radians(lat1)) * math.cos(math.radians(lat2))
-    chord = math.sin(half_lat) ** 2 + product * math.sin(half_lon) ** 2
+    # In the order in which ksqlDB multiplies, so that results are equal to the last digit.
+    chord = math.sin(half_lon) ** 2 * math.cos(math.radians(lat1)) * math.cos(math.radians(lat2))
+    chord += math.sin(half_lat) ** 2
     name = unit.strip().lower()
     if name and name not in (*_MILES, *_KILOMETRES):
         raise ValueError(f"the unit is one of {', '.join((*_MILES, *_KILOMETRES))}, not {unit}")

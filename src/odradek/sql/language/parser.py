@@ -29,6 +29,7 @@ _REFUSED = {
     "UPDATE": {"": "UPDATE is refused: insert a row with the same key"},
     "WITH": {"": "WITH before a query is refused: create a stream or table of it first"},
     "MERGE": {"": "MERGE is refused: insert rows with the same keys"},
+    "SET": {"CLI": "SET CLI is refused: columns are as wide as what is in them"},
     "SPOOL": {"": "SPOOL is refused: odradek sql -f FILE writes to where its output goes"},
     "TRUNCATE": {"": "TRUNCATE is refused: DROP ... DELETE TOPIC, and create it again"},
 }
