@@ -19,7 +19,7 @@ from odradek.client.admin.admin import Admin
 from odradek.client.admin.config_types import ConfigType
 from tests.scenarios.alert_cluster import AlertCluster, until
 from tests.scenarios.chaos_load import Worker
-from tests.scenarios.grow import COMMAND
+from tests.scenarios.up_process import COMMAND
 
 _QUIET: Final = {"log_level": 0}
 _PATIENCE_S: Final = 30.0

@@ -26,7 +26,7 @@ from odradek.client.admin.topic_types import NewTopic
 from odradek.config.operation import ConfigOperation
 from tests.deploy.files import DEPLOY
 from tests.deploy.prometheus import Prometheus, running_prometheus, scrape_job
-from tests.scenarios.grow import COMMAND, _three_free_ports
+from tests.scenarios.up_process import COMMAND, three_free_ports
 
 FACTOR: Final = 60
 """All durations of the rules are so many times shorter: an hour is a minute."""
@@ -160,7 +160,7 @@ async def alert_cluster(
     directory: Path, overrides: Mapping[str, str]
 ) -> AsyncIterator[AlertCluster]:
     """Runs the cluster and Prometheus until the end of the block."""
-    port = _three_free_ports()
+    port = three_free_ports()
     words = ["up", "--brokers", "3", "--port", str(port), "--data", str(directory / "data")]
     for name, value in overrides.items():
         words += ["--override", f"{name}={value}"]

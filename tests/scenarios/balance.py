@@ -27,12 +27,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.config_types import ConfigResource, ConfigType
@@ -41,16 +40,16 @@ from odradek.ops.balance.model import Resource
 from odradek.ops.balance.planner import make_plan
 from odradek.ops.balance.reading import BalanceAdmin, read_model, sizes
 from tests.scenarios.chaos_load import Worker
-from tests.scenarios.grow import COMMAND, _three_free_ports
 from tests.scenarios.grow_load import (
-    BEAT_S,
     PARTITIONS,
     PATIENCE_S,
     TOPIC,
     LiveProducer,
-    a_consumer,
-    value_of,
+    read_log,
+    verdict_on,
+    wait_until,
 )
+from tests.scenarios.up_process import COMMAND, three_free_ports, wait_for_line
 
 ENDS: Final = ("whole", "resume", "cancel", "stop")
 _STEADY_S: Final = 6.0
@@ -59,16 +58,6 @@ _WINDOW_S: Final = 5.0
 # A throttled broker sends what a fetch asks for, then waits as long as that is worth. So one fetch
 # of a partition (replica.fetch.max.bytes) more than the throttle may fall into a window.
 _FETCH_BYTES: Final = 1 << 20
-
-
-def wait_for_line(process: "subprocess.Popen[str]", beginning: str) -> str:
-    """Returns the line that a process prints when it is ready. Raises if it ends before, so that a
-    port that another cluster has taken is noticed."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith(beginning):
-            return line
-    raise AssertionError(f"it ended without {beginning!r}")
 
 
 class TimedProducer(LiveProducer):
@@ -188,7 +177,7 @@ class BalanceScenario:
         self._records = records
         self._replicas = replicas
         self._throttle = throttle
-        self._port = _three_free_ports()
+        self._port = three_free_ports()
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.outcome = Outcome()
 
@@ -281,7 +270,7 @@ class BalanceScenario:
 
     def _kill_midway(self) -> None:
         with subprocess.Popen(self._command("run"), stdout=subprocess.DEVNULL) as command:
-            self._wait_until(self._is_moving, "no data moves")
+            wait_until(self._is_moving, "no data moves")
             command.kill()
         status = self._ask("status")
         if status["state"] != "interrupted" or not status["partitions"]["moving"]:
@@ -305,52 +294,20 @@ class BalanceScenario:
 
     def _stop(self) -> None:
         with subprocess.Popen(self._command("run"), stdout=subprocess.DEVNULL) as command:
-            self._wait_until(self._is_moving, "no data moves")
+            wait_until(self._is_moving, "no data moves")
             self._ask("cancel")
             if command.wait(PATIENCE_S) != 1:
                 self.outcome.problems.append(f"the stopped run ended with {command.returncode}")
-
-    def _wait_until(self, is_so: Callable[[], bool], problem: str) -> None:
-        end_s = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < end_s, problem
-            time.sleep(BEAT_S)
 
     # The judgement
 
     def _judge(self, producer: TimedProducer, *, is_cancelled: bool) -> None:
         outcome = self.outcome
-        outcome.problems += [f"a send failed: {error}" for error in producer.failures[:3]]
         outcome.records = len(producer.acknowledged)
-        places: dict[int, tuple[int, int]] = {}
-        total = 0
-        for partition, records in enumerate(self._read()):
-            values = [value for value, _ in records]
-            total += len(values)
-            if values != sorted(values):
-                outcome.problems.append(f"{TOPIC}-{partition} is out of order")
-            places |= {value: (partition, offset) for value, offset in records}
-        outcome.doubled = total - len(places)
-        outcome.lost = sum(
-            places.get(value) != place for value, place in producer.acknowledged.items()
-        )
+        log = read_log(self.bootstrap, TOPIC, PARTITIONS)
+        outcome.lost, outcome.doubled, problems = verdict_on(log, producer)
+        outcome.problems += problems
         asyncio.run(self._judge_cluster(is_cancelled))
-
-    def _read(self) -> list[list[tuple[int, int]]]:
-        found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
-        ends: set[int] = set()
-        with a_consumer(self.bootstrap, "judge", auto_commit=False) as consumer:
-            consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
-            last_s = time.monotonic() + PATIENCE_S
-            while len(ends) < PARTITIONS:
-                assert time.monotonic() < last_s, "the topic cannot be read"
-                for message in consumer.consume(10_000, 0.1):
-                    error, partition = message.error(), message.partition() or 0
-                    if error is None:
-                        found[partition].append((value_of(message), message.offset() or 0))
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        ends.add(partition)
-        return found
 
     async def _judge_cluster(self, is_cancelled: bool) -> None:
         problems = self.outcome.problems

@@ -1,10 +1,7 @@
 """A worker of Connect in a process of its own, for scenarios and tests."""
 
-import http.client
 import json
-import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-READY = re.compile(r"the Connect worker is ready at http://127\.0\.0\.1:(\d+)")
+from tests.scenarios.service_process import (
+    ask,
+    dotted,
+    end,
+    port_of,
+    ready_process,
+    service_command,
+)
+
 PATIENCE_S = 60.0
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -43,17 +48,10 @@ class Worker:
     def _ask(
         self, method: str, path: str, body: object, headers: Mapping[str, str]
     ) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-            given = {} if data is None else {"content-type": "application/json"}
-            connection.request(method, path, data, {**given, **headers})
-            response = connection.getresponse()
-            text = response.read()
-            is_json = "json" in (response.getheader("content-type") or "")
-            return response.status, json.loads(text) if is_json and text else text.decode()
-        finally:
-            connection.close()
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        given = {} if data is None else {"content-type": "application/json"}
+        answer = ask(self.port, method, path, data, {**given, **headers})
+        return answer.status, answer.content
 
     def create(self, name: str, **config: object) -> Any:
         named = {key.replace("_", "."): value for key, value in config.items()}
@@ -103,30 +101,19 @@ def started(
 ) -> Worker:
     """Returns a worker that is ready, `kind` standalone or distributed; the caller ends it."""
     directory.mkdir(exist_ok=True)
-    lines = {
+    given = {
         "bootstrap.servers": bootstrap,
-        "listeners": "http://127.0.0.1:0",
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
         "offset.storage.partitions": "1",
         "odradek.engine": "process",
         "odradek.access.log": "false",
-    } | dict(settings)
-    path = directory / "worker.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    said = directory / "said"
-    command = [
-        sys.executable, "-m", "odradek.cli", f"connect-{kind}", str(path), *map(str, connectors),
-    ]  # fmt: skip
-    with said.open("a") as stream:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stream, text=True)
-    assert process.stdout is not None
-    found = READY.match(process.stdout.readline())
-    if found is None:
-        process.kill()
-        process.communicate()
-        raise AssertionError(said.read_text())
-    return Worker(process, int(found[1]), said)
+        **settings,
+    }
+    file, said = directory / "worker.properties", directory / "said"
+    command = service_command(f"connect-{kind}", file, given, *map(str, connectors))
+    process, url = ready_process(command, said)
+    return Worker(process, port_of(url), said)
 
 
 @contextmanager
@@ -137,11 +124,8 @@ def running(
     connectors: Sequence[Path] = (),
     **settings: str,
 ) -> Iterator[Worker]:
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    worker = started(directory, kind, bootstrap, named, connectors)
+    worker = started(directory, kind, bootstrap, dotted(settings), connectors)
     try:
         yield worker
     finally:
-        if worker.process.poll() is None:
-            worker.process.terminate()
-        worker.process.communicate(timeout=30)
+        end(worker.process)

@@ -25,7 +25,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,12 +36,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.scenarios.chaos_load import Worker
 from tests.scenarios.grow_load import (
-    BEAT_S,
     CLIENT,
     PAIRS,
     PARTITIONS,
@@ -52,10 +50,12 @@ from tests.scenarios.grow_load import (
     LiveProducer,
     LiveTransactions,
     a_consumer,
-    value_of,
+    read_log,
+    verdict_on,
+    wait_until,
 )
+from tests.scenarios.up_process import COMMAND, three_free_ports, wait_for_line
 
-COMMAND: Final = [sys.executable, "-m", "odradek.cli"]
 INTERRUPTS: Final = ("command", "move", "cluster", "old", "new")
 # These have their own `min.insync.replicas`, which is the same afterwards.
 CARELESS: Final = "careless"
@@ -111,7 +111,7 @@ class GrowScenario:
     def __init__(self, directory: Path, records: int) -> None:
         self._data = directory / "data"
         self._records = records
-        self._port = _three_free_ports()
+        self._port = three_free_ports()
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.outcome = Outcome()
         # A broker that was brought back by hand.
@@ -123,8 +123,7 @@ class GrowScenario:
             words += ["--override", override]
         with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as broker:
             try:
-                assert broker.stdout is not None
-                assert broker.stdout.readline().startswith("odradek is ready at ")
+                wait_for_line(broker, "odradek is ready at ")
                 self._run_clients(interrupt)
                 assert broker.wait(PATIENCE_S) == 0, "the single broker did not stop cleanly"
             finally:
@@ -145,9 +144,7 @@ class GrowScenario:
         workers: list[Worker] = [producer, group, transactions]
         for worker in workers:
             worker.start()
-        self._wait_until(
-            lambda: len(group.read) > self._records, "the group did not read what was there"
-        )
+        wait_until(lambda: len(group.read) > self._records, "the group did not read what was there")
         group.is_measuring = True
         time.sleep(_STEADY_S)
         began_s = time.monotonic()
@@ -158,17 +155,9 @@ class GrowScenario:
         for worker in (producer, transactions):
             worker.finish()
         with suppress(AssertionError):  # what is missing is counted below
-            self._wait_until(
-                lambda: len(group.read) >= producer.next_value, "the group has not read all"
-            )
+            wait_until(lambda: len(group.read) >= producer.next_value, "the group has not read all")
         group.finish()
         self._judge(producer, group, transactions)
-
-    def _wait_until(self, is_so: Callable[[], bool], problem: str) -> None:
-        end_s = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < end_s, problem
-            time.sleep(BEAT_S)
 
     # The command
 
@@ -201,14 +190,14 @@ class GrowScenario:
 
     def _wait_for_copies(self, command: "subprocess.Popen[str]") -> None:
         """Returns when the topic of the producer gets its copies, and has not got them."""
-        _line_with(command, "brokers are ready")
+        wait_for_line(command, "brokers are ready")
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **CLIENT})
 
         def has_begun() -> bool:
             topic = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC]
             return any(len(partition.replicas) > 1 for partition in topic.partitions.values())
 
-        self._wait_until(has_begun, "no copies are made")
+        wait_until(has_begun, "no copies are made")
 
     def _kill_command(self, command: "subprocess.Popen[str]") -> None:
         self._wait_for_copies(command)
@@ -225,7 +214,7 @@ class GrowScenario:
     def _kill_move(self, command: "subprocess.Popen[str]") -> None:
         """Kills the process that moves the data, and the command. If the move was quicker, the
         cluster is killed while it starts."""
-        self._wait_until(
+        wait_until(
             lambda: (self._data / ".growing").exists() or (self._data / "broker-2").exists(),
             "the move did not begin",
         )
@@ -239,7 +228,7 @@ class GrowScenario:
         """Kills a broker. The command says how to bring it back, and ends."""
         self._wait_for_copies(command)
         os.kill(int((self._data / f"broker-{number}" / "broker.pid").read_text()), signal.SIGKILL)
-        said = _line_with(command, "bring it back with")
+        said = wait_for_line(command, "bring it back with")
         print(f"killed broker {number}; the command says: {said}", end="", flush=True)
         assert command.wait(PATIENCE_S) == 1
         words = said.split("`odradek ")[1].split("`")[0].split()
@@ -257,29 +246,16 @@ class GrowScenario:
         self, producer: LiveProducer, group: LiveGroup, transactions: LiveTransactions
     ) -> None:
         outcome = self.outcome
-        outcome.problems += [f"a send failed: {error}" for error in producer.failures[:3]]
         outcome.records = len(producer.acknowledged)
         outcome.transactions = transactions.committed
         outcome.longest_pause_s = producer.longest_pause_s
         outcome.longest_silence_s = group.longest_silence_s
-        log = self._read(TOPIC, PARTITIONS)
-        places = {
-            value: (partition, offset)
-            for partition, records in enumerate(log)
-            for value, offset in records
-        }
-        total = sum(map(len, log))
-        outcome.doubled = total - len(places)
-        outcome.lost = sum(
-            places.get(value) != place for value, place in producer.acknowledged.items()
-        )
-        for partition, records in enumerate(log):
-            values = [value for value, _ in records]
-            if values != sorted(values):
-                outcome.problems.append(f"{TOPIC}-{partition} is out of order")
-        outcome.unread = total - len(group.read)
+        log = read_log(self.bootstrap, TOPIC, PARTITIONS)
+        outcome.lost, outcome.doubled, problems = verdict_on(log, producer)
+        outcome.problems += problems
+        outcome.unread = sum(map(len, log)) - len(group.read)
         outcome.read_twice = sum(count - 1 for count in group.read.values())
-        for partition, records in enumerate(self._read(PAIRS, 2)):
+        for partition, records in enumerate(read_log(self.bootstrap, PAIRS, 2)):
             if [value for value, _ in records] != list(range(transactions.committed)):
                 outcome.problems.append(f"{PAIRS}-{partition} has not each transaction once")
         self._judge_offsets(log)
@@ -295,23 +271,6 @@ class GrowScenario:
                         f"the group committed {place.offset} of {TOPIC}-{place.partition}, which"
                         f" has {len(log[place.partition])} records"
                     )
-
-    def _read(self, topic: str, partitions: int) -> list[list[tuple[int, int]]]:
-        """Reads a topic to its end. Returns value and offset of the records of each partition."""
-        found: list[list[tuple[int, int]]] = [[] for _ in range(partitions)]
-        ends: set[int] = set()
-        with a_consumer(self.bootstrap, "judge", auto_commit=False) as consumer:
-            consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-            last_s = time.monotonic() + PATIENCE_S
-            while len(ends) < partitions:
-                assert time.monotonic() < last_s, f"{topic} cannot be read"
-                for message in consumer.consume(10_000, 0.1):
-                    error, partition = message.error(), message.partition() or 0
-                    if error is None:
-                        found[partition].append((value_of(message), message.offset() or 0))
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        ends.add(partition)
-        return found
 
     def _judge_cluster(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **CLIENT})
@@ -339,27 +298,6 @@ class GrowScenario:
                 problems.append(f"{file} lacks {OVERRIDE}")
         if (self._data / "grow.json").exists():
             problems.append("grow.json is still there")
-
-
-def _line_with(process: "subprocess.Popen[str]", words: str) -> str:
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if words in line:
-            return line
-    raise AssertionError(f"it ended without {words!r}: {lines}")
-
-
-def _three_free_ports() -> int:
-    """The first of three ports in a row that are free now."""
-    for first in range(20_000 + os.getpid() % 5_000, 32_000, 3):
-        with suppress(OSError):
-            for port in range(first, first + 3):
-                with socket.socket() as listener:
-                    listener.bind(("127.0.0.1", port))
-            return first
-    raise AssertionError("no three free ports in a row")
 
 
 def main() -> int:

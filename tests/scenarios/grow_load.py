@@ -1,15 +1,24 @@
-"""The clients of a broker that grows: a producer, transactions and a consumer group.
+"""The clients of a cluster that changes: a producer, transactions and a consumer group; and what
+became of their records.
 
-`grow.py` starts them. They note what was acknowledged and read, and the longest pauses of both.
+`grow.py` and `balance.py` start them. They note what was acknowledged and read, and the longest
+pauses of both.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from tests.scenarios.chaos_load import Worker
 
@@ -178,3 +187,54 @@ def a_consumer(bootstrap: str, group: str, *, auto_commit: bool) -> Iterator[Con
         yield consumer
     finally:
         consumer.close()
+
+
+def wait_until(is_so: Callable[[], bool], problem: str) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end_s, problem
+        time.sleep(BEAT_S)
+
+
+# What became of the records
+
+Log = list[list[tuple[int, int]]]
+"""Value and offset of the records of each partition."""
+
+
+def read_log(bootstrap: str, topic: str, partitions: int) -> Log:
+    """Reads a topic to its end."""
+    found: Log = [[] for _ in range(partitions)]
+    ends: set[int] = set()
+    with a_consumer(bootstrap, "judge", auto_commit=False) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        last_s = time.monotonic() + PATIENCE_S
+        while len(ends) < partitions:
+            assert time.monotonic() < last_s, f"{topic} cannot be read"
+            for message in consumer.consume(10_000, 0.1):
+                error, partition = message.error(), message.partition() or 0
+                if error is None:
+                    found[partition].append((value_of(message), message.offset() or 0))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ends.add(partition)
+    return found
+
+
+class Verdict(NamedTuple):
+    lost: int
+    """Acknowledged records that are not where their acknowledgement said."""
+    doubled: int
+    problems: list[str]
+
+
+def verdict_on(log: Log, producer: LiveProducer) -> Verdict:
+    """Says whether the log of the topic has each acknowledged record exactly once and in order."""
+    problems = [f"a send failed: {error}" for error in producer.failures[:3]]
+    places: dict[int, tuple[int, int]] = {}
+    for partition, records in enumerate(log):
+        values = [value for value, _ in records]
+        if values != sorted(values):
+            problems.append(f"{TOPIC}-{partition} is out of order")
+        places |= {value: (partition, offset) for value, offset in records}
+    lost = sum(places.get(value) != place for value, place in producer.acknowledged.items())
+    return Verdict(lost, sum(map(len, log)) - len(places), problems)

@@ -33,10 +33,9 @@ from typing import Any, Final
 
 from benchmarks.broker_process import ToolMissing, free_ports
 from tests.scenarios import lag_tools
-from tests.scenarios.balance import wait_for_line
-from tests.scenarios.grow import COMMAND, _three_free_ports
 from tests.scenarios.lag_groups import JUDGED_FROM, TICK_S, Groups, Script, scripts
 from tests.scenarios.lag_tools import CLUSTER, Lags
+from tests.scenarios.up_process import COMMAND, three_free_ports, wait_for_line
 
 _JUDGE_S: Final = 40.0
 _AGREED: Final = 3
@@ -111,7 +110,7 @@ class LagComparison:
         self._directory = directory
         self._tick_s = tick_s
         self._tools = tools
-        self._port = _three_free_ports()
+        self._port = three_free_ports()
         self._bootstrap = f"127.0.0.1:{self._port}"
         self._management = [
             f"http://127.0.0.1:{self._port + _MANAGEMENT + number}" for number in range(3)
@@ -149,7 +148,7 @@ class LagComparison:
         )
         stack.callback(process.wait, _STILL_S)
         stack.callback(process.terminate)
-        wait_for_line(process, "odradek " if words[0] == "up" else "")
+        wait_for_line(process, "odradek is ready at " if words[0] == "up" else "")
         return process
 
     def _start_tools(self, stack: ExitStack) -> None:

@@ -1,39 +1,18 @@
 """A REST proxy as a process of its own, and a client that asks it."""
 
 import base64
-import http.client
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tests.scenarios.service_process import service_started
+from tests.scenarios.service_process import Answer, ask, port_of, service_started
 
 V2 = "application/vnd.kafka.v2+json"
 JSON_V2 = "application/vnd.kafka.json.v2+json"
 BINARY_V2 = "application/vnd.kafka.binary.v2+json"
-
-
-@dataclass
-class Answer:
-    status: int
-    kind: str
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def code(self) -> Any:
-        return self.json["error_code"]
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.body.splitlines()]
 
 
 def basic(user: str, password: str = "") -> dict[str, str]:
@@ -61,15 +40,7 @@ class Rest:
     ) -> Answer:
         content = json.dumps(body).encode() if isinstance(body, dict | list) else body
         sent = {"Content-Type": kind} if content is not None else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request(method, path, content, {**sent, **(headers or {})})
-            response = connection.getresponse()
-            return Answer(
-                response.status, response.headers.get("content-type", ""), response.read()
-            )
-        finally:
-            connection.close()
+        return ask(self.port, method, path, content, {**sent, **(headers or {})})
 
     def get(self, path: str, **headers: str) -> Answer:
         return self("GET", path, None, headers)
@@ -99,4 +70,4 @@ def rest_started(directory: Path, settings: Mapping[str, str]) -> Iterator[Rest]
     """Starts a proxy with a properties file, on a free port."""
     file, log = directory / "kafka-rest.properties", directory / "rest.log"
     with service_started("kafka-rest-start", file, settings, log) as url:
-        yield Rest(int(url.rpartition(":")[2]), log)
+        yield Rest(port_of(url), log)

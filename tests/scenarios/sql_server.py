@@ -14,6 +14,8 @@ from typing import Any
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import CloseConnection, RejectConnection, Request, TextMessage
 
+from tests.scenarios.service_process import ask, port_of, ready_process
+
 EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
 
 
@@ -27,14 +29,9 @@ class SqlClient:
         self, method: str, path: str, body: Any = None, accept: str = "*/*"
     ) -> tuple[int, bytes]:
         content = json.dumps(body).encode() if isinstance(body, dict) else body
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            headers = {"Content-Type": "application/json", "Accept": accept}
-            connection.request(method, path, content, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
+        headers = {"Content-Type": "application/json", "Accept": accept}
+        answer = ask(self.port, method, path, content, headers)
+        return answer.status, answer.body
 
     def ksql(self, text: str, properties: dict[str, str] | None = None) -> Any:
         """Carries statements out, and returns the answers; an error is the answer itself."""
@@ -121,16 +118,12 @@ def sql_started(directory: Path, bootstrap: str, *overrides: str) -> Iterator[Sq
     command = [sys.executable, "-m", "odradek.cli", "sql-server"]
     for setting in (f"bootstrap.servers={bootstrap}", "listeners=http://127.0.0.1:0", *overrides):
         command += ["--override", setting]
-    with log.open("a") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert "is ready at" in line, log.read_text()
-            yield SqlServer(process, int(line.rpartition(":")[2]), log)
-            if process.poll() is None:
-                process.terminate()
-                assert process.wait(20) == 0, log.read_text()
-        finally:
-            process.kill()
-            process.communicate()
+    process, url = ready_process(command, log)
+    try:
+        yield SqlServer(process, port_of(url), log)
+        if process.poll() is None:
+            process.terminate()
+            assert process.wait(20) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.communicate()

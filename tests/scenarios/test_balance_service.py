@@ -18,9 +18,8 @@ from cruisecontrolclient.client.Responder import CruiseControlResponder
 
 from odradek.client.admin.topic_types import NewTopic
 from odradek.client.sync import Admin
-from tests.scenarios.balance import wait_for_line
-from tests.scenarios.grow import COMMAND, _three_free_ports
 from tests.scenarios.grow_load import PATIENCE_S
+from tests.scenarios.up_process import COMMAND, three_free_ports, wait_for_line
 
 TOPIC = "orders"
 
@@ -60,7 +59,7 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    port = _three_free_ports()
+    port = three_free_ports()
     bootstrap = f"127.0.0.1:{port}"
     words = ["up", "--brokers", "3", "--port", str(port), "--data", str(tmp_path / "data")]
     with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as cluster:
