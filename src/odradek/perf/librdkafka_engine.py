@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from odradek.config.spelling import did_you_mean
 from odradek.perf.librdkafka_security import is_security, librdkafka_security
-from odradek.perf.report import print_consumer_header, report_consumption, report_production
+from odradek.perf.report import (
+    ConsumptionProgress,
+    ProductionProgress,
+    print_consumer_header,
+    report_consumption,
+    report_production,
+)
 from odradek.perf.throughput import (
     ConsumerStatistics,
     ProducerStatistics,
     Production,
     Throttle,
     choose_payload,
-    java_date,
 )
 from odradek.tools.failures import CommandFailed, Unreachable, UsageError
-from odradek.tools.terminal import Progress
 from odradek.tools.topic_names import no_such_topic, topic_pattern
 from odradek.world import Randomness, SystemClock
 
@@ -141,9 +145,8 @@ def _send_all(
     clock = SystemClock()
     randomness = Randomness()
     throttle = Throttle(arguments.throughput, clock.monotonic_s())
-    progress = Progress("records sent", arguments.num_records)
+    progress = ProductionProgress(load, arguments, clock)
     topic, only = arguments.topic, payloads[0] if len(payloads) == 1 else None
-    next_report_s = clock.monotonic_s() + arguments.reporting_interval / 1000
     look_every = throttle.look_every
     for number in range(arguments.num_records):
         payload = only or choose_payload(payloads, number, randomness)
@@ -158,10 +161,6 @@ def _send_all(
             failures.check()
             now_s = clock.monotonic_s()
             progress.update(number, now_s)
-            if now_s >= next_report_s:
-                progress.clear()
-                print(load.all.window_line(now_s), flush=True)
-                next_report_s = now_s + arguments.reporting_interval / 1000
             while (pause_s := throttle.wait_s(number, clock.monotonic_s())) > 0:
                 producer.poll(min(pause_s, 0.1))
     while producer.flush(0.5):
@@ -253,8 +252,8 @@ def _consume_all(
     """Reads until there are enough records or none has come for too long. Returns the time of the
     last one."""
     clock = SystemClock()
-    progress = Progress("records read", arguments.num_records)
-    last_ms = reported_ms = clock.now_ms()
+    progress = ConsumptionProgress(statistics, arguments, clock)
+    last_ms = clock.now_ms()
     while statistics.count < arguments.num_records:
         records = consumer.consume(
             min(_CONSUME_AT_ONCE, arguments.num_records - statistics.count), 0.1
@@ -269,12 +268,7 @@ def _consume_all(
             last_ms = now_ms
         elif now_ms - last_ms > arguments.timeout:
             break
-        progress.update(statistics.count, clock.monotonic_s())
-        if arguments.show_detailed_stats and now_ms - reported_ms >= arguments.reporting_interval:
-            reported_ms = now_ms
-            progress.clear()
-            shown = java_date(now_ms, arguments.date_format)
-            print(statistics.detailed_line(now_ms, shown), flush=True)
+        progress.update(now_ms)
     progress.clear()
     return last_ms
 

@@ -10,14 +10,19 @@ from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.client.producer.deliveries import RecordMetadata
 from odradek.client.producer.producer import Producer
 from odradek.client.settings import ConsumerSettings
-from odradek.perf.report import print_consumer_header, report_consumption, report_production
+from odradek.perf.report import (
+    ConsumptionProgress,
+    ProductionProgress,
+    print_consumer_header,
+    report_consumption,
+    report_production,
+)
 from odradek.perf.throughput import (
     ConsumerStatistics,
     ProducerStatistics,
     Production,
     Throttle,
     choose_payload,
-    java_date,
     percentile,
 )
 from odradek.tools.admin_session import open_admin_beside, require_producible
@@ -64,8 +69,7 @@ async def _send_all(
     clock = SystemClock()
     randomness = Randomness()
     throttle = Throttle(arguments.throughput, clock.monotonic_s())
-    progress = Progress("records sent", arguments.num_records)
-    next_report_s = clock.monotonic_s() + arguments.reporting_interval / 1000
+    progress = ProductionProgress(load, arguments, clock)
     look_every = throttle.look_every
     monotonic_s = clock.monotonic_s
 
@@ -86,10 +90,6 @@ async def _send_all(
         )
         if number % look_every == 0:
             progress.update(number, now_s)
-            if now_s >= next_report_s:
-                progress.clear()
-                print(load.all.window_line(now_s), flush=True)
-                next_report_s = now_s + arguments.reporting_interval / 1000
             pause_s = throttle.wait_s(number, now_s)
             if pause_s > 0:
                 await asyncio.sleep(pause_s)
@@ -122,8 +122,8 @@ async def _consume_all(
     """Reads until there are enough records or none has come for too long. Returns the time of the
     last one."""
     clock = SystemClock()
-    progress = Progress("records read", arguments.num_records)
-    last_ms = reported_ms = clock.now_ms()
+    progress = ConsumptionProgress(statistics, arguments, clock)
+    last_ms = clock.now_ms()
     while statistics.count < arguments.num_records:
         max_records = min(_POLL_RECORDS, arguments.num_records - statistics.count)
         taken = await consumer.poll(timeout_ms=arguments.timeout, max_records=max_records)
@@ -134,12 +134,7 @@ async def _consume_all(
             for record in records:
                 statistics.bytes += len(record.key or b"") + len(record.value or b"")
         last_ms = clock.now_ms()
-        progress.update(statistics.count, clock.monotonic_s())
-        if arguments.show_detailed_stats and last_ms - reported_ms >= arguments.reporting_interval:
-            reported_ms = last_ms
-            progress.clear()
-            shown = java_date(last_ms, arguments.date_format)
-            print(statistics.detailed_line(last_ms, shown), flush=True)
+        progress.update(last_ms)
     progress.clear()
     return last_ms
 
