@@ -8,14 +8,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from time import sleep
 
 from odradek.local.cluster_directory import (
     BrokerDirectory,
     brokers_in,
-    is_alive,
     known_address,
     read_pid,
     remove_pid,
@@ -24,16 +21,15 @@ from odradek.local.cluster_directory import (
 )
 from odradek.local.growth import GROWTH_FILE, is_lone
 from odradek.local.platform import is_running, running_services, secured_services
+from odradek.local.processes import is_alive, wait_until
 from odradek.local.securing import SecuredDirectory
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
-from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 120.0
-_LOOK_AGAIN_S = 0.02
 _NOT_RUNNING = 3
 _READY = re.compile(r"^odradek is ready at (\S+) ", re.MULTILINE)
 
@@ -124,17 +120,6 @@ def _is_ours(pid: int) -> bool:
         return b"odradek" in OsDisk().read(f"/proc/{pid}/cmdline")
     except OSError:
         return True
-
-
-def wait_until(is_over: Callable[[], bool], timeout_s: float) -> bool:
-    """Looks until something is over. Returns False on a timeout."""
-    clock = SystemClock()
-    end_s = clock.monotonic_s() + timeout_s
-    while not is_over():
-        if clock.monotonic_s() > end_s:
-            return False
-        sleep(_LOOK_AGAIN_S)
-    return True
 
 
 def start(arguments: argparse.Namespace) -> int:

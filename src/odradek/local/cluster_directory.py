@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from odradek.config.properties import parse_properties
+from odradek.local.processes import is_alive
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.wording import counted
-from odradek.world.disk import Disk, OsDisk
+from odradek.world.disk import Disk
 
 PID_FILE = "broker.pid"
 # `odradek.storage` holds a lock on this file for as long as a broker uses the log directory.
@@ -323,18 +324,3 @@ def remove_pid(disk: Disk, path: str, pid: int) -> None:
     """Removes a pid file, unless another process has written its own id."""
     if read_pid(disk, path) == pid:
         disk.remove(path)
-
-
-def is_alive(pid: int) -> bool:
-    """Returns whether a process runs. A zombie process has ended."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        state = OsDisk().read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):
-        return True
-    return state != b"Z"

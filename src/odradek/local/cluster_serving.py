@@ -15,7 +15,6 @@ from odradek.local.cluster_directory import (
     broker_directories,
     brokers_in,
     chosen_ports,
-    is_alive,
     known_address,
     laptop_settings,
     make_cluster_directory,
@@ -27,6 +26,7 @@ from odradek.local.cluster_directory import (
     write_settings,
 )
 from odradek.local.management_ports import SETTING, management_listeners
+from odradek.local.processes import is_alive
 from odradek.local.securing import (
     LISTENER,
     SecuredDirectory,

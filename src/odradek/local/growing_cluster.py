@@ -17,8 +17,9 @@ import signal
 import sys
 from time import sleep
 
-from odradek.local.cluster_directory import PID_FILE, is_alive, read_pid, running_broker
+from odradek.local.cluster_directory import PID_FILE, read_pid, running_broker
 from odradek.local.growth import Growth, is_lone, move_data
+from odradek.local.processes import is_alive
 from odradek.tools.failures import CommandFailed, explain
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk

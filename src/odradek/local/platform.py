@@ -24,7 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from odradek.local.cluster_directory import is_alive
+from odradek.local.processes import is_alive
 from odradek.local.securing import SecuredDirectory
 from odradek.local.securing_services import SecuredServices
 from odradek.local.supervisor import Child, ChildFailed, Restarts, Supervisor

@@ -14,20 +14,18 @@ Running processes are looked up in /proc. Where there is none, directories have 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from time import sleep
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from odradek.local.cluster_directory import brokers_in, is_alive, running_broker
+from odradek.local.cluster_directory import brokers_in, running_broker
+from odradek.local.processes import is_alive, wait_until
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
-from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
 ZOOKEEPER_MARK: Final = "-Dodradek.zookeeper=started"
 
 _STOP_TIMEOUT_S: Final = 120.0
-_LOOK_AGAIN_S: Final = 0.02
 _LOCK_NAME: Final = "/.lock"
 
 
@@ -214,16 +212,6 @@ def _send(pid: int) -> None:
 
 
 def _wait_for(pid: int, what: str, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-    if not _wait_until(lambda: not is_alive(pid), timeout_s):
+    if not wait_until(lambda: not is_alive(pid), timeout_s):
         print(f"{what} does not stop; end it with: kill -9 {pid}", file=sys.stderr)
         raise CommandFailed(f"{what} (process {pid}) did not stop within {timeout_s:.0f} s")
-
-
-def _wait_until(is_over: Callable[[], bool], timeout_s: float) -> bool:
-    clock = SystemClock()
-    end_s = clock.monotonic_s() + timeout_s
-    while not is_over():
-        if clock.monotonic_s() > end_s:
-            return False
-        sleep(_LOOK_AGAIN_S)
-    return True

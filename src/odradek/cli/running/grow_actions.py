@@ -25,7 +25,7 @@ from odradek.cli.replicas.reassign_actions import ReassignmentAdmin
 from odradek.cli.running.growth_copies import Copies
 from odradek.client.errors import ClientError
 from odradek.client.settings import AdminSettings
-from odradek.local.background import BackgroundCluster, wait_until
+from odradek.local.background import BackgroundCluster
 from odradek.local.cluster_directory import STAGING, brokers_in, laptop_settings, running_broker
 from odradek.local.growth import (
     GROWTH_FILE,
@@ -37,6 +37,7 @@ from odradek.local.growth import (
     is_moving,
 )
 from odradek.local.lone_broker import decide, require_ports
+from odradek.local.processes import wait_until
 from odradek.local.securing import SecuredDirectory
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.terminal import print_json
