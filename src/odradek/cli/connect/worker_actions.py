@@ -1,21 +1,17 @@
 """Runs a worker for `odradek connect-standalone` and `odradek connect-distributed`."""
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from odradek.cli.connect.connector_files import connector_of
+from odradek.cli.services.starting import ready_line, run_in_foreground, say
 from odradek.client.errors import SettingsError
 from odradek.config import InvalidSetting, parse_overrides
 from odradek.connect.worker.server import CannotStart, run_connect
 from odradek.connect.worker.settings import DistributedSettings, StandaloneSettings, WorkerSettings
-from odradek.telemetry.logs import start_logging
 from odradek.tools.client_properties import read_unresolved, with_secrets
 from odradek.tools.failures import CommandFailed
-from odradek.web.serving import CannotServe
-from odradek.world.event_loop import fastest_loop
 
 S = TypeVar("S", bound=WorkerSettings)
 
@@ -46,20 +42,5 @@ def run_worker(
     files: Iterable[ConnectorFile],
 ) -> int:
     """Runs a worker in the foreground, until Ctrl-C."""
-    logging = start_logging(log_level)
-    try:
-        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(run_connect(settings, _say, _say_ready, files=files))
-    except (CannotStart, CannotServe, SettingsError) as error:
-        raise CommandFailed(str(error)) from None
-    finally:
-        logging.stop()
-    return 0
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _say_ready(url: str) -> None:
-    print(f"the Connect worker is ready at {url}", flush=True)
+    main = run_connect(settings, say, ready_line("the Connect worker"), files=files)
+    return run_in_foreground(main, log_level, CannotStart)

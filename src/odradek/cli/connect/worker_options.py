@@ -3,6 +3,7 @@
 import argparse
 
 from odradek.cli.running.options import add_daemon_argument
+from odradek.cli.services.starting import add_process_arguments
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser, file: str) -> None:
@@ -10,13 +11,5 @@ def add_worker_arguments(parser: argparse.ArgumentParser, file: str) -> None:
     parser.add_argument(
         "config", metavar="WORKER", help=f"the worker's properties file, as config/{file}"
     )
-    parser.add_argument(
-        "--override", metavar="KEY=VALUE", action="append", default=[],
-        help="sets one setting of the worker, over the file; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--log-level", metavar="LEVEL", default="INFO",
-        choices=("ERROR", "WARN", "INFO", "DEBUG"),
-        help="how much is written to stderr: ERROR, WARN, INFO or DEBUG (default: INFO)",
-    )  # fmt: skip
+    add_process_arguments(parser)
     add_daemon_argument(parser)

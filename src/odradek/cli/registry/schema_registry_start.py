@@ -3,6 +3,8 @@
 import argparse
 from typing import Final
 
+from odradek.cli.services.starting import add_process_arguments
+
 _EXAMPLES: Final = """\
 examples:
   odradek schema-registry-start config/schema-registry.properties
@@ -16,16 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG", help="a properties file with the names of Confluent's settings"
     )
-    parser.add_argument(
-        "--override",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a setting in place of that of the file; may be repeated",
-    )
+    add_process_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from odradek.cli.registry.registry_actions import run_from_file
 
-    return run_from_file(arguments.config, arguments.override)
+    return run_from_file(arguments)

@@ -1,11 +1,13 @@
-"""What the commands that start HTTP services share: flags, and how a file becomes settings."""
+"""What the commands that start HTTP services share: flags, how a file becomes settings, and how a
+service runs in the foreground."""
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.cli.web_options import require_web
-from odradek.tools.client_properties import read_properties
+from odradek.tools.client_properties import read_properties, with_secrets
 from odradek.tools.failures import CommandFailed
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ def add_service_arguments(
         "config", metavar="CONFIG", nargs="?",
         help=f"a properties file with {names}, as config/{file}; without it, defaults",
     )  # fmt: skip
+    add_process_arguments(parser)
+
+
+def add_process_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that a service with any properties file has."""
     parser.add_argument(
         "--override", metavar="KEY=VALUE", action="append", default=[],
         help="sets one setting, over the file; may be repeated",
@@ -42,9 +49,12 @@ def settings_of(kind: type[S], arguments: argparse.Namespace) -> S:
     from odradek.config import InvalidSetting, parse_overrides
 
     try:
-        properties = read_properties(arguments.config) if arguments.config else {}
-        properties |= parse_overrides(arguments.override)
-        return kind.from_file(properties)
+        overrides = with_secrets(parse_overrides(arguments.override))
+    except InvalidSetting as error:
+        raise CommandFailed(str(error)) from None
+    properties = read_properties(arguments.config) if arguments.config else {}
+    try:
+        return kind.from_file(properties | overrides)
     except (SettingsError, InvalidSetting) as error:
         source = f"{arguments.config}: " if arguments.config else ""
         raise CommandFailed(f"{source}{error}") from None
@@ -52,24 +62,47 @@ def settings_of(kind: type[S], arguments: argparse.Namespace) -> S:
 
 def serve_service(make: "Callable[[], Service]", name: str, arguments: argparse.Namespace) -> int:
     """Runs a service in the foreground, until Ctrl-C. `make` is called within the event loop."""
+    from odradek.services.running import run_service
+
+    async def main() -> None:
+        await run_service(make(), ready_line(name))
+
+    return run_in_foreground(main(), arguments.log_level)
+
+
+def run_in_foreground(
+    main: Coroutine[Any, Any, None], log_level: str, *expected: type[Exception]
+) -> int:
+    """Runs a service until Ctrl-C, with log lines on the terminal. Failures of the expected kinds
+    end the command with one line, also those in an exception group."""
     import asyncio
 
     from odradek.client.errors import SettingsError
-    from odradek.services.running import run_service
     from odradek.telemetry.logs import start_logging
     from odradek.web.serving import CannotServe
     from odradek.world.event_loop import fastest_loop
 
-    logging = start_logging(arguments.log_level)
-
-    async def main() -> None:
-        await run_service(make(), lambda url: print(f"{name} is ready at {url}", flush=True))
-
+    logging = start_logging(log_level)
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(main())
-    except (CannotServe, SettingsError) as error:
-        raise CommandFailed(str(error)) from None
+            runner.run(main)
+    except Exception as failure:
+        first = failure
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        if not isinstance(first, (CannotServe, SettingsError, *expected)):
+            raise
+        raise CommandFailed(str(first)) from None
     finally:
         logging.stop()
     return 0
+
+
+def ready_line(name: str) -> Callable[[str], None]:
+    """Returns a function that prints that the service answers at a URL."""
+    return lambda url: print(f"{name} is ready at {url}", flush=True)
+
+
+def say(text: str) -> None:
+    """Prints what a service reports while it starts."""
+    print(text, file=sys.stderr, flush=True)
