@@ -111,6 +111,8 @@ def value_of(text: str) -> tuple[Any, str]:
         ("TRANSFORM(m, (k, v) => UCASE(k), (k, v) => v + i)", {"A": 8, "B": 9}, "MAP<STRING, INTEGER>"),
         ("REDUCE(m, 10, (t, k, v) => t + v)", 13, "INTEGER"),
         ("TRANSFORM(ARRAY[ARRAY[1], ARRAY[2, 3]], x => REDUCE(x, 0, (t, e) => t + e))", [1, 5], "ARRAY<INTEGER>"),
+        ("TRANSFORM(ARRAY['a'], s => s + t.s)", ["aHello World"], "ARRAY<STRING>"),
+        ("TRANSFORM(ARRAY[1], i => REDUCE(ARRAY[2], 0, (s, i) => s + i) + i)", [3], "ARRAY<INTEGER>"),
         ("ARRAY_SORT(l, 'DESC')", [3, 3, 1, None], "ARRAY<INTEGER>"),
         ("ARRAY_DISTINCT(l)", [3, 1, None], "ARRAY<INTEGER>"),
         ("GENERATE_SERIES(3, 1)", [3, 2, 1], "ARRAY<INTEGER>"),

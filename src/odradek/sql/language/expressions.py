@@ -235,6 +235,8 @@ class ExpressionCursor(TypeCursor):
         }
         if (word, following) in constructors:
             return constructors[word, following]()
+        if word == "EXISTS" or (word == "SELECT" and self._prev):
+            raise Refused("a query within an expression is refused: join the two", place)
         if word in RESERVED:
             self._fail("an expression")
         return self._read_column_or_call()

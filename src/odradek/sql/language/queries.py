@@ -21,6 +21,14 @@ _NOT_IN_KSQL = {
     "OFFSET": "OFFSET is refused: a result has no positions",
     "CROSS": "CROSS JOIN is refused: a join needs ON",
     "USING": "USING is refused: write ON",
+    "EXCEPT": "EXCEPT is refused: a stream has no end at which it could be compared",
+    "INTERSECT": "INTERSECT is refused: join the two",
+    "QUALIFY": "QUALIFY is refused: use GROUP BY and HAVING",
+    "FETCH": "FETCH is refused: write LIMIT",
+    "TABLESAMPLE": "TABLESAMPLE is refused: write a condition, such as RANDOM() < 0.1",
+    "ILIKE": "ILIKE is refused: write UCASE(...) LIKE '...'",
+    "RLIKE": "RLIKE is refused: write REGEXP_EXTRACT(...) IS NOT NULL",
+    "REGEXP": "REGEXP is refused: write REGEXP_EXTRACT(...) IS NOT NULL",
     "OVER": "OVER is refused: use WINDOW and GROUP BY",
 }
 

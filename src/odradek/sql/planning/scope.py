@@ -29,6 +29,8 @@ class ScopeColumn:
     kind: SqlType
     index: int
     is_key: bool = False
+    is_variable: bool = False
+    """Whether it is a variable of a lambda, which hides columns of the same name."""
 
     @property
     def is_system(self) -> bool:
@@ -65,15 +67,13 @@ class Scope:
         return Scope((*self.columns, *moved), self.width + other.width)
 
     def with_variables(self, variables: Sequence[tuple[str, SqlType]]) -> "Scope":
-        """Returns the scope within a lambda: its variables hide columns of the same name."""
-        names = {name for name, _ in variables}
-        kept = [column for column in self.columns if column.source or column.name not in names]
-        kept = [column for column in kept if column.name not in names]
+        """Returns the scope within a lambda: its variables hide columns of the same name, unless
+        these are written with their source."""
         added = [
-            ScopeColumn("", name, kind, self.width + place)
+            ScopeColumn("", name, kind, self.width + place, is_variable=True)
             for place, (name, kind) in enumerate(variables)
         ]
-        return Scope((*kept, *added), self.width + len(variables))
+        return Scope((*self.columns, *added), self.width + len(variables))
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -87,6 +87,9 @@ class Scope:
                 near = did_you_mean(source, list(self.sources))
                 raise Invalid(f"'{source}' is not a stream or table of this query{near}", place)
             found = [column for column in found if column.source == source]
+        elif any(column.is_variable for column in found):
+            # The innermost lambda comes last.
+            found = found[-1:]
         if not found:
             names = [column.name for column in self.columns]
             shown = name if source is None else f"{source}.{name}"
