@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         self.address, self.port = str(peer[0]), int(peer[1])
         self.active_s = self._loop.time()
-        if not self._connections.admit(self, self.address):
+        if self._is_finishing or not self._connections.admit(self, self.address):
             self._transport.abort()
             return
         self._writer.open(self._transport)
@@ -343,6 +343,8 @@ class Connection(asyncio.Protocol):
         self._drop_unserved()
 
     def abort(self) -> None:
+        # A broker that was held up may give up a connection that it has accepted and not made yet.
+        self._is_finishing = True
         if self._transport is not None:
             self._transport.abort()
 

@@ -43,6 +43,7 @@ SASL: Mapping[str, str] = {
         oauthbearer_sasl_server_callback_handler_class=UNSECURED,
     ),
     "connection.failed.authentication.delay.ms": str(round(DELAY_S * 1000)),
+    "delegation.token.secret.key": "a secret of all brokers",
 }
 PLAIN_REFUSED = "Authentication failed: Invalid username or password"
 SCRAM_REFUSED = (
@@ -78,15 +79,25 @@ async def old_plain(client: Wire) -> Refusal:
     return Refusal(None)
 
 
-def scram(name: str) -> Attempt:
+def scram(name: str, *, by_token: bool = False) -> Attempt:
     async def attempt(client: Wire) -> Refusal:
         await client.handshake("SCRAM-SHA-256")
-        exchange = ScramExchange(ScramUser(ScramMechanism.SHA_256, name, "wrong"), bytes(24))
+        user = ScramUser(ScramMechanism.SHA_256, name, "wrong", has_token=by_token)
+        exchange = ScramExchange(user, bytes(24))
         challenge = await client.authenticate(exchange.first_message())
-        assert not challenge.error_code, "an unknown user gets a challenge too"
+        assert not challenge.error_code, "an unknown user or token gets a challenge too"
         proof = exchange.reply(bytes(challenge.auth_bytes))
         assert proof is not None
         answer = await client.authenticate(proof)
+        return Refusal(ErrorCode(answer.error_code), answer.error_message)
+
+    return attempt
+
+
+def scram_with(first: str) -> Attempt:
+    async def attempt(client: Wire) -> Refusal:
+        await client.handshake("SCRAM-SHA-256")
+        answer = await client.authenticate(first.encode())
         return Refusal(ErrorCode(answer.error_code), answer.error_message)
 
     return attempt
@@ -150,6 +161,18 @@ TABLE: dict[str, tuple[Attempt, Refusal, bool]] = {
     "PLAIN before 1.0": (old_plain, Refusal(None), True),
     "SCRAM, password": (scram("ada"), Refusal(_FAILED, SCRAM_REFUSED), True),
     "SCRAM, user": (scram("nobody"), Refusal(_FAILED, SCRAM_REFUSED), True),
+    "delegation token": (
+        scram("AAAAAAAAAAAAAAAAAAAAAA", by_token=True),
+        Refusal(_FAILED, SCRAM_REFUSED),
+        True,
+    ),
+    "user as a delegation token": (
+        scram("ada", by_token=True),
+        Refusal(_FAILED, SCRAM_REFUSED),
+        True,
+    ),
+    "PLAIN, malformed": (plain("secret"), Refusal(_FAILED), True),
+    "SCRAM, malformed": (scram_with("y,,n=ada,r=abc"), Refusal(_FAILED, SCRAM_REFUSED), True),
     "token, expired": (
         bearer({"alg": "none"}, {**_CLAIMS, "iat": 1, "exp": 2}),
         Refusal(_FAILED),

@@ -156,6 +156,19 @@ async def test_a_connection_that_ends_keeps_no_unfinished_frame(end: str) -> Non
     assert connection.unfinished_bytes == 0
 
 
+async def test_a_connection_that_is_given_up_before_it_is_made_is_closed() -> None:
+    """Its time to log in is over, and the broker was held up in between. The fuzzer found one that
+    stayed open, of which nobody knew any more."""
+    peers = Peers()
+    connection = Connection("PLAINTEXT", peers.connections, lambda *_: None)
+    connection.abort()
+    transport = FakeTransport()
+    connection.connection_made(transport)
+    assert transport.was_aborted
+    assert not peers.connections.open
+    connection.connection_lost(None)
+
+
 async def test_a_connection_that_is_lost_is_freed_without_the_garbage_collector() -> None:
     def serve(connection: Connection, request: Buffer) -> Pending | None:
         return None

@@ -311,6 +311,15 @@ async def refused(client: Wire, token: bytes) -> None:
     assert await client.is_closed()
 
 
+async def test_a_refused_ticket_is_answered_after_the_delay(kdc: Kdc) -> None:
+    properties = {**broker_properties(kdc), "connection.failed.authentication.delay.ms": "300"}
+    async with serving_on_sockets(properties) as broker, wire(broker) as client:
+        await client.handshake("GSSAPI")
+        begun_s = time.monotonic()
+        await refused(client, b"garbage")
+        assert time.monotonic() - begun_s >= 0.29
+
+
 async def test_a_replayed_ticket(kdc: Kdc, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "odradek.authentication")
     token = await first_token(kdc)
