@@ -229,6 +229,22 @@ class TestVersion3:
             assert rest("DELETE", f"{path}/no.such").status == 404, path
             assert rest("POST", f"{path}:alter", alter).status == 404, path
 
+        several = {"data": [{"topic_name": topic, "configs": alter["data"]}]}
+        assert rest("POST", rest.v3("/topics/-/configs:alter"), several).status == 404
+
+    def test_a_field_that_is_missing(self, rest: Rest, topic: str) -> None:
+        for method, path in (
+            ("POST", "/topics"),
+            ("PATCH", f"/topics/{topic}"),
+            ("POST", f"/topics/{topic}/configs:alter"),
+            ("POST", "/acls"),
+        ):
+            assert rest(method, rest.v3(path), {}).status == 400, path
+
+    def test_a_broker_that_is_not_there(self, rest: Rest) -> None:
+        for path in ("", "/configs", "/partition-replicas"):
+            assert rest.get(rest.v3(f"/brokers/77{path}")).status == 404, path
+
     def test_a_filter_of_acls_that_is_wrong(self, rest: Rest) -> None:
         for method, query in (("GET", "?resource_type=UNKNOWN"), ("DELETE", "")):
             answer = rest(method, rest.v3(f"/acls{query}"))

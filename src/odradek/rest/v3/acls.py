@@ -85,10 +85,10 @@ class Acls(Resources):
             return json_response(answer)
 
     async def _create(self, request: Request) -> Response:
-        return await self._add(request, [await read_body(request, NewAcl)])
+        return await self._add(request, [await read_body(request, NewAcl, missing=400)])
 
     async def _create_many(self, request: Request) -> Response:
-        return await self._add(request, (await read_body(request, NewAcls)).data)
+        return await self._add(request, (await read_body(request, NewAcls, missing=400)).data)
 
     async def _add(self, request: Request, wanted: list[NewAcl]) -> Response:
         acls = [_acl(one) for one in wanted]

@@ -7,7 +7,14 @@ from odradek.client.admin.broker_types import ClusterDescription
 from odradek.client.cluster_view import NO_BROKER, Broker
 from odradek.rest.links import Json, Links
 from odradek.rest.v3.partitions import replica_json
-from odradek.rest.v3.resources import CLUSTER, NOT_FOUND, OK, SERVER, Resources, missing
+from odradek.rest.v3.resources import (
+    CLUSTER,
+    NOT_FOUND,
+    OK,
+    SERVER,
+    Resources,
+    require_broker,
+)
 from odradek.web.endpoints import Endpoint
 from odradek.web.problems import json_response
 
@@ -51,15 +58,12 @@ class Clusters(Resources):
 
     async def _broker(self, request: Request) -> Response:
         async with self.asked(request) as asked:
-            described = await asked.admin.describe_cluster()
-            for broker in described.brokers:
-                if broker.id == asked.path["broker_id"]:
-                    return json_response(broker_json(asked.links, broker))
-            raise missing(f"there is no broker {asked.path['broker_id']}")
+            return json_response(broker_json(asked.links, await require_broker(asked)))
 
     async def _replicas(self, request: Request) -> Response:
         async with self.asked(request) as asked:
             broker_id = asked.path["broker_id"]
+            await require_broker(asked)
             topics = await asked.admin.list_topics(include_internal=True)
             found = [
                 replica_json(asked.links, topic.name, partition, broker_id)

@@ -1,6 +1,6 @@
 """Version 3: settings of topics, of single brokers, and of all brokers together."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -27,6 +27,7 @@ from odradek.rest.v3.resources import (
     Asked,
     Resources,
     missing,
+    require_broker,
 )
 from odradek.rest.v3.topics import config_text
 from odradek.services.kafka_problems import BAD_REQUEST
@@ -168,7 +169,7 @@ class Configs(Resources):
             return Response(status_code=204)
 
     async def _alter(self, request: Request) -> Response:
-        wanted = await read_body(request, AlterConfigs)
+        wanted = await read_body(request, AlterConfigs, missing=400)
         async with self.asked(request) as asked:
             changes = [_change(one.name, one.value, one.operation) for one in wanted.data]
             await _apply(asked, _owner(asked), changes, validate_only=bool(wanted.validate_only))
@@ -189,7 +190,7 @@ class Configs(Resources):
             return json_response(await _of_several(asked, "Broker", owners))
 
     async def _alter_topics(self, request: Request) -> Response:
-        wanted = await read_body(request, AlterManyTopics)
+        wanted = await read_body(request, AlterManyTopics, missing=400)
         async with self.asked(request) as asked:
             changes: dict[ConfigResource, list[ConfigChange]] = {}
             for one in wanted.data:
@@ -200,6 +201,12 @@ class Configs(Resources):
                 )
             if not changes:
                 return Response(status_code=204)
+            entries = await asked.admin.describe_configs(list(changes))
+            for resource, wished in changes.items():
+                known = entries[resource]
+                # The broker says what is wrong with a topic that cannot be described.
+                if not isinstance(known, KafkaError):
+                    _require_known(wished, known)
             answers = await asked.admin.incremental_alter_configs(
                 changes, validate_only=bool(wanted.validate_only)
             )
@@ -262,20 +269,14 @@ def _broker(broker_id: int, *, all_brokers: bool = False) -> _Owner:
 
 
 async def _entries(asked: Asked, owner: _Owner) -> dict[str, ConfigEntry]:
-    await _require(asked, owner)
+    if owner.kind == "Broker":
+        # A request to a broker that is not there could not be sent.
+        await require_broker(asked)
     answers = await asked.admin.describe_configs([owner.resource], include_synonyms=True)
     entries = answers[owner.resource]
     if isinstance(entries, KafkaError):
         raise entries
     return entries
-
-
-async def _require(asked: Asked, owner: _Owner) -> None:
-    """Raises 404 for a broker that is not there: a request to it could not be sent."""
-    if owner.kind == "Broker":
-        brokers = (await asked.admin.describe_cluster()).brokers
-        if asked.path["broker_id"] not in {broker.id for broker in brokers}:
-            raise missing(f"there is no broker {asked.path['broker_id']}")
 
 
 def _change(name: str, value: Value, operation: str | None) -> ConfigChange:
@@ -293,16 +294,19 @@ async def _apply(
         return
     if owner.kind != "Cluster":
         # Brokers take back a setting that they do not know, and keep unknown ones for plug-ins.
-        known = await _entries(asked, owner)
-        for change in changes:
-            if change.name not in known:
-                raise missing(f"there is no setting {change.name}")
+        _require_known(changes, await _entries(asked, owner))
     answers = await asked.admin.incremental_alter_configs(
         {owner.resource: changes}, validate_only=validate_only
     )
     error = answers[owner.resource]
     if error is not None:
         raise error
+
+
+def _require_known(changes: Iterable[ConfigChange], known: Collection[str]) -> None:
+    for change in changes:
+        if change.name not in known:
+            raise missing(f"there is no setting {change.name}")
 
 
 def config_json(links: Links, owner: _Owner, entry: ConfigEntry) -> Json:

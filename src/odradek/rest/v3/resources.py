@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from odradek.client.admin.admin import Admin
-from odradek.client.cluster_view import Partition, Topic
+from odradek.client.cluster_view import Broker, Partition, Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.rest.links import Links, base_url
 from odradek.services.client_pool import CallerClients
@@ -81,6 +81,14 @@ class Resources:
                 )
             links = Links(base_url(request, self._service.settings), cluster_id)
             yield Asked(clients, links, request.path_params)
+
+
+async def require_broker(asked: Asked) -> Broker:
+    """Returns the broker that the path names, or raises 404."""
+    for broker in (await asked.admin.describe_cluster()).brokers:
+        if broker.id == asked.path["broker_id"]:
+            return broker
+    raise missing(f"there is no broker {asked.path['broker_id']}")
 
 
 def missing(words: str) -> Problem:

@@ -92,7 +92,7 @@ class Topics(Resources):
             )
 
     async def _create(self, request: Request) -> Response:
-        wanted = await read_body(request, CreateTopic)
+        wanted = await read_body(request, CreateTopic, missing=400)
         new = _new_topic(wanted)
         async with self.asked(request) as asked:
             only_checked = bool(wanted.validate_only)
@@ -109,7 +109,7 @@ class Topics(Resources):
             )
 
     async def _grow(self, request: Request) -> Response:
-        wanted = await read_body(request, GrowTopic)
+        wanted = await read_body(request, GrowTopic, missing=400)
         async with self.asked(request) as asked:
             name = asked.path["topic_name"]
             if not 0 < wanted.partitions_count < 2**31:
