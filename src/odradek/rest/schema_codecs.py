@@ -23,7 +23,15 @@ from odradek.schemas.errors import (
     RegistryUnreachable,
     SchemaError,
 )
-from odradek.schemas.framing import frame, frame_message, unframe, unframe_message
+from odradek.schemas.framing import (
+    Headers,
+    Identified,
+    frame,
+    frame_message,
+    id_text,
+    identify,
+    read_message_path,
+)
 from odradek.schemas.registry_client import Registered, RegistryClient, Schema, require_no_rules
 from odradek.web.problems import Problem
 
@@ -59,15 +67,18 @@ def write(
     return Written(content, described, name)
 
 
-def read(client: RegistryClient, value: bytes) -> dict[str, object]:
-    """Returns a framed value as JSON, with its type and the id of its schema."""
+def read(client: RegistryClient, value: bytes, headers: Headers, part: str) -> dict[str, object]:
+    """Returns a key or value as JSON, with its type and the id of its schema, or the GUID. `part`
+    is "key" or "value": a header of the record may name the schema in place of a frame."""
     try:
-        schema_id = unframe(value).schema_id
-        schema = client.by_id(schema_id)
-        shown = codec_of(schema).read(value)
+        found = identify(value, headers, part)
+        schema = client.by_id_or_guid(found.schema)
+        shown = codec_of(schema).read(value, found)
     except SchemaError as error:
         raise _problem(error) from None
-    return {"type": _NAME_OF[schema.kind], "schema_id": schema_id, "data": shown}
+    named = "schema_guid" if isinstance(found.schema, bytes) else "schema_id"
+    name = id_text(found.schema) if isinstance(found.schema, bytes) else found.schema
+    return {"type": _NAME_OF[schema.kind], named: name, "data": shown}
 
 
 def _registered(client: RegistryClient, topic: str, wanted: SchemaOf, is_key: bool) -> Registered:
@@ -126,7 +137,7 @@ class Codec(ABC):
     def write(self, schema_id: int, data: bytes) -> bytes: ...
 
     @abstractmethod
-    def read(self, value: bytes) -> Any: ...
+    def read(self, value: bytes, found: Identified) -> Any: ...
 
     @abstractmethod
     def record_name(self) -> str | None: ...
@@ -152,11 +163,11 @@ class _Avro(Codec):
         value = read_avro_json(self._codec, data.decode("utf-8", "replace"))
         return frame(schema_id, self._codec.encode(value))
 
-    def read(self, value: bytes) -> Any:
+    def read(self, value: bytes, found: Identified) -> Any:
         import fastavro  # noqa: PLC0415
 
         text = io.StringIO()
-        decoded = self._codec.decode(unframe(value).payload)
+        decoded = self._codec.decode(value, found.start)
         try:
             fastavro.json_writer(text, self._codec.schema, [decoded])
         except Exception as error:  # noqa: BLE001 - as above
@@ -177,8 +188,8 @@ class _Json(Codec):
         self._codec.decode(data)
         return frame(schema_id, msgspec.json.format(data, indent=-1))
 
-    def read(self, value: bytes) -> Any:
-        payload = unframe(value).payload
+    def read(self, value: bytes, found: Identified) -> Any:
+        payload = value[found.start :]
         self._codec.decode(payload)
         return _embedded(payload)
 
@@ -207,11 +218,11 @@ class _Protobuf(Codec):
             raise BadPayload(f"a value does not fit its Protobuf schema: {error}") from None
         return frame_message(schema_id, (0,), message.SerializeToString())
 
-    def read(self, value: bytes) -> Any:
+    def read(self, value: bytes, found: Identified) -> Any:
         from google.protobuf import json_format  # noqa: PLC0415
 
-        framed = unframe_message(value)
-        message = self._codec(framed.indexes).parse(framed.payload)
+        indexes, end = read_message_path(found.path_in, found.path_start)
+        message = self._codec(indexes).parse(value[end if found.start else 0 :])
         try:
             text = json_format.MessageToJson(
                 message, always_print_fields_with_no_presence=True, indent=None

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from odradek.rest.formats import NOT_SERIALIZABLE, encode_base64, shown
+from odradek.schemas.framing import HEADER_SIZE, Headers, header_content
 from odradek.schemas.registry_client import RegistryClient
 from odradek.schemas.registry_settings import RegistrySettings
 from odradek.services.client_pool import CallerClients
@@ -101,14 +102,20 @@ class CallerFormats:
 
         return await asyncio.to_thread(write, self._registry, topic, wanted, bytes(data), is_key)
 
-    async def shown(self, value: bytes | None) -> dict[str, object] | None:
-        """Returns a key or value as JSON for a response. It is decoded by its schema, or shown as
-        base64 if the registry does not have the schema or the bytes do not fit it."""
-        if value is None or value[:1] != b"\x00" or len(value) < 5 or self._registry is None:
+    async def shown(
+        self, value: bytes | None, headers: Headers, part: str
+    ) -> dict[str, object] | None:
+        """Returns a key or value as JSON for a response. It is decoded by its schema, which a frame
+        or a header of the record names, or shown as base64 if the registry does not have the schema
+        or the bytes do not fit it. `part` is "key" or "value"."""
+        if value is None or self._registry is None:
+            return shown(value)
+        has_frame = value[:1] == b"\x00" and len(value) >= HEADER_SIZE
+        if not has_frame and header_content(headers, part) is None:
             return shown(value)
         from odradek.rest.schema_codecs import read  # noqa: PLC0415
 
         try:
-            return await asyncio.to_thread(read, self._registry, value)
+            return await asyncio.to_thread(read, self._registry, value, headers, part)
         except Problem:
             return {"type": "BINARY", "data": encode_base64(value)}

@@ -1,17 +1,24 @@
 """Values of records in answers: they come from whoever may produce, and must harm no reader."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from odradek.rest.formats import serialized, shown
-from odradek.rest.schema_codecs import codec_of
+from odradek.rest.schema_codecs import Codec, codec_of
 from odradek.rest.v2.bodies import Subscription
 from odradek.schemas.errors import BadPayload
-from odradek.schemas.framing import frame, frame_message
+from odradek.schemas.framing import frame, frame_message, identify
 from odradek.schemas.registry_client import Schema
 from odradek.web.bodies import decode_json
 from odradek.web.problems import Problem
 from odradek.web.streaming import event
+
+
+def read(codec: Codec, value: bytes) -> Any:
+    return codec.read(value, identify(value, None, "value"))
+
 
 PRETTY = b'[\n\n{"forged": 1}\n\n]'
 
@@ -31,7 +38,7 @@ def test_json_as_data_of_another_type_is_told_how_json_is_sent() -> None:
 
 def test_line_breaks_in_a_value_do_not_end_an_event() -> None:
     codec = codec_of(Schema("JSON", "{}"))
-    for content in (shown(PRETTY), {"data": codec.read(frame(1, PRETTY))}):
+    for content in (shown(PRETTY), {"data": read(codec, frame(1, PRETTY))}):
         sent = event(msgspec.json.encode(content))
         assert sent.index(b"\n") == len(sent) - 2
         assert msgspec.json.decode(sent.removeprefix(b"data: "))["data"] == [{"forged": 1}]
@@ -50,7 +57,7 @@ def test_a_value_that_only_python_takes_for_json_is_not_embedded(
 ) -> None:
     codec = codec_of(Schema(kind, text))  # type: ignore[arg-type]  # one of the three
     with pytest.raises(BadPayload, match="an answer can have"):
-        codec.read(frame(1, payload))
+        read(codec, frame(1, payload))
 
 
 def test_a_body_with_broken_utf_8_is_refused() -> None:
@@ -84,7 +91,7 @@ def test_a_value_that_has_no_json_is_an_error_of_the_value(
 ) -> None:
     codec = codec_of(Schema(kind, text))  # type: ignore[arg-type]  # one of the three
     with pytest.raises(BadPayload, match="has no JSON by its"):
-        codec.read(value)
+        read(codec, value)
 
 
 @pytest.mark.parametrize(

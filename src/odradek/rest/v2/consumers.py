@@ -13,7 +13,7 @@ from odradek.client.consumer.consumer import Consumer, ConsumerRecord
 from odradek.client.errors import CommitFailed, Wakeup
 from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.protocol.types import TopicPartition
-from odradek.rest.formats import as_json, encode_base64, milliseconds
+from odradek.rest.formats import WITH_SCHEMA, as_json, encode_base64, milliseconds
 from odradek.rest.links import Json, base_url, joined
 from odradek.rest.producing import require_topic_name
 from odradek.rest.schema_formats import CallerFormats, SchemaFormats
@@ -342,16 +342,15 @@ class Consumers:
 async def _json(formats: CallerFormats, format_: str, record: ConsumerRecord) -> Json:
     return {
         "topic": record.topic,
-        "key": await _shown(formats, format_, record.key, record),
-        "value": await _shown(formats, format_, record.value, record),
+        "key": await _shown(formats, format_, record, "key"),
+        "value": await _shown(formats, format_, record, "value"),
         "partition": record.partition,
         "offset": record.offset,
     }
 
 
-async def _shown(
-    formats: CallerFormats, format_: str, value: bytes | None, record: ConsumerRecord
-) -> Any:
+async def _shown(formats: CallerFormats, format_: str, record: ConsumerRecord, part: str) -> Any:
+    value = record.key if part == "key" else record.value
     if value is None:
         return None
     if format_ == "binary":
@@ -361,8 +360,8 @@ async def _shown(
         if found is None:
             raise _not_decoded("JSON", record)
         return found
-    shown = await formats.shown(value)
-    if shown is None or "schema_id" not in shown:
+    shown = await formats.shown(value, record.headers, part)
+    if shown is None or shown["type"] not in WITH_SCHEMA:
         raise _not_decoded(format_, record)
     return shown["data"]
 

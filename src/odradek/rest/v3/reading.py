@@ -358,8 +358,8 @@ async def record_json(formats: CallerFormats, record: ConsumerRecord) -> Json:
             {"name": name, "value": None if value is None else encode_base64(value)}
             for name, value in record.headers
         ],
-        "key": await formats.shown(record.key),
-        "value": await formats.shown(record.value),
+        "key": await formats.shown(record.key, record.headers, "key"),
+        "value": await formats.shown(record.value, record.headers, "value"),
     }
 
 
