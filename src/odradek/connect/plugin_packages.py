@@ -37,7 +37,11 @@ def install(allowed: Collection[str]) -> list[str]:
     `InvalidConfig` if one is not installed or cannot be imported."""
     if not allowed:
         return []
-    found = {_plain(one.name): one for one in distributions() if _entry_points(one)}
+    found = {
+        _plain(distribution.name): distribution
+        for distribution in distributions()
+        if _entry_points(distribution)
+    }
     notes = []
     for name in found if _ALL in allowed else map(_plain, allowed):
         if name not in found:

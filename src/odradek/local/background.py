@@ -149,7 +149,10 @@ def start(arguments: argparse.Namespace) -> int:
             print(secured.announcement())
         services = secured_services(cluster.data, bootstrap, is_asked=False)
         if services is not None and arguments.platform:
-            urls = {one.name: one.url for one in running_services(cluster.disk, cluster.data)}
+            urls = {
+                service.name: service.url
+                for service in running_services(cluster.disk, cluster.data)
+            }
             print(services.announcement(urls["REST proxy"]))
     return 0
 
@@ -215,7 +218,9 @@ def status(arguments: argparse.Namespace) -> int:
     supervisor = cluster.running()
     brokers = cluster.brokers()
     running = [pid for _, pid, _ in brokers if pid is not None]
-    services = [(one, is_running(one)) for one in running_services(cluster.disk, cluster.data)]
+    services = [
+        (service, is_running(service)) for service in running_services(cluster.disk, cluster.data)
+    ]
     is_whole = len(running) == len(brokers) and all(up for _, up in services)
     code = _NOT_RUNNING if not running else 0 if is_whole else 1
     if arguments.json:

@@ -143,8 +143,8 @@ class Platform:
             lambda: (
                 supervisor.stops
                 or not brokers.is_running
-                or any(not one.is_running for one in services)
-                or all(one.ready is not None for one in services)
+                or any(not service.is_running for service in services)
+                or all(service.ready is not None for service in services)
             ),
             _READY_TIMEOUT_S,
         )
@@ -171,7 +171,7 @@ class Platform:
                 lambda: (
                     supervisor.stops
                     or not brokers.is_running
-                    or any(not one.is_running for one in services)
+                    or any(not service.is_running for service in services)
                 )
             )
             if supervisor.stops or not brokers.is_running:
@@ -185,7 +185,7 @@ class Platform:
                     return
                 supervisor.start(child)
             supervisor.wait_until(
-                lambda: supervisor.stops or all(one.ready is not None for one in services),
+                lambda: supervisor.stops or all(service.ready is not None for service in services),
                 _READY_TIMEOUT_S,
             )
             self._remember(services)
@@ -328,8 +328,10 @@ class Platform:
     def _remember(self, services: list[Child]) -> None:
         if self._data:
             shown = [
-                RunningService(one.name, one.ready or "", one.pid, one.output_path or "")._asdict()
-                for one in services
+                RunningService(
+                    service.name, service.ready or "", service.pid, service.output_path or ""
+                )._asdict()
+                for service in services
             ]
             OsDisk().replace(f"{self._data}/{FILE}", json.dumps(shown).encode())
 

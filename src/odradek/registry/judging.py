@@ -99,7 +99,9 @@ class Cache:
             if known is not None:
                 self._parsed.move_to_end(found)
                 return known
-        references = [ParsedReference(*msgspec.structs.astuple(one)) for one in source.references]
+        references = [
+            ParsedReference(*msgspec.structs.astuple(reference)) for reference in source.references
+        ]
         parsed = parse(
             source.schema_type,  # type: ignore[arg-type]  # parse() checks it
             source.text,

@@ -176,7 +176,9 @@ def version_of(entry: Entry, ts: int | None) -> Version:
         raise BadRecord(error.message) from None
     if rule_set is not None and not has_known_shape(rule_set):
         raise BadRecord("its ruleSet has a shape that is unknown")
-    if not 0 <= number < 1 << 31 or any(abs(one.version) >= 1 << 31 for one in references):
+    if not 0 <= number < 1 << 31 or any(
+        abs(reference.version) >= 1 << 31 for reference in references
+    ):
         raise BadRecord("its id or a version in its references is out of range")
     return Version(
         entry.subject,

@@ -182,7 +182,11 @@ class Registration:
         if candidate.id < 0:
             return None
         return next(
-            (one for one in versions if one.id == found.id and one.version == candidate.version),
+            (
+                version
+                for version in versions
+                if version.id == found.id and version.version == candidate.version
+            ),
             None,
         )
 
@@ -207,7 +211,7 @@ class Registration:
     async def tags_of(self, version: Version, wanted: Sequence[str]) -> list[SchemaTags]:
         """Returns the places of a version that have one of these inline tags; `*` is any."""
         answer = await self._judge.ask(Question(self.source_of(version), lists_tags=True))
-        return [one for one in answer.tags if "*" in wanted or not set(wanted).isdisjoint(one.tags)]
+        return [tag for tag in answer.tags if "*" in wanted or not set(wanted).isdisjoint(tag.tags)]
 
     async def formatted(self, version: Version, format_: str) -> str:
         """Returns a version in a format that `odradek.registry.formats` describes."""

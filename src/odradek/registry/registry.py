@@ -232,8 +232,8 @@ class Registry:
         if qualified(version.subject).context == DEFAULT_CONTEXT:
             return version.references
         return tuple(
-            msgspec.structs.replace(one, subject=relative(version.subject, one.subject))
-            for one in version.references
+            msgspec.structs.replace(reference, subject=relative(version.subject, reference.subject))
+            for reference in version.references
         )
 
     async def formatted(self, version: Version, format_: str) -> str:

@@ -112,7 +112,7 @@ class _Comparison:
     def _fields(
         self, reader: Node, writer: Node, path: tuple[str, ...]
     ) -> Iterable[Incompatibility]:
-        written = {one.name: one for one in writer.fields}
+        written = {field.name: field for field in writer.fields}
         for index, wanted in enumerate(reader.fields):
             at = (*path, str(index))
             sources = [written[name] for name in (wanted.name, *wanted.aliases) if name in written]
@@ -155,7 +155,7 @@ def _branch_missing(writer: Node, path: tuple[str, ...]) -> Incompatibility:
 
 
 def _ambiguous(wanted: Field, sources: list[Field], path: tuple[str, ...]) -> Incompatibility:
-    names = ", ".join(one.name for one in sources)
+    names = ", ".join(source.name for source in sources)
     return Incompatibility(
         "READER_FIELD_AMBIGUOUS",
         _pointer(path),

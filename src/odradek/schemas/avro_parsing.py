@@ -133,7 +133,7 @@ class Parser:
         default = None
         match kind:
             case "enum":
-                symbols = tuple(self._checked(one, path) for one in _symbols(source, path))
+                symbols = tuple(self._checked(symbol, path) for symbol in _symbols(source, path))
                 default = _enum_default(source, symbols, path)
             case "fixed":
                 size = _size(source, path)
@@ -244,7 +244,7 @@ def _aliases(source: dict[str, Any], path: str) -> list[str]:
 
 def _symbols(source: dict[str, Any], path: str) -> tuple[str, ...]:
     symbols = source.get("symbols")
-    if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise InvalidSchema(f"{_at(path)} is an enum and has no list of 'symbols'")
     if len(set(symbols)) != len(symbols):
         twice = next(symbol for symbol in symbols if symbols.count(symbol) > 1)

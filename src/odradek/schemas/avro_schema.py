@@ -62,7 +62,7 @@ class AvroSchema(ParsedSchema):
 
     @property
     def field_names(self) -> frozenset[str]:
-        return frozenset(one.name for one in self.resolved(self.root).fields)
+        return frozenset(field.name for field in self.resolved(self.root).fields)
 
     def resolved(self, node: Node) -> Node:
         """Returns the named type that a node uses, or the node itself."""
@@ -111,12 +111,12 @@ class _Defaults:
 
     def check(self) -> None:
         for name, node in self._schema.named.items():
-            for one in node.fields:
-                if one.has_default and not self._fits(one.type, one.default):
+            for field in node.fields:
+                if field.has_default and not self._fits(field.type, field.default):
                     raise InvalidSchema(
-                        f"the field {one.name!r} of {name} has the default"
-                        f" {print_json(one.default)[:200]}, which is not of its type"
-                        f" {self._shown(one.type)}"
+                        f"the field {field.name!r} of {name} has the default"
+                        f" {print_json(field.default)[:200]}, which is not of its type"
+                        f" {self._shown(field.type)}"
                     )
 
     def _shown(self, node: Node) -> str:
@@ -145,7 +145,8 @@ class _Defaults:
                 )
             case "record" | "error":
                 return isinstance(value, dict) and all(
-                    self._fits(one.type, value.get(one.name, one.default)) for one in node.fields
+                    self._fits(field.type, value.get(field.name, field.default))
+                    for field in node.fields
                 )
         return _fits_scalar(node.kind, value)
 
@@ -207,7 +208,7 @@ class _Printer:
         elif node.kind == "fixed":
             printed["size"] = node.size
         else:
-            printed["fields"] = [self._field(one, node.namespace) for one in node.fields]
+            printed["fields"] = [self._field(field, node.namespace) for field in node.fields]
         printed.update(node.properties)
         if node.aliases:
             printed["aliases"] = [_qualified(alias, node.namespace) for alias in node.aliases]
@@ -247,15 +248,15 @@ def _sorted(node: Node) -> Node:
         tuple(sorted(node.aliases)),
         tuple(
             Field(
-                one.name,
-                _sorted(one.type),
-                one.doc,
-                one.default,
-                one.order,
-                tuple(sorted(one.aliases)),
-                _sorted_json(one.properties),
+                field.name,
+                _sorted(field.type),
+                field.doc,
+                field.default,
+                field.order,
+                tuple(sorted(field.aliases)),
+                _sorted_json(field.properties),
             )
-            for one in node.fields
+            for field in node.fields
         ),
         node.symbols,
         node.default,

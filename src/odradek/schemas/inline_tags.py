@@ -257,7 +257,7 @@ def _changed_message(
         message,
         options=options_of(name, RECORD, message.options),
         fields=changed(message.fields),
-        oneofs=tuple(replace(one, fields=changed(one.fields)) for one in message.oneofs),
+        oneofs=tuple(replace(oneof, fields=changed(oneof.fields)) for oneof in message.oneofs),
         messages=tuple(_changed_message(one, f"{name}.", changes) for one in message.messages),
     )
 

@@ -61,7 +61,7 @@ def compare(writer: Part, reader: Part) -> list[Incompatibility]:
             known = comparison.incompatible
     except _TooMany:
         found = [Difference("SCHEMA_TOO_COMPLEX", ())]
-    return [_incompatibility(one) for one in dict.fromkeys(found)]
+    return [_incompatibility(difference) for difference in dict.fromkeys(found)]
 
 
 def _incompatibility(difference: Difference) -> Incompatibility:

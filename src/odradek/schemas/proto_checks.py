@@ -127,7 +127,8 @@ class _Checks:
             raise InvalidSchema(f"the first value of the enum {enum.name} must be 0 in proto3")
         _once([value.name for value in enum.values], f"the enum {enum.name} has")
         may_alias = any(
-            one.name == "allow_alias" and one.value.content == "true" for one in enum.options
+            option.name == "allow_alias" and option.value.content == "true"
+            for option in enum.options
         )
         seen: set[int] = set()
         for value in enum.values:

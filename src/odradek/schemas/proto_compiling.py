@@ -211,7 +211,10 @@ def _enum(enum: Enum, into: Any) -> None:
 
 
 def _option(options: Iterable[Option], name: str) -> Value | None:
-    return next((one.value for one in options if one.name == name and not one.is_extension), None)
+    return next(
+        (option.value for option in options if option.name == name and not option.is_extension),
+        None,
+    )
 
 
 def _default(value: Value, field: Any) -> str:

@@ -44,28 +44,30 @@ class _Normalizer:
             tuple(sorted(set(file.imports))),
             tuple(sorted(set(file.public_imports))),
             tuple(sorted(set(file.weak_imports))),
-            tuple(self._message(one, (*scope, one.name), file) for one in file.messages),
-            tuple(self._enum(one, scope, file) for one in file.enums),
+            tuple(
+                self._message(message, (*scope, message.name), file) for message in file.messages
+            ),
+            tuple(self._enum(enum, scope, file) for enum in file.enums),
             self._extends(file.extends, scope),
-            tuple(self._service(one, scope) for one in file.services),
+            tuple(self._service(service, scope) for service in file.services),
             self._options(file.options, scope),
         )
 
     def _message(self, message: Message, scope: tuple[str, ...], file: ProtoFile) -> Message:
         oneofs = [
             OneOf(
-                one.name,
-                self._fields(one.fields, scope),
-                self._groups(one.groups, scope, file),
-                self._options(one.options, scope),
+                oneof.name,
+                self._fields(oneof.fields, scope),
+                self._groups(oneof.groups, scope, file),
+                self._options(oneof.options, scope),
             )
-            for one in message.oneofs
-            if one.fields or one.groups
+            for oneof in message.oneofs
+            if oneof.fields or oneof.groups
         ]
         extensions = [
-            Extensions((each,), self._options(one.options, scope))
-            for one in message.extensions
-            for each in one.ranges
+            Extensions((each,), self._options(extension.options, scope))
+            for extension in message.extensions
+            for each in extension.ranges
         ]
         return Message(
             message.name,
@@ -77,7 +79,7 @@ class _Normalizer:
                 for one in message.messages
                 if not one.is_map_entry
             ),
-            tuple(self._enum(one, scope, file) for one in message.enums),
+            tuple(self._enum(enum, scope, file) for enum in message.enums),
             self._extends(message.extends, scope),
             tuple(sorted(extensions, key=lambda one: one.ranges)),
             _reserved(message.reserved),
@@ -88,13 +90,13 @@ class _Normalizer:
         self, groups: Iterable[Group], scope: tuple[str, ...], file: ProtoFile
     ) -> tuple[Group, ...]:
         made = [
-            replace(one, message=self._message(one.message, (*scope, one.message.name), file))
-            for one in groups
+            replace(group, message=self._message(group.message, (*scope, group.message.name), file))
+            for group in groups
         ]
         return tuple(sorted(made, key=lambda one: one.tag))
 
     def _fields(self, fields: Iterable[Field], scope: tuple[str, ...]) -> tuple[Field, ...]:
-        made = [self._field(one, scope) for one in fields]
+        made = [self._field(field, scope) for field in fields]
         return tuple(sorted(made, key=lambda one: one.tag))
 
     def _field(self, field: Field, scope: tuple[str, ...]) -> Field:
@@ -123,7 +125,9 @@ class _Normalizer:
 
     def _enum(self, enum: Enum, scope: tuple[str, ...], file: ProtoFile) -> Enum:
         inside = (*scope, enum.name)
-        values = [replace(one, options=self._options(one.options, inside)) for one in enum.values]
+        values = [
+            replace(value, options=self._options(value.options, inside)) for value in enum.values
+        ]
         # In proto3 the first value must be 0 even if there are negative ones.
         values.sort(key=lambda one: (file.is_proto3 and one.tag != 0, one.tag, one.name))
         options = self._options(enum.options, inside)

@@ -202,8 +202,12 @@ class _Parser:
         tag = tokens.integer("the number of a field")
         options = self._bracketed_options()
         tokens.expect(";")
-        default = next((one.value for one in options if one[:2] == ("default", False)), None)
-        json_name = next((one.value for one in options if one[:2] == ("json_name", False)), None)
+        default = next(
+            (option.value for option in options if option[:2] == ("default", False)), None
+        )
+        json_name = next(
+            (option.value for option in options if option[:2] == ("json_name", False)), None
+        )
         return Field(
             name,
             tag,
@@ -212,9 +216,9 @@ class _Parser:
             default,
             None if json_name is None else str(json_name.content),
             tuple(
-                one
-                for one in options
-                if one.is_extension or one.name not in {"default", "json_name"}
+                option
+                for option in options
+                if option.is_extension or option.name not in {"default", "json_name"}
             ),
         )
 

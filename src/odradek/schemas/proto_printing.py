@@ -94,7 +94,7 @@ def _message(message: Message, head: str | None = None) -> list[str]:
             _fields(message.fields),
             [line for oneof in message.oneofs for line in _oneof(oneof)],
             [line for group in message.groups for line in _group(group)],
-            [line for one in message.extensions for line in _extensions(one)],
+            [line for extension in message.extensions for line in _extensions(extension)],
             [line for extend in message.extends for line in _extend(extend)],
             [
                 *(line for nested in message.messages for line in _message(nested)),

@@ -214,7 +214,7 @@ class SqlTester:
         )
         self._count += 1
         query_id = f"QUERY_{self._count}"
-        names = tuple(dict.fromkeys(one.name for one in prepared.compiled.sources))
+        names = tuple(dict.fromkeys(source.name for source in prepared.compiled.sources))
         self.catalogue.queries[query_id] = QueryInfo(
             query_id, statement.text, prepared.sink.name, names,
             creates_sink=isinstance(statement, s.CreateAsSelect),
@@ -274,7 +274,7 @@ class SqlTester:
         if source.is_table != statement.is_table:
             raise TestFailed(f"{source.name} is a {source.kind}", statement.place)
         if statement.columns is not None:
-            expected = [(one.name, one.kind, one.is_key) for one in statement.columns]
+            expected = [(column.name, column.kind, column.is_key) for column in statement.columns]
             keys = [(one.name, one.kind, True) for one in source.schema.key]
             actual = keys + [(one.name, one.kind, False) for one in source.schema.value]
             if sorted(expected, key=str) != sorted(actual, key=str):

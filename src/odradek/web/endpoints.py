@@ -86,7 +86,9 @@ class Endpoint:
         """Returns the parameters with their types and defaults. Raises for one that is unknown or
         wrong, so that no misspelt parameter is passed over."""
         known = {parameter.name: parameter for parameter in self.parameters}
-        values: dict[str, Any] = {one.name: one.default for one in self.parameters}
+        values: dict[str, Any] = {
+            parameter.name: parameter.default for parameter in self.parameters
+        }
         for name, text in request.query_params.multi_items():
             if name not in known:
                 if self.ignores_unknown:

@@ -22,16 +22,17 @@ def _operation(method: str, path: str, operation: Json) -> Iterator[str]:
     yield f"### {method} {path}"
     yield ""
     yield operation["summary"]
-    parameters = [one for one in operation["parameters"] if one["in"] == "query"]
+    parameters = [parameter for parameter in operation["parameters"] if parameter["in"] == "query"]
     if parameters:
         yield ""
         yield "| parameter | type | default | |"
         yield "|---|---|---|---|"
-        for one in parameters:
-            schema = one["schema"]
+        for parameter in parameters:
+            schema = parameter["schema"]
             default = schema.get("default", "")
             shown = str(default).lower() if isinstance(default, bool) else str(default)
-            yield f"| `{one['name']}` | {_type(schema)} | {shown} | {one['description']} |"
+            name, description = parameter["name"], parameter["description"]
+            yield f"| `{name}` | {_type(schema)} | {shown} | {description} |"
     body = operation.get("requestBody")
     if body is not None:
         kinds = body["content"]

@@ -80,7 +80,11 @@ def info(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"directories": [*settings.data_directories], "cluster_id": cluster_id})
         return 0 if cluster_id else 1
-    print("Found log directories:", *(f"\n  {one}" for one in settings.data_directories), sep="")
+    print(
+        "Found log directories:",
+        *(f"\n  {data_directory}" for data_directory in settings.data_directories),
+        sep="",
+    )
     print(f"Found cluster id: {cluster_id}" if cluster_id else "The store is not formatted yet.")
     return 0 if cluster_id else 1
 

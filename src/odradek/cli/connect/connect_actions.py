@@ -152,7 +152,7 @@ def _report(client: WorkerClient, name: str, config: Mapping[str, str]) -> Any:
 
 def _tell_unknown(given: Mapping[str, str], report: Mapping[str, Any]) -> None:
     """Connect passes over names that it does not know, so they are no error."""
-    known = {one["value"]["name"] for one in report["configs"]}
+    known = {config["value"]["name"] for config in report["configs"]}
     for unknown in sorted(set(given) - known):
         if not unknown.startswith(_PREFIXES):
             near = did_you_mean(unknown, known)
@@ -252,8 +252,8 @@ def _offsets(client: WorkerClient, arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json(found)
         else:
-            for one in found["offsets"]:
-                print(f"{json.dumps(one['partition'])}  {json.dumps(one['offset'])}")
+            for offset in found["offsets"]:
+                print(f"{json.dumps(offset['partition'])}  {json.dumps(offset['offset'])}")
     return 0
 
 
@@ -301,7 +301,7 @@ def _logs(client: WorkerClient, arguments: argparse.Namespace) -> int:
     name = arguments.words[0]
     status = client.ask("GET", path_of(name, "status"))
     parts = [status["connector"], *status["tasks"]]
-    clients = [client.beside(worker) for worker in sorted({one["worker_id"] for one in parts})]
+    clients = [client.beside(worker) for worker in sorted({part["worker_id"] for part in parts})]
     path = path_of(name, "logs")
 
     def read(one: WorkerClient) -> Iterable[Mapping[str, Any]]:

@@ -182,7 +182,10 @@ def _is_running(disk: OsDisk, growth: Growth) -> bool:
     brokers stop by themselves, so this waits for them."""
 
     def some_run() -> bool:
-        return any(running_broker(disk, one.directory) is not None for one in growth.directories)
+        return any(
+            running_broker(disk, directory.directory) is not None
+            for directory in growth.directories
+        )
 
     was_killed = disk.exists(BackgroundCluster(growth.data).pid_path)
     if was_killed:
@@ -262,7 +265,7 @@ def _plan_lines(
         lines += [
             f"1. {stop}rename its partitions into {first.directory}, use {store} for all brokers;",
             f"2. start broker 1 at {growth.host}:{first.port} again, and with it "
-            + ", ".join(f"broker {one.id} at {growth.host}:{one.port}" for one in others)
+            + ", ".join(f"broker {other.id} at {growth.host}:{other.port}" for other in others)
             + ", in the background (clients wait for one restart of broker 1);",
         ]
     limit = "without a limit" if rate < 0 else f"with at most {shown_bytes(rate)}/s"

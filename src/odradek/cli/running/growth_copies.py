@@ -290,7 +290,9 @@ class Copies:
         while True:
             brokers = (await self._admin.describe_cluster()).brokers
             present = {broker.id for broker in brokers}
-            absent = [one for one in self._growth.directories if one.id not in present]
+            absent = [
+                directory for directory in self._growth.directories if directory.id not in present
+            ]
             if not absent:
                 return brokers
             if loop.time() > end_s:

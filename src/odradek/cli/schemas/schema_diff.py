@@ -28,8 +28,14 @@ def diff(arguments: argparse.Namespace) -> int:
             f"{old.name} is {old.schema.schema_type} and {new.name} is {new.schema.schema_type}:"
             " they cannot be compared"
         )
-    backward = [one.sentence("new", "old") for one in incompatibilities(new.schema, old.schema)]
-    forward = [one.sentence("old", "new") for one in incompatibilities(old.schema, new.schema)]
+    backward = [
+        incompatibility.sentence("new", "old")
+        for incompatibility in incompatibilities(new.schema, old.schema)
+    ]
+    forward = [
+        incompatibility.sentence("old", "new")
+        for incompatibility in incompatibilities(old.schema, new.schema)
+    ]
     if arguments.json:
         print(
             json.dumps(

@@ -312,16 +312,16 @@ _OFFSETS: Final = ("partition", "logStartOffset", "logEndOffset", "consumerOffse
 
 def _described(source: Mapping[str, Any]) -> Iterator[str]:
     yield f"{source['type']} {source['name']}, topic {source['topic']}"
-    rows = [[one["name"], _type_text(one["schema"]), one.get("type") or ""]
-            for one in source["fields"]]  # fmt: skip
+    rows = [[field["name"], _type_text(field["schema"]), field.get("type") or ""]
+            for field in source["fields"]]  # fmt: skip
     yield table(["column", "type", ""], rows)
     for words in (source.get("statistics"), source.get("errorStats")):
         if words:
             yield words
     for summary in source.get("queryOffsetSummaries", ()):
         rows = [
-            [read["kafkaTopic"], *(str(one[name]) for name in _OFFSETS)]
-            for read in summary["topicSummaries"] for one in read["offsets"]
+            [read["kafkaTopic"], *(str(offset[name]) for name in _OFFSETS)]
+            for read in summary["topicSummaries"] for offset in read["offsets"]
         ]  # fmt: skip
         yield table(["topic", *_OFFSETS], rows)
     for query in (*source["readQueries"], *source["writeQueries"]):
@@ -335,7 +335,7 @@ def _type_text(schema: Mapping[str, Any]) -> str:
     if kind == "MAP":
         return f"MAP<STRING, {_type_text(schema['memberSchema'])}>"
     if kind == "STRUCT":
-        inner = (f"{one['name']} {_type_text(one['schema'])}" for one in schema["fields"])
+        inner = (f"{field['name']} {_type_text(field['schema'])}" for field in schema["fields"])
         return f"STRUCT<{', '.join(inner)}>"
     if kind == "DECIMAL" and "parameters" in schema:
         return f"DECIMAL({schema['parameters']['precision']}, {schema['parameters']['scale']})"

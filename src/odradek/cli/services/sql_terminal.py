@@ -82,7 +82,7 @@ def fitted(cells: Sequence[str], width: int) -> str:
     each = max(_LEAST_WIDTH, (width - len(between) * (len(cells) - 1)) // max(1, len(cells)))
     shown = [
         cell.ljust(each) if len(cell) <= each else f"{cell[: each - 1]}…"
-        for cell in (one.replace("\n", " ") for one in cells)
+        for cell in (cell.replace("\n", " ") for cell in cells)
     ]
     return between.join(shown).rstrip()
 

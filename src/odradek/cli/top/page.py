@@ -117,7 +117,7 @@ class Page:
         if key == "r":
             self.orders[self.panel] = order._replace(ascending=not order.ascending)
             return
-        headers = self._columns_shown or [one.header for one in _BY_NAME[self.panel].columns]
+        headers = self._columns_shown or [column.header for column in _BY_NAME[self.panel].columns]
         at = headers.index(order.header) if order.header in headers else -1
         step = 1 if key == "s" else -1
         self.orders[self.panel] = Order(headers[(at + step) % len(headers)])
@@ -183,9 +183,9 @@ class Page:
         figures = self.figures
         if figures is None:
             return []
-        there = [one for one in figures.brokers if one.state != "gone"]
-        wrong = [one for one in figures.groups if one.status in {"WARN", "ERR"}]
-        worst = max((one.lag_seconds or 0.0 for one in figures.groups), default=0.0)
+        there = [broker for broker in figures.brokers if broker.state != "gone"]
+        wrong = [group for group in figures.groups if group.status in {"WARN", "ERR"}]
+        worst = max((group.lag_seconds or 0.0 for group in figures.groups), default=0.0)
         brokers = f"{len(there)}/" + counted(len(figures.brokers), "broker")
         spans = [
             Span(brokers, _alarm(len(there) < len(figures.brokers))),
@@ -195,10 +195,10 @@ class Page:
                 f"{len(wrong)}/" + counted(len(figures.groups), "group") + " not OK",
                 _alarm(len(wrong)),
             ),
-            Span(f"in {size(total([one.bytes_in for one in figures.brokers]))}/s"),
-            Span(f"{count(total([one.messages_in for one in figures.topics]))} rec/s"),
-            Span(f"out {size(total([one.bytes_out for one in figures.brokers]))}/s"),
-            Span(f"{count(total([one.requests for one in figures.brokers]))} req/s"),
+            Span(f"in {size(total([broker.bytes_in for broker in figures.brokers]))}/s"),
+            Span(f"{count(total([topic.messages_in for topic in figures.topics]))} rec/s"),
+            Span(f"out {size(total([broker.bytes_out for broker in figures.brokers]))}/s"),
+            Span(f"{count(total([broker.requests for broker in figures.brokers]))} req/s"),
             Span(f"furthest behind {shown_seconds(worst)}"),
             Span(counted(len(figures.topics), "topic")),
             Span(counted(len(figures.partitions), "partition")),

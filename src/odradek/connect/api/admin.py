@@ -128,7 +128,9 @@ class AdminEndpoints:
         await self._surface.require_allowed(request)
         logs.set_level(name, level)
         self._modified_ms[name] = self._clock.now_ms()
-        changed = [one for one in logs.loggers() if one == name or one.startswith(f"{name}.")]
+        changed = [
+            logger for logger in logs.loggers() if logger == name or logger.startswith(f"{name}.")
+        ]
         return json_response(changed if asked in changed else [asked, *changed])
 
     # The log of a connector

@@ -72,7 +72,7 @@ class OffsetEndpoints:
             raise Problem(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
             )
-        entries = [(one.partition, one.offset) for one in given.offsets]
+        entries = [(offset.partition, offset.offset) for offset in given.offsets]
 
         async def patch() -> Response:
             await self._operations.change_offsets(name, entries)

@@ -92,7 +92,7 @@ class Preview:
             topics = list(settings.topics)
             if settings.topics_regex:
                 pattern = java_pattern(settings.topics_regex)
-                topics = [one for one in await admin.list_topics() if pattern.fullmatch(one)]
+                topics = [topic for topic in await admin.list_topics() if pattern.fullmatch(topic)]
             offsets = await admin.list_group_offsets(f"connect-{name}")
         partitions = [
             TopicPartition(topic, index)

@@ -77,7 +77,7 @@ async def _where(asked: Asked) -> tuple[str, str]:
     `topic`; nothing if they do not say."""
     try:
         brokers = (await asked.admin.describe_cluster()).brokers
-        resources = [ConfigResource(ConfigType.BROKER, str(one.id)) for one in brokers[:1]]
+        resources = [ConfigResource(ConfigType.BROKER, str(broker.id)) for broker in brokers[:1]]
         answers = await asked.admin.describe_configs(resources, [_SINK, _TOPIC])
     except (KafkaError, ClientError):
         return _USUAL, ""

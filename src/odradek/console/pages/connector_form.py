@@ -86,7 +86,7 @@ class ConnectorFormPages(Pages):
 
     async def _choose(self, asked: Asked, problem: str = "") -> Response:
         plugins = await see(asked, "/connector-plugins")
-        kinds = {str(one["class"]): str(one.get("type", "")) for one in plugins}
+        kinds = {str(plugin["class"]): str(plugin.get("type", "")) for plugin in plugins}
         shown = {name: f"{name.rpartition('.')[2]} ({kind})" for name, kind in kinds.items()}
         return asked.page(
             "connector_new.html", "connectors", 400 if problem else 200, problem=problem,
@@ -158,7 +158,9 @@ class ConnectorFormPages(Pages):
             )
         path = f"/connector-plugins/{_plugin(config)}/config/preview?count={_PREVIEWED}"
         records = await ask_worker(asked, "PUT", path, config, timeout_s=_PREVIEW_S)
-        shown = [masked(one, asked.cluster.masks(str(one.get("topic", "")))) for one in records]
+        shown = [
+            masked(record, asked.cluster.masks(str(record.get("topic", "")))) for record in records
+        ]
         return await self._page(asked, config, groups, known, records=shown)
 
     async def _page(
@@ -275,7 +277,9 @@ def _input(
 ) -> Input:
     name = str(definition["name"])
     is_secret = definition.get("type") == "PASSWORD"
-    choices = tuple(str(one) for one in value.get("recommended_values") or ())
+    choices = tuple(
+        str(recommended_value) for recommended_value in value.get("recommended_values") or ()
+    )
     if definition.get("type") == "BOOLEAN":
         choices = ("true", "false")
     elif definition.get("type") == "LIST" or len(choices) > 200:

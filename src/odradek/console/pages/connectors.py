@@ -68,8 +68,8 @@ class ConnectorPages(Pages):
         offsets = None
         if answer is not None:
             offsets = [
-                (_pairs(one.get("partition")), _pairs(one.get("offset")))
-                for one in answer.get("offsets", ())
+                (_pairs(offset.get("partition")), _pairs(offset.get("offset")))
+                for offset in answer.get("offsets", ())
             ]
         return asked.page(
             "connector.html", "connectors", 400 if problem else 200, problem=problem,

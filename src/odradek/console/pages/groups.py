@@ -67,15 +67,19 @@ class GroupPages(Pages):
     async def _list(self, asked: Asked) -> Response:
         listings = await asked.admin.list_groups()
         figures = await asked.watcher.first()
-        known = {one.name: one for one in figures.groups} if figures is not None else {}
+        known = {group.name: group for group in figures.groups} if figures is not None else {}
         text, sort = asked.query.text("q").lower(), asked.query.text("sort", "name")
         is_down = asked.query.text("dir") == "down"
         rows = [
             GroupRow(
-                one.group_id, one.state, one.type, int(one.coordinator.id), known.get(one.group_id)
+                listing.group_id,
+                listing.state,
+                listing.type,
+                int(listing.coordinator.id),
+                known.get(listing.group_id),
             )
-            for one in listings
-            if text in one.group_id.lower()
+            for listing in listings
+            if text in listing.group_id.lower()
         ]
         rows.sort(key=_sort_key(sort), reverse=is_down)
         last = max(1, -(-len(rows) // PER_PAGE))
@@ -157,7 +161,7 @@ class GroupPages(Pages):
             topics=sorted({partition.topic for partition in offsets}), targets=TARGETS,
             fields=dict(query.fields), chosen=query.many("topic"), moves=moves, problem=problem,
             own_offsets=query.raw("offsets") or _as_lines(offsets),
-            plan="\n".join(f"{one.topic}:{one.partition}:{one.after}" for one in moves),
+            plan="\n".join(f"{move.topic}:{move.partition}:{move.after}" for move in moves),
         )  # fmt: skip
 
     async def _reset(self, asked: Asked) -> Response:
@@ -175,7 +179,7 @@ class GroupPages(Pages):
         if group.is_active:
             return await self._reset_page(asked, active_words(group))
         answers = await asked.admin.alter_group_offsets(name, plan, may_create=True)
-        errors = [one for one in answers.values() if isinstance(one, KafkaError)]
+        errors = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
         if errors:
             return await self._reset_page(asked, f"The group was not moved: {errors[0].message}")
         asked.changed()
@@ -195,7 +199,7 @@ class GroupPages(Pages):
         if not partitions:
             return await self._group(asked, f"{name} has no offsets in {topic}")
         answers = await asked.admin.delete_group_offsets(name, partitions)
-        errors = [one for one in answers.values() if isinstance(one, KafkaError)]
+        errors = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
         if errors:
             return await self._group(asked, f"The offsets were not deleted: {errors[0].message}")
         asked.changed()
@@ -232,8 +236,8 @@ def _member_row(member: GroupMember) -> dict[str, Any]:
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, str]]:
     """Returns the topics with their partitions, as in `orders`, `0, 3, 5`."""
     found: dict[str, list[int]] = {}
-    for one in sorted(partitions):
-        found.setdefault(one.topic, []).append(one.partition)
+    for partition in sorted(partitions):
+        found.setdefault(partition.topic, []).append(partition.partition)
     return [(topic, ", ".join(map(str, indexes))) for topic, indexes in found.items()]
 
 
@@ -269,7 +273,7 @@ async def _of_another_kind(asked: Asked, name: str) -> GroupListing | None:
     """Returns the group if it is none of consumers: a share group, one of streams, of Connect or of
     a schema registry. These have members, but no offsets that a consumer would go on from."""
     listings = await asked.admin.list_groups()
-    found = next((one for one in listings if one.group_id == name), None)
+    found = next((listing for listing in listings if listing.group_id == name), None)
     return None if found is None or found.is_of_consumers else found
 
 

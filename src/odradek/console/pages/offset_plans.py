@@ -117,7 +117,7 @@ def own_offsets(query: Form) -> Offsets:
         words = line.split()
         if not words:
             continue
-        if len(words) != 3 or not all(one.isdecimal() and len(one) < 19 for one in words[1:]):
+        if len(words) != 3 or not all(word.isdecimal() and len(word) < 19 for word in words[1:]):
             raise BadForm(f"Offsets: {line.strip()[:60]!r} is not TOPIC PARTITION OFFSET")
         offsets[TopicPartition(words[0], int(words[1]))] = int(words[2])
     if not offsets:

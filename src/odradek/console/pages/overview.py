@@ -126,7 +126,9 @@ def tiles(figures: ClusterFigures | None) -> list[dict[str, str]]:
     free = total([broker.disk_free_bytes for broker in figures.brokers])
     written = total([broker.log_bytes for broker in figures.brokers])
     under, offline = figures.under_replicated, figures.offline
-    controller = next((str(one.id) for one in figures.brokers if one.is_controller), "none")
+    controller = next(
+        (str(broker.id) for broker in figures.brokers if broker.is_controller), "none"
+    )
     return [
         _tile("brokers", "Brokers running", f"{running} of {brokers}", running == brokers),
         _tile("controller", "Controller", controller, controller != "none"),
@@ -134,9 +136,17 @@ def tiles(figures: ClusterFigures | None) -> list[dict[str, str]]:
         _tile("partitions", "Partitions", number(len(figures.partitions))),
         _tile("under", "Under-replicated", number(under), under == 0),
         _tile("offline", "Offline partitions", number(offline), offline == 0),
-        _tile("messages", "Records in", rate(total([one.messages_in for one in figures.brokers]))),
-        _tile("bytes", "Bytes in", _per_second(total([one.bytes_in for one in figures.brokers]))),
-        _tile("out", "Bytes out", _per_second(total([one.bytes_out for one in figures.brokers]))),
+        _tile(
+            "messages",
+            "Records in",
+            rate(total([broker.messages_in for broker in figures.brokers])),
+        ),
+        _tile(
+            "bytes", "Bytes in", _per_second(total([broker.bytes_in for broker in figures.brokers]))
+        ),
+        _tile(
+            "out", "Bytes out", _per_second(total([broker.bytes_out for broker in figures.brokers]))
+        ),
         _tile("lag", "Lag of all groups", number(lag)),
         _tile("disk", "Data on disk", size(written)),
         _tile("free", "Disk free", size(free)),

@@ -146,11 +146,11 @@ async def _move_rows(asked: Asked) -> list[MoveRow]:
     for partition, move in sorted(moving.items()):
         adding, removing = tuple(map(int, move.adding)), tuple(map(int, move.removing))
         keeps = tuple(int(one) for one in move.replicas if int(one) not in adding)
-        own = [sizes[one, partition] for one in keeps if (one, partition) in sizes]
+        own = [sizes[kept, partition] for kept in keeps if (kept, partition) in sizes]
         copied = [sizes.get((one, partition), 0) for one in adding]
         rows.append(
             MoveRow(
-                partition, tuple(one for one in keeps if one not in removing), adding, removing,
+                partition, tuple(kept for kept in keeps if kept not in removing), adding, removing,
                 sum(copied) if own else None, max(own) if own else None,
             )
         )  # fmt: skip

@@ -74,7 +74,7 @@ class RedrivePages(Pages):
             "redrive.html", "topics", 400 if problem else 200, topic=topic, tab="redrive",
             problem=problem, candidates=candidates, starts=_STARTS, stopped=stopped,
             fields=dict(asked.query.fields), max_redriven=MAX_REDRIVEN,
-            plan=" ".join(one.place for one in candidates or () if not one.problem),
+            plan=" ".join(found.place for found in candidates or () if not found.problem),
         )  # fmt: skip
 
     async def _candidates(self, asked: Asked, topic: Topic) -> tuple[list[Candidate], str]:

@@ -68,9 +68,10 @@ class RolePages(Pages):
             missing = "The brokers have no authorizer, so everybody may do everything."
         text = asked.query.text("q").lower()
         shown = sorted(
-            one
-            for one in bindings
-            if text in f"{one.principal} {one.role.display_name} {one.resource.name}".lower()
+            binding
+            for binding in bindings
+            if text
+            in f"{binding.principal} {binding.role.display_name} {binding.resource.name}".lower()
         )
         fields = dict(asked.form.fields or asked.query.fields)
         return asked.page(
@@ -137,9 +138,12 @@ async def _preview(asked: Asked, binding: RoleBinding) -> Preview:
         if resource.type is ResourceType.TOPIC:
             names = list(await asked.admin.list_topics(include_internal=True))
         elif resource.type is ResourceType.GROUP:
-            names = [one.group_id for one in await asked.admin.list_groups()]
+            names = [group.group_id for group in await asked.admin.list_groups()]
         elif resource.type is ResourceType.TRANSACTIONAL_ID:
-            names = [one.transactional_id for one in await asked.admin.list_transactions()]
+            names = [
+                transaction.transactional_id
+                for transaction in await asked.admin.list_transactions()
+            ]
     except (KafkaError, ClientError):
         pass  # The sentences say enough.
     if names is None:

@@ -48,7 +48,7 @@ class SchemaPages(Pages):
         subjects = sorted(await ask(asked, lambda registry: registry.subjects()))
         level = await ask(asked, lambda registry: registry.config()["compatibilityLevel"])
         text = asked.query.text("q")
-        shown = [one for one in subjects if text.lower() in one.lower()]
+        shown = [subject for subject in subjects if text.lower() in subject.lower()]
         last = max(1, -(-len(shown) // PER_PAGE))
         page = min(last, max(1, asked.query.number("page", "Page", at_most=10**6) or 1))
         rows = await asyncio.gather(
@@ -64,7 +64,7 @@ class SchemaPages(Pages):
         versions = await ask(asked, lambda registry: registry.versions(subject))
         wanted = asked.query.number("version", "Version", at_least=1, at_most=2**31) or versions[-1]
         shown = await ask(asked, lambda registry: registry.version(subject, wanted))
-        earlier = [one for one in versions if one < wanted]
+        earlier = [version for version in versions if version < wanted]
         against = asked.query.number("against", "Version", at_least=1, at_most=2**31)
         if against is None and earlier:
             against = earlier[-1]

@@ -204,7 +204,7 @@ class SqlPages(Pages):
         return asked.page(
             "sql_query.html", "sql", 400 if problem else 200, row=row, problem=problem,
             sources=described.get("sources") or [], topology=topology,
-            picture=picture_of(topology), readers=[one for one in readers if one != name],
+            picture=picture_of(topology), readers=[reader for reader in readers if reader != name],
         )  # fmt: skip
 
     async def _do(self, asked: Asked) -> Response:
@@ -309,8 +309,8 @@ def _query_row(query: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": str(query.get("id", "")),
         "state": str(query.get("state") or next(iter(counts), "")),
-        "sinks": [str(one) for one in query.get("sinks") or []],
-        "topics": [str(one) for one in query.get("sinkKafkaTopics") or []],
+        "sinks": [str(sink) for sink in query.get("sinks") or []],
+        "topics": [str(topic) for topic in query.get("sinkKafkaTopics") or []],
         "type": str(query.get("queryType") or "PERSISTENT"),
         "text": str(query.get("queryString") or ""),
     }
@@ -322,7 +322,9 @@ async def _readers(server: SqlServer, sinks: list[str]) -> list[str]:
     for sink in sinks:
         for answer in await server.execute(f"DESCRIBE {_quoted(sink)};"):
             described = answer.get("sourceDescription") or {}
-            names += [str(one.get("id")) for one in described.get("readQueries") or []]
+            names += [
+                str(read_query.get("id")) for read_query in described.get("readQueries") or []
+            ]
     return names
 
 

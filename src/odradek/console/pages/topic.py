@@ -106,7 +106,7 @@ class TopicPages(Pages):
         topic = await asked.topic(str(asked.path["topic"]))
         partitions = [TopicPartition(topic.name, index) for index in topic.partitions]
         listings = await asked.admin.list_groups()
-        names = sorted({one.group_id for one in listings if one.is_of_consumers})
+        names = sorted({listing.group_id for listing in listings if listing.is_of_consumers})
         gate = asyncio.Semaphore(_GROUPS_AT_ONCE)
 
         async def ask(group: str) -> dict[int, int]:
@@ -122,9 +122,13 @@ class TopicPages(Pages):
             }
 
         answers = await asyncio.gather(*(ask(name) for name in names[:_MAX_GROUPS]))
-        led = [one for one in partitions if topic.partitions[one.partition].leader >= 0]
+        led = [
+            partition
+            for partition in partitions
+            if topic.partitions[partition.partition].leader >= 0
+        ]
         ends = await listed_offsets(asked.admin, led, LATEST) if led else {}
-        states = {one.group_id: one.state for one in listings}
+        states = {listing.group_id: listing.state for listing in listings}
         rows = [
             {
                 "group": name,
@@ -216,7 +220,7 @@ class TopicPages(Pages):
         answers = await asked.admin.delete_records(
             {TopicPartition(name, index): -1 for index in topic.partitions}
         )
-        errors = [one for one in answers.values() if isinstance(one, KafkaError)]
+        errors = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
         if errors:
             return await self._manage(asked, errors[0].message)
         asked.changed()
@@ -260,7 +264,9 @@ class TopicPages(Pages):
                 f"Fields of {source.name} are masked, and in {target} they would be shown: clone it"
                 " without its records, or add rules for both to odradek.masks",
             )
-        factor = max((len(one.replicas) for one in source.partitions.values()), default=1)
+        factor = max(
+            (len(partition.replicas) for partition in source.partitions.values()), default=1
+        )
         new = NewTopic(target, len(source.partitions), factor, configs=own)
         created = (await asked.admin.create_topics([new]))[target]
         if isinstance(created, KafkaError):

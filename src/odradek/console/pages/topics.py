@@ -114,7 +114,9 @@ class TopicListPages(Pages):
             if wanted.replication_factor > 0:
                 factor = wanted.replication_factor
             cluster = await asked.admin.describe_cluster()
-            racks: dict[BrokerId, str | None] = {one.id: one.rack for one in cluster.brokers}
+            racks: dict[BrokerId, str | None] = {
+                broker.id: broker.rack for broker in cluster.brokers
+            }
             placed = place(racks, max(1, count), max(1, factor), Randomness())
         except (ClientError, NotEnoughBrokers, ValueError) as error:
             return await self._form(asked, asked.form.fields, problem=str(error))
@@ -244,9 +246,9 @@ def _row(topic: Topic, before: TopicFigures | None) -> TopicFigures:
     now = TopicFigures(
         topic.name,
         len(partitions),
-        max((len(one.replicas) for one in partitions), default=0),
-        sum(len(one.in_sync) < len(one.replicas) for one in partitions),
-        sum(one.leader < 0 for one in partitions),
+        max((len(partition.replicas) for partition in partitions), default=0),
+        sum(len(partition.in_sync) < len(partition.replicas) for partition in partitions),
+        sum(partition.leader < 0 for partition in partitions),
     )
     if before is None:
         return now

@@ -59,9 +59,9 @@ class TransactionPages(Pages):
         text = asked.query.text("q")
         listings = await asked.admin.list_transactions(states=() if with_all else _OPEN)
         names = sorted(
-            one.transactional_id
-            for one in listings
-            if text.lower() in one.transactional_id.lower()
+            listing.transactional_id
+            for listing in listings
+            if text.lower() in listing.transactional_id.lower()
         )  # fmt: skip
         described = await asked.admin.describe_transactions(names[:_MAX_SHOWN])
         rows = [one for one in described.values() if not isinstance(one, KafkaError)]
@@ -175,9 +175,9 @@ async def _found(asked: Asked) -> OpenTransaction:
     partition = TopicPartition(topic.name, int(asked.path["partition"]))
     if partition.partition not in topic.partitions:
         raise Problem(404, f"{topic.name} has no partition {partition.partition}")
-    for one in await open_transactions(asked.admin, [partition]):
-        if one.producer.producer_id == asked.path["producer"]:
-            return one
+    for open_transaction in await open_transactions(asked.admin, [partition]):
+        if open_transaction.producer.producer_id == asked.path["producer"]:
+            return open_transaction
     raise Problem(
         404,
         f"producer {asked.path['producer']} has no open transaction in {partition}; it may have"
@@ -203,7 +203,9 @@ async def open_transactions(
         return []
     ids = sorted({producer.producer_id for _, producer in found})
     listings = await admin.list_transactions(producer_ids=ids)
-    described = await admin.describe_transactions([one.transactional_id for one in listings])
+    described = await admin.describe_transactions(
+        [listing.transactional_id for listing in listings]
+    )
     by_producer = {
         one.producer_id: one for one in described.values() if not isinstance(one, KafkaError)
     }

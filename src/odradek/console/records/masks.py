@@ -141,4 +141,4 @@ def _fits(field: str, name: str, schema: str) -> bool:
 def _json_name(field: str) -> str:
     """Returns the name that a field of Protobuf has in JSON: `homeAddress` for `home_address`."""
     first, *others = field.split("_")
-    return first + "".join(one[:1].upper() + one[1:] for one in others)
+    return first + "".join(other[:1].upper() + other[1:] for other in others)

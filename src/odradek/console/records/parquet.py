@@ -45,22 +45,22 @@ def written(lines: Sequence[Mapping[str, Any]]) -> bytes:
 
     text = pa.string()
     columns: dict[str, Any] = {
-        "partition": pa.array([one["partition"] for one in lines], pa.int32()),
-        "offset": pa.array([one["offset"] for one in lines], pa.int64()),
+        "partition": pa.array([line["partition"] for line in lines], pa.int32()),
+        "offset": pa.array([line["offset"] for line in lines], pa.int64()),
         "timestamp": pa.array(
-            [datetime.fromisoformat(one["timestamp"]) for one in lines],
+            [datetime.fromisoformat(line["timestamp"]) for line in lines],
             pa.timestamp("ms", tz="UTC"),
         ),
     }
     for part in ("key", "value"):
-        columns[part] = pa.array([_text(one[part]) for one in lines], text)
-        columns[f"{part}_format"] = pa.array([one[f"{part}_format"] for one in lines], text)
+        columns[part] = pa.array([_text(line[part]) for line in lines], text)
+        columns[f"{part}_format"] = pa.array([line[f"{part}_format"] for line in lines], text)
     header = pa.struct([("name", text), ("value", text)])
     columns["headers"] = pa.array(
-        [[{"name": name, "value": value} for name, value in one["headers"]] for one in lines],
+        [[{"name": name, "value": value} for name, value in line["headers"]] for line in lines],
         pa.list_(header),
     )
-    if (fields := _fields([one["value"] for one in lines])) is not None:
+    if (fields := _fields([line["value"] for line in lines])) is not None:
         columns["fields"] = fields
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
@@ -71,7 +71,7 @@ def _fields(values: list[Any]) -> Any:
     """Returns the values as a column of structs, or None if they are no objects that agree."""
     import pyarrow as pa  # noqa: PLC0415
 
-    if not values or not all(isinstance(one, dict) and one for one in values):
+    if not values or not all(isinstance(value, dict) and value for value in values):
         return None
     try:
         return pa.array(values)
@@ -124,8 +124,8 @@ def _line(row: Mapping[str, Any]) -> str:
             line[part] = _given(line[part], line.get(f"{part}_format"))
     if isinstance(line.get("headers"), list):
         line["headers"] = [
-            [one.get("name"), one.get("value")] if isinstance(one, Mapping) else one
-            for one in line["headers"]
+            [header.get("name"), header.get("value")] if isinstance(header, Mapping) else header
+            for header in line["headers"]
         ]
     line.setdefault("value", None)
     return json.dumps(_plain(line), ensure_ascii=False)

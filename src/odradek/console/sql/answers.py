@@ -42,8 +42,8 @@ def shown(entity: Mapping[str, Any]) -> Shown:
     kind = str(entity.get("@type", ""))
     statement = str(entity.get("statementText", ""))
     warnings = [
-        str(one.get("message", one)) if isinstance(one, dict) else str(one)
-        for one in entity.get("warnings") or []
+        str(warning.get("message", warning)) if isinstance(warning, dict) else str(warning)
+        for warning in entity.get("warnings") or []
     ]
     answer = _shown(kind, statement, entity)
     answer.warnings = warnings
@@ -80,7 +80,7 @@ def _described(source: Mapping[str, Any]) -> Shown:
     queries: Iterable[Mapping[str, Any]] = (
         *(source.get("readQueries") or ()), *(source.get("writeQueries") or ()),
     )  # fmt: skip
-    text = "\n".join(f"{one.get('id')}: {one.get('queryString')}" for one in queries)
+    text = "\n".join(f"{query.get('id')}: {query.get('queryString')}" for query in queries)
     return Shown(title, columns=("column", "type", "role"), rows=rows, text=text)
 
 

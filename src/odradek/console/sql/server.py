@@ -106,11 +106,11 @@ async def collected(rows: AsyncIterator[Rows], at_most: int, seconds: float) -> 
     all_of_it = Rows()
     try:
         async with asyncio.timeout(seconds):
-            async for some in rows:
-                all_of_it.columns = all_of_it.columns or some.columns
-                all_of_it.rows += some.rows
-                all_of_it.final = some.final or all_of_it.final
-                all_of_it.problem = some.problem or all_of_it.problem
+            async for row in rows:
+                all_of_it.columns = all_of_it.columns or row.columns
+                all_of_it.rows += row.rows
+                all_of_it.final = row.final or all_of_it.final
+                all_of_it.problem = row.problem or all_of_it.problem
                 if len(all_of_it.rows) > at_most:
                     del all_of_it.rows[at_most:]
                     all_of_it.final = f"The first {at_most:,} rows. LIMIT or WHERE asks for fewer."
@@ -132,12 +132,12 @@ async def in_batches(
     came = asyncio.Event()
 
     async def read() -> None:
-        async for some in rows:
-            news.columns = some.columns or news.columns
-            news.dropped += max(0, len(waiting) + len(some.rows) - at_most)
-            waiting.extend(some.rows)
-            news.final = some.final or news.final
-            news.problem = some.problem or news.problem
+        async for row in rows:
+            news.columns = row.columns or news.columns
+            news.dropped += max(0, len(waiting) + len(row.rows) - at_most)
+            waiting.extend(row.rows)
+            news.final = row.final or news.final
+            news.problem = row.problem or news.problem
             came.set()
 
     reading = asyncio.create_task(read())
@@ -248,5 +248,5 @@ def _refused(found: Any, status: int) -> Refused:
     entities = entities if isinstance(entities, list) else []
     return Refused(
         str(found.get("message") or f"status {status}"),
-        [one for one in entities if isinstance(one, dict)],
+        [entity for entity in entities if isinstance(entity, dict)],
     )

@@ -184,9 +184,9 @@ def evaluate_group(
         return GroupStatus(group, Status.OK, 0.0)
     return GroupStatus(
         group,
-        min(Status.ERR, max(one.status for one in partitions)),
-        sum(one.complete == 1.0 for one in partitions) / len(partitions),
-        sum(one.current_lag for one in partitions),
+        min(Status.ERR, max(partition.status for partition in partitions)),
+        sum(partition.complete == 1.0 for partition in partitions) / len(partitions),
+        sum(partition.current_lag for partition in partitions),
         partitions,
         max(partitions, key=lambda one: one.current_lag),
     )

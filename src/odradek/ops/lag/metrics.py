@@ -38,9 +38,10 @@ def collect(service: LagService) -> Collected:
         names = (service.cluster, group.group)
         collected.add(LAG_TOTAL, group.total_lag, *names)
         collected.add(STATUS, int(group.status), *names)
-        for one in group.partitions:
-            where = (*names, one.partition.topic, f"{one.partition.partition}")
-            collected.add(PARTITION_STATUS, int(one.status), *where)
-            collected.add(PARTITION_LAG, one.current_lag, *where)
-            collected.add(CURRENT_OFFSET, one.window.commits[-1].offset, *where)
+        for judged in group.partitions:
+            topic, index = judged.partition
+            where = (*names, topic, f"{index}")
+            collected.add(PARTITION_STATUS, int(judged.status), *where)
+            collected.add(PARTITION_LAG, judged.current_lag, *where)
+            collected.add(CURRENT_OFFSET, judged.window.commits[-1].offset, *where)
     return collected

@@ -57,9 +57,9 @@ class Change:
         """Returns what templates may name."""
         worst = self.now.worst
         troubled = [
-            f"{one.partition.topic}-{one.partition.partition} {one.status.name} {one.current_lag}"
-            for one in self.now.partitions
-            if one.status is not Status.OK
+            f"{judged.partition} {judged.status.name} {judged.current_lag}"
+            for judged in self.now.partitions
+            if judged.status is not Status.OK
         ]
         moment = datetime.fromtimestamp(self.at_ms / 1000, UTC)
         return {

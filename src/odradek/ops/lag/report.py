@@ -76,18 +76,18 @@ def partition_lines(group: GroupStatus, columns: int | None, *, judged: bool) ->
     if is_wide:
         headers += ["COMPLETE", "OWNER", "CLIENT"]
     rows = []
-    for one in group.partitions:
-        window = one.window
+    for found in group.partitions:
+        window = found.window
         row = [
-            one.partition.topic,
-            f"{one.partition.partition}",
-            one.status.name if judged else "-",
-            f"{one.current_lag}",
+            found.partition.topic,
+            f"{found.partition.partition}",
+            found.status.name if judged else "-",
+            f"{found.current_lag}",
             _last(window.commits, "-"),
             f"{window.ends[-1]}" if window.ends else "-",
         ]
         if is_wide:
-            row += [f"{one.complete:.0%}", window.owner or "-", window.client_id or "-"]
+            row += [f"{found.complete:.0%}", window.owner or "-", window.client_id or "-"]
         rows.append(row)
     status = group.status.name if judged else "-"
     kind = " (query)" if group.kind == QUERY else ""
@@ -155,9 +155,9 @@ def status_json(cluster: str, group: GroupStatus, *, all_partitions: bool) -> di
         "status": group.status.name,
         "complete": group.complete,
         "partitions": [
-            partition_json(one)
-            for one in group.partitions
-            if all_partitions or one.status.name != "OK"
+            partition_json(found)
+            for found in group.partitions
+            if all_partitions or found.status.name != "OK"
         ],
         "partition_count": len(group.partitions),
         "maxlag": None if group.max_lag is None else partition_json(group.max_lag),

@@ -101,7 +101,7 @@ class Monitor:
             ).items()
         }
         figures = [self._group(status, told, now) for status in statuses]
-        judged = {one.name: one.status for one in figures if one.status != "-"}
+        judged = {figure.name: figure.status for figure in figures if figure.status != "-"}
         self._events.extend(status_changes(self._statuses, judged, sample.at_ms))
         self._statuses = judged
         return figures
@@ -119,7 +119,7 @@ class Monitor:
             None if age is None else age.seconds,
             age is not None and age.is_older,
             len(status.partitions),
-            len({one.window.client_id for one in status.partitions if one.window.owner}),
+            len({judged.window.client_id for judged in status.partitions if judged.window.owner}),
             self._consumed(status, now.sample.at_ms),
             None if worst is None else f"{worst.partition.topic}-{worst.partition.partition}",
         )
@@ -127,16 +127,16 @@ class Monitor:
     def _oldest(self, status: GroupStatus, now_s: float) -> Age | None:
         """Returns the highest age of an unread record in any partition."""
         ages = [
-            self._ends.age(one.partition, one.window.commits[-1].offset, now_s)
-            for one in status.partitions
-            if one.window.commits
+            self._ends.age(judged.partition, judged.window.commits[-1].offset, now_s)
+            for judged in status.partitions
+            if judged.window.commits
         ]
         return max((age for age in ages if age is not None), default=None)
 
     def _consumed(self, status: GroupStatus, at_ms: int) -> float | None:
         """Returns the rate over the window of commits: consumers commit every few seconds, so the
         rate between two samples would jump."""
-        windows = [one.window.commits for one in status.partitions if one.window.commits]
+        windows = [judged.window.commits for judged in status.partitions if judged.window.commits]
         if self._lag.samples < 2 or not windows:
             return None
         passed_s = (at_ms - min(commits[0].timestamp_ms for commits in windows)) / 1000

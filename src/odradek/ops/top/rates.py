@@ -71,18 +71,18 @@ def _topic(
     topic: Topic, partitions: list[PartitionFigures], measured: dict[str, dict[str, float]]
 ) -> TopicFigures:
     bytes_in = measured[management.BYTES_IN].get(topic.name)
-    ends = [one.end_offset for one in partitions if one.end_offset is not None]
+    ends = [partition.end_offset for partition in partitions if partition.end_offset is not None]
     return TopicFigures(
         topic.name,
         len(topic.partitions),
-        max((len(one.replicas) for one in partitions), default=0),
-        sum(one.is_under_replicated for one in partitions),
-        sum(one.leader < 0 for one in partitions),
-        total([one.bytes_in for one in partitions]) if bytes_in is None else bytes_in,
+        max((len(partition.replicas) for partition in partitions), default=0),
+        sum(partition.is_under_replicated for partition in partitions),
+        sum(partition.leader < 0 for partition in partitions),
+        total([partition.bytes_in for partition in partitions]) if bytes_in is None else bytes_in,
         measured[management.BYTES_OUT].get(topic.name),
-        total([one.messages_in for one in partitions]),
+        total([partition.messages_in for partition in partitions]),
         sum(ends) if ends else None,
-        total([one.log_bytes for one in partitions]),
+        total([partition.log_bytes for partition in partitions]),
     )
 
 
@@ -97,7 +97,10 @@ def topic_rates(name: str, now: Moment) -> dict[str, float]:
     return {
         topic.name: rates.get(topic.name, 0.0)
         for topic in now.sample.topics.values()
-        if all(one.leader in measured or one.leader < 0 for one in topic.partitions.values())
+        if all(
+            partition.leader in measured or partition.leader < 0
+            for partition in topic.partitions.values()
+        )
     }
 
 
@@ -168,7 +171,7 @@ def _measured(plain: BrokerFigures, readings: Readings) -> BrokerFigures:
 def _with_disk(plain: BrokerFigures, directories: list[LogDirectory] | None) -> BrokerFigures:
     if directories is None:
         return plain
-    known = [one for one in directories if one.total_bytes >= 0]
+    known = [directory for directory in directories if directory.total_bytes >= 0]
     # Directories on one disk say the same of it, so the fullest counts.
     fullest = min(known, key=lambda one: one.usable_bytes, default=None)
     return replace(

@@ -135,13 +135,13 @@ async def _described(admin: TopAdmin) -> _Known:
 
 def _brokers(metadata: MetadataResponse) -> dict[int, Broker]:
     return {
-        one.node_id: Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
-        for one in sorted(metadata.brokers, key=lambda one: one.node_id)
+        broker.node_id: Broker(BrokerId(broker.node_id), broker.host, broker.port, broker.rack)
+        for broker in sorted(metadata.brokers, key=lambda one: one.node_id)
     }
 
 
 def _topics(metadata: MetadataResponse) -> dict[str, Topic]:
-    topics = [topic_from(one, None) for one in metadata.topics if not one.error_code]
+    topics = [topic_from(topic, None) for topic in metadata.topics if not topic.error_code]
     return {topic.name: topic for topic in sorted(topics, key=_place)}
 
 

@@ -171,7 +171,7 @@ class Consumers:
                 async with self._service.clients(request) as clients:
                     await instance.subscribe_pattern(wanted.topic_pattern, clients)
             else:
-                instance.subscribe([require_topic_name(one) for one in wanted.topics or ()])
+                instance.subscribe([require_topic_name(topic) for topic in wanted.topics or ()])
             return Response(status_code=204)
 
     async def _subscription(self, request: Request) -> Response:
@@ -208,7 +208,8 @@ class Consumers:
         async with self._using(request) as instance:
             places = {_partition(one): _checked(one.offset) for one in wanted.offsets or ()}
             times = {
-                _partition(one): milliseconds(one.timestamp) for one in wanted.timestamps or ()
+                _partition(timestamp): milliseconds(timestamp.timestamp)
+                for timestamp in wanted.timestamps or ()
             }
             _require_assigned(instance, [*places, *times])
             for partition, offset in places.items():
@@ -244,8 +245,10 @@ class Consumers:
                 return negotiated_response(request, [])
             # A request names the last record that was handled; the group continues after it.
             offsets = {
-                _partition(one): OffsetAndMetadata(_checked(one.offset) + 1, one.metadata or "")
-                for one in wanted.offsets
+                _partition(offset): OffsetAndMetadata(
+                    _checked(offset.offset) + 1, offset.metadata or ""
+                )
+                for offset in wanted.offsets
             }
             try:
                 await instance.consumer.commit(offsets)
@@ -304,7 +307,7 @@ class Consumers:
             try:
                 async with self._service.clients(request) as clients:
                     formats = self._formats.of(clients)
-                    shown = [await _json(formats, instance.format, one) for one in records]
+                    shown = [await _json(formats, instance.format, record) for record in records]
             except BaseException:  # Also when the client goes: it has not seen them.
                 consumer.return_unseen(_by_partition(records))
                 raise
@@ -461,7 +464,7 @@ def _partition(at: At) -> TopicPartition:
 
 
 def _partitions(body: Partitions) -> list[TopicPartition]:
-    return [_partition(one) for one in body.partitions]
+    return [_partition(partition) for partition in body.partitions]
 
 
 def _checked(offset: int) -> int:

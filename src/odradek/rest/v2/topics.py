@@ -121,14 +121,16 @@ class Topics:
             answer = {
                 "name": topic.name,
                 "configs": {name: entry.value for name, entry in configs.items()},
-                "partitions": [_partition_json(one) for one in topic.partitions.values()],
+                "partitions": [
+                    _partition_json(partition) for partition in topic.partitions.values()
+                ],
             }
             return negotiated_response(request, answer)
 
     async def _partitions(self, request: Request) -> Response:
         async with self._service.clients(request) as clients:
             topic = await described(clients, request.path_params["topic"])
-            answer = [_partition_json(one) for one in topic.partitions.values()]
+            answer = [_partition_json(partition) for partition in topic.partitions.values()]
             return negotiated_response(request, answer)
 
     async def _partition(self, request: Request) -> Response:
@@ -293,7 +295,7 @@ async def _offset_json(sending: Sending) -> Json:
 
 def _raise_if_missing(topic: str, offsets: list[Json]) -> None:
     """Raises 404 if the topic or the partition of all records is missing."""
-    codes = {one["error_code"] for one in offsets}
+    codes = {offset["error_code"] for offset in offsets}
     if codes == {PARTITION_NOT_FOUND}:
         raise Problem(404, "Partition not found.", code=PARTITION_NOT_FOUND)
     if codes == {40403}:
@@ -302,9 +304,9 @@ def _raise_if_missing(topic: str, offsets: list[Json]) -> None:
 
 def _status(offsets: list[Json]) -> int:
     """Returns the status: the first error that is about the caller decides."""
-    for one in offsets:
-        if one["error_code"] == UNAUTHENTICATED:
+    for offset in offsets:
+        if offset["error_code"] == UNAUTHENTICATED:
             return 401
-        if one["error_code"] == FORBIDDEN:
+        if offset["error_code"] == FORBIDDEN:
             return 403
     return 200

@@ -90,7 +90,7 @@ class Groups(Resources):
     async def _members(self, request: Request) -> Response:
         async with self.asked(request) as asked:
             group = await _group(asked)
-            data = [member_json(asked.links, group.group_id, one) for one in group.members]
+            data = [member_json(asked.links, group.group_id, member) for member in group.members]
             segments = ("consumer-groups", group.group_id, "consumers")
             return json_response(asked.links.collection("Consumer", segments, data))
 

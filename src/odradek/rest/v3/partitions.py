@@ -56,7 +56,10 @@ class Partitions(Resources):
         async with self.asked(request) as asked:
             name = asked.path["topic_name"]
             topic = await asked.topic(name)
-            data = [partition_json(asked.links, name, one) for one in topic.partitions.values()]
+            data = [
+                partition_json(asked.links, name, partition)
+                for partition in topic.partitions.values()
+            ]
             segments = ("topics", name, "partitions")
             return json_response(asked.links.collection("Partition", segments, data))
 

@@ -292,7 +292,7 @@ class Records(Resources):
             None if key is None else key.written,
             None if value is None else value.written,
             record.partition_id,
-            [(one.name, _header_value(one.value)) for one in record.headers or ()],
+            [(header.name, _header_value(header.value)) for header in record.headers or ()],
             timestamp_ms,
         )
         return _Produced(await send(asked.clients.producer, topic, outgoing), key, value)

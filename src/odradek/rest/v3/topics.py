@@ -155,7 +155,11 @@ def _new_topic(wanted: CreateTopic) -> NewTopic:
         partitions,
         factor,
         assignments,
-        {one.name: config_text(one.value) for one in wanted.configs or () if one.value is not None},
+        {
+            config.name: config_text(config.value)
+            for config in wanted.configs or ()
+            if config.value is not None
+        },
     )
 
 

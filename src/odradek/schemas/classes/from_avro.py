@@ -123,7 +123,9 @@ class _Builder:
         """Returns a default, or None for one that has no simple form in Python."""
         node = self._schema.resolved(node)
         if node.kind == "union":
-            fitting = [one for one in node.members if _is_of(self._schema.resolved(one), value)]
+            fitting = [
+                member for member in node.members if _is_of(self._schema.resolved(member), value)
+            ]
             return self._default(fitting[0], value) if fitting else None
         logical = str(node.properties.get("logicalType"))
         if (node.kind, logical) in _LOGICAL:

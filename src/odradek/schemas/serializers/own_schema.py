@@ -24,7 +24,8 @@ class Schema:
         self.schema_str = schema_str
         self.schema_type: SchemaType = schema_type
         self.references = tuple(
-            Reference(str(one.name), str(one.subject), int(one.version)) for one in references or ()
+            Reference(str(reference.name), str(reference.subject), int(reference.version))
+            for reference in references or ()
         )
 
     def __eq__(self, other: object) -> bool:

@@ -189,7 +189,7 @@ class Queries:
         try:
             async for rows in batches(answer, closed):
                 texts = (to_json(row_values(row, answer.columns)) for row in rows)
-                lines = [f"{shape.before_row}{one}{shape.after_row}" for one in texts]
+                lines = [f"{shape.before_row}{text}{shape.after_row}" for text in texts]
                 for piece in in_pieces(lines, one_each=answer.is_push):
                     yield piece
         except (ClientError, KafkaError) as error:

@@ -81,7 +81,9 @@ class Statements:
         async with self._service.access(request) as access:
             await self.engine.execute("TERMINATE ALL;", Session(), access)
             for source in list(self.engine.catalogue.sources.values()):
-                also = source.name in made and any(one.fullmatch(source.topic) for one in patterns)
+                also = source.name in made and any(
+                    pattern.fullmatch(source.topic) for pattern in patterns
+                )
                 text = f"DROP {source.kind} `{source.name}`{' DELETE TOPIC' if also else ''};"
                 await self.engine.execute(text, Session(), access)
         return json_response([], media_type=KSQL)

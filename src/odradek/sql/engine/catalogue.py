@@ -66,8 +66,8 @@ class Catalogue:
         """Returns the queries that end when a source is dropped. Raises if others use it."""
         readers = self.readers(source.name)
         writers = self.writers(source.name)
-        ending = [one for one in writers if self.queries[one].creates_sink]
-        others = [one for one in writers if one not in ending]
+        ending = [writer for writer in writers if self.queries[writer].creates_sink]
+        others = [writer for writer in writers if writer not in ending]
         if readers or others:
             raise Invalid(
                 f"Cannot drop {source.name}. The following queries read from this source:"

@@ -333,7 +333,7 @@ class Changes:
                 await self._queries.stop(replaced)
             self._catalogue.sources[statement.name] = prepared.sink
             await self._forget(statement.name)
-        sources = tuple(dict.fromkeys(one.name for one in prepared.compiled.sources))
+        sources = tuple(dict.fromkeys(source.name for source in prepared.compiled.sources))
         query = QueryInfo(
             query_id, statement.text, prepared.sink.name, sources, properties,
             creates_sink=isinstance(statement, s.CreateAsSelect), start=command.start,

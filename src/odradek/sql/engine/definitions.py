@@ -373,7 +373,7 @@ def _schema(statement: CreateSource, columns: Iterable[ColumnDefinition]) -> Sch
             )
         seen.add(column.name)
         _check_key(statement, column)
-        _check_header(column, [one.header for one in values if one.header is not None])
+        _check_header(column, [value.header for value in values if value.header is not None])
         target = keys if column.is_key else values
         target.append(Column(column.name, column.kind, column.header))
     if statement.is_table and not keys:

@@ -80,12 +80,12 @@ def described_source(
         "name": source.name,
         "windowType": None if source.window is None else source.window.kind,
         "readQueries": [
-            listed_query(catalogue.queries[one], catalogue, statuses)
-            for one in catalogue.readers(source.name)
+            listed_query(catalogue.queries[reader], catalogue, statuses)
+            for reader in catalogue.readers(source.name)
         ],
         "writeQueries": [
-            listed_query(catalogue.queries[one], catalogue, statuses)
-            for one in catalogue.writers(source.name)
+            listed_query(catalogue.queries[writer], catalogue, statuses)
+            for writer in catalogue.writers(source.name)
         ],
         "fields": fields(source.schema),
         "type": source.kind,
@@ -174,15 +174,17 @@ def described_function(name: str) -> Entity | None:
     if name in SCALARS:
         scalar = SCALARS[name]
         return _function(
-            name, "SCALAR", scalar.doc, (one.signature.text for one in scalar.variants)
+            name, "SCALAR", scalar.doc, (variant.signature.text for variant in scalar.variants)
         )
     if name in AGGREGATES:
         aggregate = AGGREGATES[name]
-        texts = (one.text for one in aggregate.signatures)
+        texts = (signature.text for signature in aggregate.signatures)
         return _function(name, "AGGREGATE", aggregate.doc, texts)
     if name in TABULAR:
         table = TABULAR[name]
-        return _function(name, "TABLE", table.doc, (one.text for one in table.signatures))
+        return _function(
+            name, "TABLE", table.doc, (signature.text for signature in table.signatures)
+        )
     if name in TYPED_BY_VALUE:
         return _function(name, "SCALAR", TYPED_BY_VALUE[name], ["T -> STRING"])
     return None

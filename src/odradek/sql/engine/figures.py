@@ -44,8 +44,8 @@ def statistics(writers: Iterable[AnyRunner], readers: Iterable[AnyRunner]) -> tu
     two texts: messages, and errors."""
     written = sum(runner.figures.results for runner in writers)
     figures = [runner.figures for runner in readers]
-    read = sum(one.records for one in figures)
-    failed = sum(one.bad_records for one in figures)
+    read = sum(figure.records for figure in figures)
+    failed = sum(figure.bad_records for figure in figures)
     parts = []
     if written:
         parts.append(f"total-messages: {written:>9}")

@@ -92,13 +92,13 @@ class Looking:
         content: dict[str, Any]
         match statement.what:
             case "QUERIES" if statement.is_extended:
-                described = [self._described(one) for one in sorted(catalogue.queries)]
+                described = [self._described(query) for query in sorted(catalogue.queries)]
                 kind, content = "queryDescriptions", {"queryDescriptions": described}
             case "QUERIES":
                 statuses = self._engine.queries.statuses()
                 queries = [
-                    listed_query(catalogue.queries[one], catalogue, statuses)
-                    for one in sorted(catalogue.queries)
+                    listed_query(catalogue.queries[query], catalogue, statuses)
+                    for query in sorted(catalogue.queries)
                 ]
                 kind, content = "queries", {"queries": queries}
             case "FUNCTIONS":
@@ -196,7 +196,7 @@ class Looking:
         queries, catalogue = engine.queries, engine.catalogue
         writers, readers = catalogue.writers(source.name), catalogue.readers(source.name)
         messages, errors = statistics(
-            *([found for one in names if (found := queries.runner(one))]
+            *([found for name in names if (found := queries.runner(name))]
               for names in (writers, readers))
         )  # fmt: skip
         summaries = []
@@ -246,7 +246,8 @@ class Looking:
         return {
             "id": "", "statementText": statement.text,
             "windowType": None if compiled.window is None else compiled.window.kind,
-            "fields": fields(compiled.schema), "sources": [one.name for one in compiled.sources],
+            "fields": fields(compiled.schema),
+            "sources": [source.name for source in compiled.sources],
             "sinks": sinks, "topology": picture, "executionPlan": picture,
             "overriddenProperties": dict(session.properties), "ksqlHostQueryStatus": {},
             "queryType": "PERSISTENT" if sinks else "PUSH", "queryErrors": [],

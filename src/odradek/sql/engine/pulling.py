@@ -165,7 +165,9 @@ def _keys_of(query: Query, source: DataSource) -> list[tuple[Any, ...]] | None:
         if column not in kinds or column in values:
             continue
         try:
-            values[column] = [constant_value(one, kinds[column], column) for one in constants]
+            values[column] = [
+                constant_value(constant, kinds[column], column) for constant in constants
+            ]
         except SqlError:
             return None
     if set(values) != set(kinds):
@@ -195,7 +197,9 @@ def _equality(node: exp.Expr) -> tuple[str | None, list[exp.Expr]]:
     else:
         return None, []
     column, constants = sides
-    if not isinstance(column, exp.Column) or any(one.find(exp.Column) for one in constants):
+    if not isinstance(column, exp.Column) or any(
+        constant.find(exp.Column) for constant in constants
+    ):
         return None, []
     return column.name, constants
 

@@ -142,7 +142,7 @@ class Views:
             ]
             begins = await reader.beginning_offsets(partitions)
             ends = await reader.end_offsets(partitions)
-            records = sum(ends[one] - begins[one] for one in partitions)
+            records = sum(ends[partition] - begins[partition] for partition in partitions)
             is_large = records > _MOST_RECORDS
             self._large[source.name] = is_large, now_s + _LOOK_AGAIN_S
         return is_large

@@ -90,7 +90,7 @@ def signature_of(given: Callable[..., Any], *, is_table: bool) -> tuple[str, Con
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        others = [one for one in typing.get_args(kind) if one is not type(None)]
+        others = [arg for arg in typing.get_args(kind) if arg is not type(None)]
         if len(others) == 1:
             return others[0], True
     return kind, False

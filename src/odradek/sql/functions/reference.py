@@ -58,7 +58,7 @@ def _section(title: str, rows: Iterable[tuple[str, Iterable[Signature], str]]) -
     yield "| function | signatures | |"
     yield "|---|---|---|"
     for name, signatures, doc in rows:
-        texts = "<br>".join(f"`{one.text.strip()}`" for one in signatures)
+        texts = "<br>".join(f"`{signature.text.strip()}`" for signature in signatures)
         yield f"| `{name}` | {texts} | {doc.replace('|', '&#124;')} |"
     yield ""
 

@@ -169,9 +169,12 @@ def no_match(
     name: str, signatures: Sequence[Signature], node: Any, arguments: Arguments
 ) -> Invalid:
     given = ", ".join(
-        "LAMBDA" if isinstance(one, exp.Lambda) else str(one.kind or "NULL") for one in arguments
+        "LAMBDA" if isinstance(argument, exp.Lambda) else str(argument.kind or "NULL")
+        for argument in arguments
     )
-    choices = "; ".join(f"{name}({one.text.rpartition('->')[0].strip()})" for one in signatures)
+    choices = "; ".join(
+        f"{name}({signature.text.rpartition('->')[0].strip()})" for signature in signatures
+    )
     return Invalid(
         f"Function '{name}' does not accept parameters ({given}). There is: {choices}",
         place_of(node),
@@ -209,10 +212,10 @@ def _called(
         kind = variant.returns(kinds)
     call = variant.call
     if variant.nulls:
-        return Compiled(kind, lambda row: call(*[one(row) for one in evaluates]))
+        return Compiled(kind, lambda row: call(*[evaluate(row) for evaluate in evaluates]))
 
     def evaluate(row: Any) -> Any:
-        values = [one(row) for one in evaluates]
+        values = [evaluate(row) for evaluate in evaluates]
         return None if None in values and _has_null(values) else call(*values)
 
     return Compiled(kind, evaluate)

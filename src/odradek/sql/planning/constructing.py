@@ -59,7 +59,7 @@ def _array(node: Any, scope: Scope) -> Compiled:
         raise Invalid(
             "Array constructor cannot be empty. Please supply at least one element", place_of(node)
         )
-    items = [compile_expression(one, scope) for one in node.expressions]
+    items = [compile_expression(expression, scope) for expression in node.expressions]
     kind, items = common_type(items, node.expressions, "ARRAY")
     if kind is None:
         raise Invalid(
@@ -78,8 +78,8 @@ def _map(node: Any, scope: Scope) -> Compiled:
             "Map constructor cannot be empty. Please supply at least one key value pair",
             place_of(node),
         )
-    keys = [compile_expression(one, scope) for one in key_nodes]
-    values = [compile_expression(one, scope) for one in value_nodes]
+    keys = [compile_expression(key_node, scope) for key_node in key_nodes]
+    values = [compile_expression(value_node, scope) for value_node in value_nodes]
     key_kind, keys = common_type(keys, key_nodes, "MAP")
     value_kind, values = common_type(values, value_nodes, "MAP")
     if key_kind is None or value_kind is None:

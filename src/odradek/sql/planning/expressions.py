@@ -433,7 +433,7 @@ def _case(node: Any, scope: Scope) -> Compiled:
     if default is None:
         values.append(constant(None, None))
     tests = [one.evaluate for one in conditions]
-    choices = [one.evaluate for one in values]
+    choices = [value.evaluate for value in values]
 
     def evaluate(row: Any) -> Any:
         for test, choice in zip(tests, choices, strict=False):

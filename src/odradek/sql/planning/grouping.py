@@ -229,7 +229,7 @@ def _reference(name: str, node: exp.Expr) -> exp.Expr:
 def _arguments(node: exp.Anonymous, flow: Flow) -> list[exp.Expr]:
     """Returns the arguments of an aggregate. As in ksqlDB, one of nothing, or of *, is that of
     ROWTIME; COUNT counts all rows."""
-    given = [one for one in node.expressions if not isinstance(one, exp.Star)]
+    given = [expression for expression in node.expressions if not isinstance(expression, exp.Star)]
     if given or node.this == "COUNT":
         return given
     time = next(column for column in flow.scope.columns if column.name == ROWTIME)
@@ -255,7 +255,7 @@ def _bind(node: exp.Anonymous, flow: Flow, context: Context) -> _Call:
     if function.name in context.limits:
         constants.append(context.limits[function.name])
     arguments = _as_declared(function.name, arguments, nodes_)
-    kinds = [one.kind or BIGINT for one in arguments]
+    kinds = [argument.kind or BIGINT for argument in arguments]
     try:
         aggregator = function.bind(kinds, constants)
     except ValueError as error:
@@ -265,7 +265,7 @@ def _bind(node: exp.Anonymous, flow: Flow, context: Context) -> _Call:
             f"The aggregation function(s) ({function.name}) cannot be applied to a table source,"
             " only to a stream source", place_of(node),
         )  # fmt: skip
-    evaluates = [context.evaluate(one, describe(node)) for one in arguments]
+    evaluates = [context.evaluate(argument, describe(node)) for argument in arguments]
     return _Call(aggregator, evaluates, describe(node))
 
 

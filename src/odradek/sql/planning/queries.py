@@ -212,8 +212,12 @@ def _partitioned(flow: Flow, query: Query, selected: Sequence[Selected], context
         raise Invalid("PARTITION BY of a windowed stream is not supported", query.place)
     expressions = list(query.partition_by or ())
     is_null = len(expressions) == 1 and isinstance(expressions[0], exp.Null)
-    compiled = [] if is_null else [compile_expression(one, flow.scope) for one in expressions]
-    texts = [] if is_null else [canonical(one, flow.scope) for one in expressions]
+    compiled = (
+        []
+        if is_null
+        else [compile_expression(expression, flow.scope) for expression in expressions]
+    )
+    texts = [] if is_null else [canonical(expression, flow.scope) for expression in expressions]
     by_text = {canonical(one.expression, flow.scope): one.name for one in selected}
     keys: list[Column] = []
     for wanted, one, text in zip(expressions, compiled, texts, strict=False):
@@ -240,7 +244,7 @@ def _partitioned(flow: Flow, query: Query, selected: Sequence[Selected], context
     names = context.names
     node: Node = nodes.FlatMap(
         name=names("partition"), parents=(flow.node,), function=rekey,
-        detail=", ".join(describe(one) for one in expressions),
+        detail=", ".join(describe(expression) for expression in expressions),
     )  # fmt: skip
     node = nodes.Repartition(name=names("repartition"), parents=(node,), key_codec=codec)
     return Flow(

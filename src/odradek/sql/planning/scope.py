@@ -61,8 +61,10 @@ class Scope:
     def __add__(self, other: "Scope") -> "Scope":
         """Returns the scope of rows that are joined: the other's columns follow these."""
         moved = (
-            ScopeColumn(one.source, one.name, one.kind, one.index + self.width, one.is_key)
-            for one in other.columns
+            ScopeColumn(
+                column.source, column.name, column.kind, column.index + self.width, column.is_key
+            )
+            for column in other.columns
         )
         return Scope((*self.columns, *moved), self.width + other.width)
 

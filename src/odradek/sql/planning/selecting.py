@@ -115,7 +115,7 @@ def _partitioned_star(query: Query, item: SelectItem, scope: Scope) -> list[Sele
     columns = _star(item, scope, is_transient=False)
     wanted = [node for node in query.partition_by or () if not isinstance(node, exp.Null)]
     texts = [canonical(node, scope) for node in wanted]
-    known = {canonical(one.expression, scope): one for one in columns}
+    known = {canonical(column.expression, scope): column for column in columns}
     aliased = {
         canonical(one.expression, scope)
         for one in query.items

@@ -238,7 +238,7 @@ def _records(batch: "pa.RecordBatch") -> Iterator[InputRecord]:
     topic = batch.column("topic")[0].as_py()
     partition = batch.column("partition")[0].as_py()
     for time_us, offset, key, value, headers in zip(times_ms, *columns, strict=True):
-        pairs = tuple((one["key"], one["value"]) for one in headers or ())
+        pairs = tuple((header["key"], header["value"]) for header in headers or ())
         yield InputRecord(topic, partition, offset, time_us // 1000, key, value, pairs)
 
 
