@@ -4,6 +4,7 @@ It reads the grammar, not the meaning: `proto_file` checks names and numbers. Ed
 docs/decisions/0059-protobuf-schemas.md says why this is not protoc.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.schemas.proto_model import (
@@ -61,16 +62,9 @@ class _Parser:
                     package = self._package()
                 case "import":
                     self._import(lists)
-                case "option":
-                    lists["options"].append(self._option_statement())
-                case "message":
-                    lists["messages"].append(self._message())
-                case "enum":
-                    lists["enums"].append(self._enum())
-                case "service":
-                    lists["services"].append(self._service())
-                case "extend":
-                    lists["extends"].append(self._extend())
+                case word if word in _IN_FILES:
+                    part, read = _IN_FILES[word]
+                    lists[part].append(read(self))
                 case other:
                     tokens.fail(
                         f"{other[:40]!r} is no declaration: use message, enum, service, extend,"
@@ -136,31 +130,13 @@ class _Parser:
         keyword = tokens.peek().text
         if keyword != "option" and tokens.peek(2).text == "=":
             keyword = ""
-        match keyword:
-            case "message":
-                tokens.take()
-                found["messages"].append(self._message())
-            case "enum":
-                tokens.take()
-                found["enums"].append(self._enum())
-            case "extend":
-                tokens.take()
-                found["extends"].append(self._extend())
-            case "option":
-                tokens.take()
-                found["options"].append(self._option_statement())
-            case "oneof":
-                tokens.take()
-                found["oneofs"].append(self._oneof())
-            case "reserved":
-                tokens.take()
-                found["reserved"].append(self._reserved(MAX_TAG))
-            case "extensions":
-                tokens.take()
-                found["extensions"].append(self._extensions())
-            case _:
-                member = self._field_or_group()
-                found["groups" if isinstance(member, Group) else "fields"].append(member)
+        if keyword in _IN_MESSAGES:
+            tokens.take()
+            part, read = _IN_MESSAGES[keyword]
+            found[part].append(read(self))
+            return
+        member = self._field_or_group()
+        found["groups" if isinstance(member, Group) else "fields"].append(member)
 
     def _oneof(self) -> OneOf:
         tokens = self._tokens
@@ -465,3 +441,21 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._tokens.fail(f"an option is nested deeper than {MAX_DEPTH} levels")
+
+
+# Declarations by their first word: the part of the file or of the message that gets them, and what
+# reads the rest of them.
+_Reading = tuple[str, Callable[[_Parser], Any]]
+_IN_BOTH: Final[dict[str, _Reading]] = {
+    "option": ("options", _Parser._option_statement),
+    "message": ("messages", _Parser._message),
+    "enum": ("enums", _Parser._enum),
+    "extend": ("extends", _Parser._extend),
+}
+_IN_FILES: Final[dict[str, _Reading]] = {**_IN_BOTH, "service": ("services", _Parser._service)}
+_IN_MESSAGES: Final[dict[str, _Reading]] = {
+    **_IN_BOTH,
+    "oneof": ("oneofs", _Parser._oneof),
+    "reserved": ("reserved", lambda parser: parser._reserved(MAX_TAG)),
+    "extensions": ("extensions", _Parser._extensions),
+}

@@ -54,18 +54,14 @@ class AvroSerializer(RegistrySerializer):
         given = schema_str if isinstance(schema_str, type) else given_schema("AVRO", schema_str)
         super().__init__(schema_registry_client, given, to_dict, conf)
         if isinstance(given, Schema) and not given.references:
-            AvroCodec(
-                given.schema_str
-            )  # Raises now if the schema is wrong, not at the first record.
+            AvroCodec(given.schema_str)  # A mistake in it is an error here.
         elif isinstance(given, type):
             avro_schema_of(given)
 
     def _own_schema(self, kind: type) -> OwnSchema | None:
-        given = self._given
+        given = self._given_or(kind)
         if given is None:
-            if not is_record_class(kind):
-                return None
-            given = kind
+            return None
         schema = Schema(avro_schema_of(given)) if isinstance(given, type) else given
         imports = self._imports(schema)
         codec = self._codec_of(schema.schema_str, imports)
@@ -117,9 +113,7 @@ class AvroDeserializer(RegistryDeserializer):
         super().__init__(schema_registry_client, given, from_dict, record_class, conf)
         self._names_records = return_record_name
         if given is not None and not given.references:
-            AvroCodec(
-                given.schema_str
-            )  # Raises now if the schema is wrong, not at the first record.
+            AvroCodec(given.schema_str)  # A mistake in it is an error here.
 
     @cached_property
     def _own_reader(self) -> AvroCodec | None:

@@ -20,7 +20,6 @@ from odradek.schemas.registry_client import Schema as KnownSchema
 from odradek.schemas.serializers.class_to_json import json_maker, json_plainer, json_schema_of
 from odradek.schemas.serializers.deserializer import Read, RegistryDeserializer
 from odradek.schemas.serializers.own_schema import Schema, given_schema
-from odradek.schemas.serializers.record_classes import is_record_class
 from odradek.schemas.serializers.serializer import OwnSchema, RegistrySerializer, Write
 
 
@@ -45,11 +44,9 @@ class JSONSerializer(RegistrySerializer):
             json_schema_of(given)
 
     def _own_schema(self, kind: type) -> OwnSchema | None:
-        given = self._given
+        given = self._given_or(kind)
         if given is None:
-            if not is_record_class(kind):
-                return None
-            given = kind
+            return None
         schema = Schema(json_schema_of(given), "JSON") if isinstance(given, type) else given
         imports = self._imports(schema)
         codec = JsonCodec(schema.schema_str, imports)

@@ -27,6 +27,7 @@ from odradek.schemas.registry_client import Registered, RegistryClient, require_
 from odradek.schemas.registry_client import Schema as KnownSchema
 from odradek.schemas.serializers.own_schema import Schema, class_named, schema_text
 from odradek.schemas.serializers.preparations import Preparations
+from odradek.schemas.serializers.record_classes import is_record_class
 from odradek.schemas.serializers.serde import RegistrySerde
 from odradek.schemas.serializers.subjects import subject_of
 
@@ -186,6 +187,13 @@ class RegistrySerializer(RegistrySerde):
             return data
 
         return write
+
+    def _given_or(self, kind: type) -> Schema | type | None:
+        """Returns what the program's schema is taken from: what it gave, or else the class of the
+        values if that is a record class."""
+        if self._given is None and is_record_class(kind):
+            return kind
+        return self._given
 
     # The format
 
