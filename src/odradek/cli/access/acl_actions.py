@@ -1,7 +1,7 @@
 """The actions of `odradek acls`, after its flags are parsed."""
 
 import argparse
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from odradek.client.admin.acls import AclCalls
@@ -185,12 +185,20 @@ def resources_of(arguments: argparse.Namespace) -> list[ResourcePattern]:
         ResourceType.DELEGATION_TOKEN: arguments.delegation_token,
         ResourceType.USER: arguments.user_principal,
     }
+    with_cluster = arguments.cluster or arguments.idempotent
+    return named_resources(names_by_type, pattern, with_cluster=with_cluster)
+
+
+def named_resources(
+    names: Mapping[ResourceType, Iterable[str]], pattern: PatternType, *, with_cluster: bool
+) -> list[ResourcePattern]:
+    """Returns a resource for each name, and the cluster if it is meant too."""
     resources = [
         ResourcePattern(kind, name.strip(), pattern)
-        for kind, names in names_by_type.items()
-        for name in names
+        for kind, given in names.items()
+        for name in given
     ]
-    if arguments.cluster or arguments.idempotent:
+    if with_cluster:
         resources.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME))
     return resources
 

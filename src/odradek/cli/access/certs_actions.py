@@ -2,7 +2,8 @@
 
 import argparse
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from odradek.tools.failures import CommandFailed, UsageError
@@ -22,52 +23,42 @@ _SOON_DAYS = 30
 def create(arguments: argparse.Namespace) -> int:
     directory = _directory(arguments)
     password = _password(arguments)
-    from odradek.security.certificates import LOCAL_HOSTS, CertificateProblem
+    from odradek.security.certificates import LOCAL_HOSTS
 
-    try:
+    with _problems_explained():
         made = [directory.authority_path] if directory.create_authority() else []
         for name in arguments.name or [_DEFAULT_NAME]:
             made.append(directory.create(name, arguments.host or LOCAL_HOSTS, arguments.days))
             if password is not None:
                 made.append(directory.write_pkcs12(name, password))
-    except CertificateProblem as problem:
-        raise CommandFailed(str(problem)) from None
     _print(arguments, "created", made)
     return 0
 
 
 def renew(arguments: argparse.Namespace) -> int:
     directory = _directory(arguments)
-    from odradek.security.certificates import CertificateProblem
-
     names = arguments.name or directory.names()
     if not names:
         raise CommandFailed(_nothing_in(arguments.dir))
     password = _password(arguments)
     made = []
-    try:
+    with _problems_explained():
         for name in names:
             made.append(directory.renew(name, arguments.days))
             if password is not None:
                 made.append(directory.write_pkcs12(name, password))
-    except CertificateProblem as problem:
-        raise CommandFailed(str(problem)) from None
     _print(arguments, "renewed", made)
     return 0
 
 
 def show(arguments: argparse.Namespace) -> int:
     directory = _directory(arguments)
-    from odradek.security.certificates import CertificateProblem
-
     names = arguments.name or directory.names()
     if not names and not OsDisk().exists(directory.authority_path):
         raise CommandFailed(_nothing_in(arguments.dir))
     paths = [directory.path_of(name) for name in names]
-    try:
+    with _problems_explained():
         found = [directory.describe(path) for path in [directory.authority_path, *paths]]
-    except CertificateProblem as problem:
-        raise CommandFailed(str(problem)) from None
     if arguments.json:
         print_json([_as_json(directory, one) for one in found])
         return 0
@@ -81,6 +72,16 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "renew": renew,
     "show": show,
 }
+
+
+@contextmanager
+def _problems_explained() -> Iterator[None]:
+    from odradek.security.certificates import CertificateProblem
+
+    try:
+        yield
+    except CertificateProblem as problem:
+        raise CommandFailed(str(problem)) from None
 
 
 def _directory(arguments: argparse.Namespace) -> "CertificateDirectory":

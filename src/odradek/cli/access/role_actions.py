@@ -2,9 +2,9 @@
 
 import argparse
 
-from odradek.cli.access.acl_actions import needs_authorizer
+from odradek.cli.access.acl_actions import named_resources, needs_authorizer
 from odradek.client.admin.roles import RoleCalls
-from odradek.protocol.acls import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
+from odradek.protocol.acls import PatternType, ResourcePattern, ResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.roles import Role, RoleBinding
 from odradek.tools.admin_session import open_admin
@@ -69,14 +69,7 @@ def _resources(arguments: argparse.Namespace) -> list[ResourcePattern]:
         ResourceType.GROUP: arguments.group,
         ResourceType.TRANSACTIONAL_ID: arguments.transactional_id,
     }
-    resources = [
-        ResourcePattern(kind, name.strip(), pattern)
-        for kind, names in named.items()
-        for name in names
-    ]
-    if arguments.cluster:
-        resources.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME))
-    return resources
+    return named_resources(named, pattern, with_cluster=arguments.cluster)
 
 
 def _bindings(arguments: argparse.Namespace) -> list[RoleBinding]:
