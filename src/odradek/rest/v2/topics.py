@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from odradek.client.admin.config_types import ConfigResource, ConfigType
 from odradek.client.cluster_view import NO_BROKER, Partition, Topic
-from odradek.client.leader_requests import EARLIEST, LATEST, list_offsets
 from odradek.protocol.errors import KafkaError, UnknownTopic
 from odradek.protocol.types import TopicPartition
 from odradek.rest.formats import is_null, null, serialized
 from odradek.rest.links import Json
+from odradek.rest.offset_ranges import offset_range
 from odradek.rest.producing import Outgoing, Sending, require_topic_name, send
 from odradek.rest.schema_formats import CallerFormats, SchemaFormats, SchemaOf
 from odradek.rest.v2.media import (
@@ -142,18 +142,8 @@ class Topics:
         async with self._service.clients(request) as clients:
             topic, partition = await _described_partition(clients, request)
             key = TopicPartition(topic.name, partition.index)
-            offsets = []
-            for timestamp in (EARLIEST, LATEST):
-                answers = await list_offsets(
-                    clients.admin.cluster,
-                    {key: timestamp},
-                    timeout_ms=clients.admin.settings.default_api_timeout_ms,
-                )
-                found = answers[key]
-                if isinstance(found, KafkaError):
-                    raise found
-                offsets.append(found.offset)
-            answer = {"beginning_offset": offsets[0], "end_offset": offsets[1]}
+            first, end = await offset_range(clients.admin, key)
+            answer = {"beginning_offset": first, "end_offset": end}
             return negotiated_response(request, answer)
 
     # Producing

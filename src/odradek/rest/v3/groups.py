@@ -124,9 +124,7 @@ class Groups(Resources):
     async def _lags(self, request: Request) -> Response:
         async with self.asked(request) as asked:
             group = await _group(asked)
-            lags = await lags_of(asked, group)
-            if not lags:
-                raise missing(f"group {group.group_id} has committed no offsets")
+            lags = await _lags_of_one(asked, group)
             lags.sort(key=lambda lag: -lag.lag)
             data = [lag_json(asked.links, group.group_id, lag) for lag in lags]
             segments = ("consumer-groups", group.group_id, "lags")
@@ -144,9 +142,7 @@ class Groups(Resources):
     async def _summary(self, request: Request) -> Response:
         async with self.asked(request) as asked:
             group = await _group(asked)
-            lags = await lags_of(asked, group)
-            if not lags:
-                raise missing(f"group {group.group_id} has committed no offsets")
+            lags = await _lags_of_one(asked, group)
             return json_response(summary_json(asked.links, group.group_id, lags))
 
 
@@ -170,6 +166,14 @@ async def _group_and_member(asked: Asked) -> tuple[GroupDescription, GroupMember
         if member.member_id == asked.path["consumer_id"]:
             return group, member
     raise missing(f"group {group.group_id} has no member {asked.path['consumer_id']}")
+
+
+async def _lags_of_one(asked: Asked, group: GroupDescription) -> list[Lag]:
+    """Returns the lags of a group; raises 404 if it has committed no offsets."""
+    lags = await lags_of(asked, group)
+    if not lags:
+        raise missing(f"group {group.group_id} has committed no offsets")
+    return lags
 
 
 async def lags_of(asked: Asked, group: GroupDescription) -> list[Lag]:

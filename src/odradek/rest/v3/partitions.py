@@ -5,10 +5,9 @@ from starlette.responses import Response
 
 from odradek.client.admin.partitions import Reassignment
 from odradek.client.cluster_view import NO_BROKER, Partition
-from odradek.client.leader_requests import EARLIEST, LATEST, list_offsets
-from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.rest.links import Json, Links
+from odradek.rest.offset_ranges import offset_range
 from odradek.rest.v3.resources import (
     CLUSTER,
     NOT_FOUND,
@@ -74,7 +73,7 @@ class Partitions(Resources):
             raise Problem(400, f"offset_type is {_BOTH}, not {wanted[:100]!r}")
         async with self.asked(request) as asked:
             name, partition = await _partition(asked)
-            first, next_ = await offset_range(asked, TopicPartition(name, partition.index))
+            first, next_ = await offset_range(asked.admin, TopicPartition(name, partition.index))
             segments = ("topics", name, "partitions", partition.index, "offset")
             return json_response(
                 asked.links.resource(
@@ -131,22 +130,6 @@ class Partitions(Resources):
 async def _partition(asked: Asked) -> tuple[str, Partition]:
     name: str = asked.path["topic_name"]
     return name, await asked.partition(name, asked.path["partition_id"])
-
-
-async def offset_range(asked: Asked, partition: TopicPartition) -> tuple[int, int]:
-    """Returns the first offset of a partition and the next one that will be written."""
-    found = []
-    for timestamp in (EARLIEST, LATEST):
-        answers = await list_offsets(
-            asked.admin.cluster,
-            {partition: timestamp},
-            timeout_ms=asked.admin.settings.default_api_timeout_ms,
-        )
-        answer = answers[partition]
-        if isinstance(answer, KafkaError):
-            raise answer
-        found.append(answer.offset)
-    return found[0], found[1]
 
 
 def _names(topic: str, index: int) -> Json:

@@ -25,9 +25,9 @@ from odradek.client.errors import OffsetOutOfRange, UnsupportedVersion
 from odradek.protocol.types import TopicPartition
 from odradek.rest.formats import decode_base64, encode_base64
 from odradek.rest.links import Json
+from odradek.rest.offset_ranges import offset_range
 from odradek.rest.producing import require_topic_name
 from odradek.rest.schema_formats import CallerFormats, SchemaFormats
-from odradek.rest.v3.partitions import offset_range
 from odradek.rest.v3.records import iso_time
 from odradek.rest.v3.resources import CLUSTER, NOT_FOUND, OK, SERVER, Asked, ClusterId, Resources
 from odradek.services.client_pool import RECHECK_S
@@ -105,7 +105,7 @@ class Reading(Resources):
             index = asked.path["partition_id"]
             await asked.partition(topic, index)
             partition = TopicPartition(topic, index)
-            first, end = await offset_range(asked, partition)
+            first, end = await offset_range(asked.admin, partition)
             async with _reader(asked, query.isolation_level) as reader:
                 start = await _start(reader, partition, query, first, end)
                 records = await _read(reader, partition, start, query)
