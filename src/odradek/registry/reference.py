@@ -6,6 +6,7 @@ from typing import Any
 from odradek import __version__
 from odradek.registry.server import SchemaRegistryService
 from odradek.registry.settings import SchemaRegistrySettings
+from odradek.services.settings_table import settings_table
 from odradek.web.openapi import openapi
 from odradek.web.openapi_page import endpoints_page
 from odradek.world import OsDisk, World
@@ -23,8 +24,6 @@ which `GET /openapi.json` describes for programs. Answers and errors have the me
 `kafkastore.security.protocol`, sets it for the clients that read and write the topic. `ssl.`
 settings without that prefix are those of the HTTP listener.
 
-| setting | default | |
-|---|---|---|
 """
 
 
@@ -35,19 +34,8 @@ def described() -> dict[str, Any]:
 
 
 def reference() -> str:
-    rows = "".join(
-        f"| `{name}` | {_shown(setting.default)} | {setting.doc} |\n"
-        for name, setting in sorted(SchemaRegistrySettings.declared().items())
-    )
-    return f"{_HEAD}{rows}\n{endpoints_page(described())}"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value)
+    rows = "\n".join(settings_table(SchemaRegistrySettings))
+    return f"{_HEAD}{rows}\n\n{endpoints_page(described())}"
 
 
 if __name__ == "__main__":

@@ -6,10 +6,9 @@ python -m odradek.rest.reference docs/reference/rest.md
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from odradek.rest.settings import RestSettings
-from odradek.services.settings import ServiceSettings
+from odradek.services.settings_table import cell, settings_table, shown_default
 from odradek.web.endpoints import Endpoint
 from odradek.world.disk import OsDisk
 
@@ -31,21 +30,6 @@ def endpoints() -> list[Endpoint]:
     from odradek.rest.service import RestService  # noqa: PLC0415 - it needs the extra `web`
 
     return list(RestService(RestSettings()).endpoints())
-
-
-def settings_table(kind: type[ServiceSettings]) -> Iterator[str]:
-    """Yields the table of a service's settings."""
-    yield "| setting | default | meaning |"
-    yield "|---|---|---|"
-    for name, default, doc in sorted(kind.describe()):
-        yield f"| `{name}` | {_shown(default)} | {_cell(doc)} |"
-
-
-def _shown(default: object) -> str:
-    if isinstance(default, tuple):
-        default = ",".join(map(str, default))
-    text = str(default).lower() if isinstance(default, bool) else str(default)
-    return f"`{text}`" if text else ""
 
 
 def reference() -> str:
@@ -72,8 +56,8 @@ def _page() -> Iterator[str]:
         for parameter in endpoint.parameters:
             yield (
                 f"| `{endpoint.method} {_path(endpoint)}` | `{parameter.name}` |"
-                f" {'' if parameter.default is None else _shown(parameter.default)} |"
-                f" {_cell(parameter.doc)} |"
+                f" {'' if parameter.default is None else shown_default(parameter.default)} |"
+                f" {cell(parameter.doc)} |"
             )
     yield "\n## Settings (kafka-rest.properties)\n"
     yield "Settings that begin with `client.` go to all Kafka clients of the proxy, and those with"
@@ -89,16 +73,12 @@ def _page() -> Iterator[str]:
 
 def _row(endpoint: Endpoint) -> str:
     statuses = ", ".join(str(status) for status in sorted(endpoint.responses))
-    summary = _cell(endpoint.summary)
+    summary = cell(endpoint.summary)
     return f"| `{endpoint.method} {_path(endpoint)}` | {summary} | {statuses} |"
 
 
 def _path(endpoint: Endpoint) -> str:
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", endpoint.path)
-
-
-def _cell(text: Any) -> str:
-    return str(text).replace("|", "\\|").replace("*", "\\*")
 
 
 if __name__ == "__main__":
