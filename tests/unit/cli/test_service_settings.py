@@ -30,7 +30,7 @@ def test_an_override_may_refer_to_a_secret_as_the_file_may(
 
 
 def test_a_mistake_in_a_flag_is_not_blamed_on_the_file(file: Path) -> None:
-    with pytest.raises(CommandFailed, match="^Invalid value brokers for --override"):
+    with pytest.raises(CommandFailed, match=r"^Invalid value brokers for --override"):
         settings_of(RestSettings, _given(file, "brokers"))
 
 

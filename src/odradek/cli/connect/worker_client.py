@@ -1,17 +1,16 @@
 """Asks a worker over HTTP: the errors of a worker become those of a command."""
 
 import argparse
-import base64
 import http.client
 import json
 import os
-import ssl
 import time
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from odradek.cli.connect.connect import DEFAULT_WORKER, VARIABLE
+from odradek.cli.http_address import HttpAddress, basic_log_in
 from odradek.tools.failures import CommandFailed, UsageError
 
 _TIMEOUT_S: Final = 100.0
@@ -24,26 +23,18 @@ class WorkerClient:
         parts = urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise UsageError(f"{url} is not a URL such as {DEFAULT_WORKER}")
-        self._host = parts.hostname
-        self._port = parts.port or 8083
-        self.url = f"{parts.scheme}://{self._host}:{self._port}"
-        self._context: ssl.SSLContext | None = None
-        if parts.scheme == "https":
-            try:
-                self._context = ssl.create_default_context(cafile=ca)
-            except OSError as error:
-                raise CommandFailed(f"--ca {ca}: {error.strerror or error}") from None
+        self._address = HttpAddress(parts, 8083, ca)
+        self.url = f"{parts.scheme}://{self._address.host}:{self._address.port}"
         self._headers = {"accept": "application/json"}
         if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            coded = base64.b64encode(pair.encode()).decode()
-            self._headers["authorization"] = f"Basic {coded}"
+            log_in = basic_log_in(parts.username, parts.password or "")
+            self._headers["authorization"] = log_in
 
     def beside(self, worker_id: str) -> "WorkerClient":
         """Returns a client of another worker of the group, with the same log-in."""
         scheme = self.url.partition(":")[0]
         other = WorkerClient(f"{scheme}://{worker_id}")
-        other._context, other._headers = self._context, self._headers
+        other._address.context, other._headers = self._address.context, self._headers
         return other
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
@@ -63,7 +54,7 @@ class WorkerClient:
                 raise CommandFailed(f"{self.url} is no worker of Connect: {text[:80]!r}") from None
 
     def _exchange(self, method: str, path: str, body: object) -> tuple[int, str]:
-        connection = self._connection(_TIMEOUT_S)
+        connection = self._address.connection(_TIMEOUT_S)
         try:
             response = self._send(connection, method, path, body, {})
             return response.status, response.read().decode("utf-8", "replace")
@@ -74,7 +65,7 @@ class WorkerClient:
 
     def events(self, path: str) -> Iterator[Any]:
         """Yields the events of a stream, until the worker ends it."""
-        connection = self._connection(None)
+        connection = self._address.connection(None)
         try:
             response = self._send(connection, "GET", path, None, {"accept": "text/event-stream"})
             if response.status >= 400:
@@ -87,13 +78,6 @@ class WorkerClient:
             raise self._unreachable(error) from None
         finally:
             connection.close()
-
-    def _connection(self, timeout_s: float | None) -> http.client.HTTPConnection:
-        if self._context is not None:
-            return http.client.HTTPSConnection(
-                self._host, self._port, timeout=timeout_s, context=self._context
-            )
-        return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
 
     def _send(
         self,

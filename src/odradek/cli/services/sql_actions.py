@@ -4,15 +4,14 @@ SET and DEFINE hold for the shell: they are sent with each statement. Queries ar
 which every ksqlDB has over HTTP/1.1; rows are shown as they come.
 """
 
-import base64
 import http.client
 import json
-import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from odradek.cli.http_address import HttpAddress, basic_log_in
 from odradek.cli.services.sql_terminal import (
     columns_in,
     columns_of_terminal,
@@ -36,14 +35,8 @@ class Shell:
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             raise CommandFailed(f"{server!r} is no URL such as http://127.0.0.1:8088")
         self._server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        self._parts = parts
+        self._address = HttpAddress(parts, 443 if parts.scheme == "https" else 80, ca)
         self._log_in = _log_in(parts.username, parts.password)
-        self._context: ssl.SSLContext | None = None
-        if parts.scheme == "https":
-            try:
-                self._context = ssl.create_default_context(cafile=ca)
-            except OSError as error:
-                raise CommandFailed(f"--ca {ca}: {error.strerror or error}") from None
         self._as_json = as_json
         self._properties: dict[str, str] = {}
         self._variables: dict[str, str] = {}
@@ -148,15 +141,8 @@ class Shell:
 
     # Asking the server
 
-    def _connection(self) -> http.client.HTTPConnection:
-        host = self._parts.hostname or ""
-        if self._context is not None:
-            port = self._parts.port or 443
-            return http.client.HTTPSConnection(host, port, context=self._context)
-        return http.client.HTTPConnection(host, self._parts.port or 80)
-
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        connection = self._connection()
+        connection = self._address.connection(None)
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": _KSQL, "Accept": _KSQL, **self._log_in}
         try:
@@ -231,8 +217,7 @@ def _log_in(user: str | None, password: str | None) -> dict[str, str]:
         import getpass
 
         password = getpass.getpass(f"password of {unquote(user)}: ")
-    pair = f"{unquote(user)}:{unquote(password)}"
-    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    return {"Authorization": basic_log_in(user, password)}
 
 
 def _reason(body: bytes, status: int) -> str:
