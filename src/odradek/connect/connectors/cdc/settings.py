@@ -17,6 +17,7 @@ from odradek.config.setting import Importance
 from odradek.config.spelling import did_you_mean
 from odradek.connect.connectors.cdc.column_masks import PREFIXES, ColumnMasks, read_masks
 from odradek.connect.connectors.cdc.filters import KeyColumns, NameFilter
+from odradek.connect.connectors.cdc.topic_naming import topic_name
 from odradek.connect.data import schemas
 from odradek.connect.errors import InvalidConfig
 from odradek.connect.records import Header
@@ -376,8 +377,7 @@ class CdcSettings(PluginSettings):
     def topic_of(self, *parts: str) -> str:
         """Returns the topic of a table: the parts behind the prefix, with everything that a topic
         cannot have replaced by an underscore."""
-        name = self.topic_delimiter.join((self.topic_prefix, *parts))
-        return "".join(letter if letter in _ALLOWED_IN_TOPICS else "_" for letter in name)
+        return topic_name(self.topic_delimiter.join((self.topic_prefix, *parts)))
 
     @property
     def heartbeat_topic(self) -> str:

@@ -50,7 +50,7 @@ class PostgresConnector(SourceConnector):
             name = _setting_of(error)
             return {name: [invalid(name, getattr(settings, _attribute(name)), str(error))]}
         try:
-            if settings.snapshot_mode == INITIAL_ONLY:
+            if settings.snapshots == INITIAL_ONLY:
                 return {}
             wrong = slots.wrong_server(database)
             if wrong is not None:

@@ -102,7 +102,7 @@ class CaptureSession:
                 is_unread=self._is_unread,
             )
             self._chunks = ChunkReader(self.database, catalog, settings, headers)
-            if settings.snapshot_mode != names.INITIAL_ONLY:
+            if settings.snapshots != names.INITIAL_ONLY:
                 self._replication = self._replicating(position.commit_lsn)
         except Exception:
             self.database.close()
@@ -146,7 +146,7 @@ class CaptureSession:
             if statement.strip():
                 database.run(statement.replace("\0", ";"))
         self._captured = slots.captured_tables(catalog, settings)
-        if settings.snapshot_mode == names.INITIAL_ONLY:
+        if settings.snapshots == names.INITIAL_ONLY:
             return (
                 LogPosition(0, snapshot=self._snapshot()) if offset is None else position_of(offset)
             )
@@ -156,7 +156,7 @@ class CaptureSession:
         slots.set_replica_identities(database, settings, self._captured)
         slots.prepare_publication(database, settings, self._captured)
         slot = slots.find_slot(database, settings.slot_name)
-        mode = settings.snapshot_mode
+        mode = settings.snapshots
         is_new = offset is None
         if slot is None:
             if not is_new and mode not in (names.WHEN_NEEDED, names.ALWAYS):

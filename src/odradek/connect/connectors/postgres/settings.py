@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -15,6 +16,7 @@ from odradek.connect.connectors.cdc.settings import (
     SOURCE_CHANNEL,
     DatabaseSettings,
 )
+from odradek.connect.connectors.cdc.topic_naming import STRATEGIES, TopicNaming, replacement
 from odradek.connect.connectors.postgres.database import Address
 from odradek.connect.connectors.postgres.types import Modes
 from odradek.connect.errors import InvalidConfig
@@ -30,8 +32,14 @@ INITIAL: Final = "initial"
 INITIAL_ONLY: Final = "initial_only"
 NO_DATA: Final = "no_data"
 WHEN_NEEDED: Final = "when_needed"
+CONFIGURED: Final = "configuration_based"
+_CONFIGURED: Final = "snapshot.mode.configuration.based."
 
 OVERRIDES: Final = "snapshot.select.statement.overrides"
+COLUMN_TYPES: Final = "column.propagate.source.type"
+DATA_TYPES: Final = "datatype.propagate.source.type"
+TOPIC_NAMING: Final = "topic.naming.strategy"
+_OBEYED: Final = frozenset({OVERRIDES, COLUMN_TYPES, DATA_TYPES, TOPIC_NAMING})
 
 ALL_TABLES: Final = "all_tables"
 FILTERED: Final = "filtered"
@@ -92,9 +100,26 @@ class PostgresSettings(DatabaseSettings):
         "snapshot.mode",
         INITIAL,
         "When the tables are read besides their changes.",
-        choices=(ALWAYS, INITIAL, INITIAL_ONLY, NO_DATA, "never", WHEN_NEEDED),
+        choices=(ALWAYS, CONFIGURED, INITIAL, INITIAL_ONLY, NO_DATA, "never", WHEN_NEEDED),
         folds_case=True,
         importance=_HIGH,
+    )
+    configured_data = boolean(
+        f"{_CONFIGURED}snapshot.data", False, "configuration_based: read the tables at each start."
+    )
+    configured_schema = boolean(
+        f"{_CONFIGURED}snapshot.schema", False, "It changes nothing: schemas are always read."
+    )
+    configured_stream = boolean(
+        f"{_CONFIGURED}start.stream", False, "configuration_based: read the changes."
+    )
+    configured_on_data_error = boolean(
+        f"{_CONFIGURED}snapshot.on.data.error",
+        False,
+        "configuration_based: read the tables if the slot is gone, which snapshot.data includes.",
+    )
+    configured_on_schema_error = boolean(
+        f"{_CONFIGURED}snapshot.on.schema.error", False, "It changes nothing here."
     )
     interval_handling_mode = string(
         "interval.handling.mode",
@@ -136,6 +161,27 @@ class PostgresSettings(DatabaseSettings):
         folds_case=True,
     )
 
+    topic_naming_strategy = string(
+        TOPIC_NAMING, STRATEGIES[0], "How the topics of tables are named.", choices=STRATEGIES
+    )
+    topic_regex = string("topic.regex", "", "What a *RegexTopicNamingStrategy changes.")
+    topic_replacement = string("topic.replacement", "", "What it makes of that.")
+    topic_key_enforce_uniqueness = boolean(
+        "topic.key.enforce.uniqueness", True, "Then keys say which table they are from."
+    )
+    topic_key_field_name = string(
+        "topic.key.field.name", "__dbz__physicalTableIdentifier", "The field that says so."
+    )
+    topic_key_field_regex = string(
+        "topic.key.field.regex", "", "What is changed in the name that stands there."
+    )
+    topic_key_field_replacement = string("topic.key.field.replacement", "", "What is made of that.")
+    column_propagate_source_type = string(
+        COLUMN_TYPES, "", "Patterns of columns whose schemas say their type in the database."
+    )
+    datatype_propagate_source_type = string(
+        DATA_TYPES, "", "The same for SCHEMA.TABLE.TYPE, as in .+\\.varchar."
+    )
     snapshot_select_statement_overrides = names(
         OVERRIDES, (), "Tables whose rows the first snapshot selects by a statement of yours."
     )
@@ -144,7 +190,7 @@ class PostgresSettings(DatabaseSettings):
     """Those statements, by `SCHEMA.TABLE`: `snapshot.select.statement.overrides.SCHEMA.TABLE`."""
 
     refused: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-        **{name: why for name, why in REFUSED.items() if name != OVERRIDES},
+        **{name: why for name, why in REFUSED.items() if name not in _OBEYED},
         "slot.failover": ("the slot is made without failover", ("false",)),
         "database.sslfactory": ("it is a Java class", ("",)),
         "snapshot.locking.mode": ("a snapshot takes no locks", ("none", "no_locks")),
@@ -195,6 +241,18 @@ class PostgresSettings(DatabaseSettings):
         if not _SLOT_NAME.fullmatch(self.slot_name):
             reason = "a slot has up to 63 lower-case letters, digits and underscores"
             problems["slot.name"] = [invalid("slot.name", self.slot_name, reason)]
+        problems.update(self._wrong_snapshot())
+        for name, text, replacement_ in (
+            ("topic.regex", self.topic_regex, self.topic_replacement),
+            ("topic.key.field.regex", self.topic_key_field_regex, self.topic_key_field_replacement),
+        ):
+            try:
+                is_missing = "Regex" in self.topic_naming_strategy and name == "topic.regex"
+                if is_missing and not (text and replacement_):
+                    raise InvalidConfig("this strategy needs topic.regex and topic.replacement")
+                replacement(text, replacement_)
+            except InvalidConfig as error:
+                problems[name] = [invalid(name, text, str(error))]
         try:
             self.replica_identities()
         except InvalidConfig as error:
@@ -202,9 +260,23 @@ class PostgresSettings(DatabaseSettings):
             problems[name] = [invalid(name, self.replica_identity_autoset_values, str(error))]
         return problems
 
+    def _wrong_snapshot(self) -> Problems:
+        if self.snapshot_mode != CONFIGURED or self.configured_data:
+            return {}
+        if not self.configured_stream:
+            reason = f"it reads nothing: set {_CONFIGURED}snapshot.data or start.stream to true"
+            return {"snapshot.mode": [invalid("snapshot.mode", CONFIGURED, reason)]}
+        if self.configured_on_data_error:
+            name = f"{_CONFIGURED}snapshot.on.data.error"
+            reason = "use snapshot.mode=when_needed, or snapshot.data=true, which reads tables too"
+            return {name: [invalid(name, "true", reason)]}
+        return {}
+
     def _texts_with_patterns(self) -> list[tuple[str, str]]:
         return [
             *super()._texts_with_patterns(),
+            (COLUMN_TYPES, self.column_propagate_source_type),
+            (DATA_TYPES, self.datatype_propagate_source_type),
             ("schema.include.list", self.schema_include_list),
             ("schema.exclude.list", self.schema_exclude_list),
             ("message.prefix.include.list", self.message_prefix_include_list),
@@ -267,6 +339,28 @@ class PostgresSettings(DatabaseSettings):
             self.money_fraction_digits,
             self.unavailable_value_placeholder,
             self.include_unknown_datatypes,
+        )
+
+    @property
+    def snapshots(self) -> str:
+        """When tables are read: `snapshot.mode`, or what configuration_based comes to."""
+        if self.snapshot_mode != CONFIGURED:
+            return self.snapshot_mode
+        if self.configured_data:
+            return ALWAYS if self.configured_stream else INITIAL_ONLY
+        return NO_DATA
+
+    @cached_property
+    def topic_naming(self) -> TopicNaming:
+        naming = TopicNaming(self.topic_prefix, self.topic_delimiter, self.topic_naming_strategy)
+        if "Regex" not in self.topic_naming_strategy:
+            return naming
+        regex = self.topic_key_field_regex
+        return replace(
+            naming,
+            routes=replacement(self.topic_regex, self.topic_replacement),
+            key_field=self.topic_key_field_name if self.topic_key_enforce_uniqueness else None,
+            identifies=replacement(regex, self.topic_key_field_replacement) if regex else None,
         )
 
     def captures(self, schema: str, table: str) -> bool:

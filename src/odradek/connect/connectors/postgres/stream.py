@@ -220,8 +220,11 @@ class ChangeStream:
         )
 
     def _update(self, change: pgoutput.Update, lsn: int) -> list[SourceRecord]:
-        table = self._next_change(change.relation, lsn)
-        if table is None or self._is_left_out(table, envelope.UPDATE):
+        table = self._next_change(change.relation, lsn, change)
+        if table is None:
+            return []
+        is_new_key = _changes_key(table, change)
+        if self._is_left_out(table, None if is_new_key else envelope.UPDATE):
             return []
         old = change.old if change.old is not None else change.key
         new = change.new
@@ -242,7 +245,11 @@ class ChangeStream:
             if old_key is not None and change.key is not None and old_key != table.key(new):
                 # The row before a changed key: what the replica identity has of it.
                 before = table.row(change.key)
-            return table.records.updated(old_key, table.key(new), before, after, origin)
+            records = table.records.updated(old_key, table.key(new), before, after, origin)
+            if self._transactions is not None and is_new_key:
+                # A changed key is two changes of the transaction.
+                records[-1].value["transaction"] = self._transactions.change(table.full_name)
+            return self._not_skipped(records) if is_new_key else records
 
         return self.converted(made)
 
@@ -294,7 +301,9 @@ class ChangeStream:
             )
         ]
 
-    def _next_change(self, relation: int, lsn: int) -> CapturedTable | None:
+    def _next_change(
+        self, relation: int, lsn: int, update: pgoutput.Update | None = None
+    ) -> CapturedTable | None:
         """Counts a change, and returns its table if it is new and captured."""
         if self._counts_as_new(lsn):
             return self._table(relation)
@@ -303,6 +312,8 @@ class ChangeStream:
             table = self._table(relation)
             if table is not None and table.is_captured:
                 self._transactions.change(table.full_name)
+                if update is not None and _changes_key(table, update):
+                    self._transactions.change(table.full_name)
         return None
 
     def _counts_as_new(self, lsn: int) -> bool:
@@ -334,7 +345,16 @@ class ChangeStream:
             "index": self._index,
         }
 
-    def _is_left_out(self, table: CapturedTable, operation: str) -> bool:
+    def _not_skipped(self, records: list[SourceRecord]) -> list[SourceRecord]:
+        """Returns what a changed key leaves: a delete with its tombstone, and an insert."""
+        *deleted, created = records
+        return [
+            *([] if envelope.DELETE in self._skipped else deleted),
+            *([] if envelope.CREATE in self._skipped else [created]),
+        ]
+
+    def _is_left_out(self, table: CapturedTable, operation: str | None) -> bool:
+        """Whether changes of a table are not wanted now; an operation is None if it is split."""
         if operation in self._skipped or not table.is_captured:
             return True
         if not table.has_chunk_key and self._is_unread(table.full_name):
@@ -385,6 +405,11 @@ class ChangeStream:
 
     def _sequence(self, lsn: int) -> str:
         return f'["{self.commit_lsn}","{lsn}"]'
+
+
+def _changes_key(table: CapturedTable, update: pgoutput.Update) -> bool:
+    old = update.old if update.old is not None else update.key
+    return old is not None and table.key(old) not in (None, table.key(update.new))
 
 
 def captured_by(

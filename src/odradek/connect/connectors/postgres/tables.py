@@ -13,6 +13,7 @@ from odradek.connect.connectors.postgres.catalog import ColumnRow, TableRow
 from odradek.connect.connectors.postgres.defaults import default_of
 from odradek.connect.connectors.postgres.pgoutput import UNCHANGED, Value, Values
 from odradek.connect.connectors.postgres.settings import PostgresSettings
+from odradek.connect.connectors.postgres.source_types import SourceTypes
 from odradek.connect.connectors.postgres.types import Convert, column_type
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Field, Schema
@@ -67,6 +68,7 @@ class CapturedTable:
         # A table for signals comes by the stream, and is perhaps not captured.
         self.is_captured = settings.captures(table.schema, table.name)
         self.is_for_signals = settings.signal_table == (table.schema, table.name)
+        self._source_types = SourceTypes(settings)
         key = settings.keys.of(self.full_name, self.column_names) or table.key
         if not set(key) <= set(self.column_names):
             key = ()
@@ -84,13 +86,17 @@ class CapturedTable:
                 field, cell = _masked(*made, column, settings.column_masks.of(name))
                 fields.append(field)
                 self._cells.append(cell)
+        naming = settings.topic_naming
+        self._own_key = naming.own_key(table.schema, table.name)
         in_order = [key_parts[name] for name in key if name in key_parts]
         self._key_cells = [cell for _, cell in in_order]
-        topic = settings.topic_of(table.schema, table.name)
+        topic = naming.of(table.schema, table.name)
         name = adjusted_name(topic, settings.schema_name_adjustment_mode)
         self.records: TableRecords = envelope.table_records(
             topic,
-            envelope.key_schema(name, tuple(field for field, _ in in_order)),
+            envelope.key_schema(
+                name, (*(field for field, _ in in_order), *map(_text_field, self._own_key))
+            ),
             envelope.row_schema(name, tuple(fields)),
             SOURCE,
             name=name,
@@ -110,6 +116,10 @@ class CapturedTable:
             is_optional=not column.is_required,
             default=default,
             doc=column.comment if self._settings.include_schema_comments else kind.schema.doc,
+            parameters={
+                **kind.schema.parameters,
+                **self._source_types.parameters(self.full_name, column),
+            },
         )
         missing = None
         if column.is_required:
@@ -123,7 +133,9 @@ class CapturedTable:
         return self._converted(self._cells, values)
 
     def key(self, values: Values) -> dict[str, Any] | None:
-        return self._converted(self._key_cells, values) if self._key_cells else None
+        if not self._key_cells and not self._own_key:
+            return None
+        return {**self._converted(self._key_cells, values), **self._own_key}
 
     def _converted(self, cells: list[_Cell], values: Sequence[Value]) -> dict[str, Any]:
         found = {}
@@ -155,6 +167,10 @@ class CapturedTable:
             return None
         key = tuple(values[index] for index in self._chunk_key)
         return None if None in key or UNCHANGED in key else key  # type: ignore[return-value]
+
+
+def _text_field(name: str) -> Field:
+    return Field(name, schemas.STRING)
 
 
 def _masked(field: Field, cell: _Cell, column: ColumnRow, mask: Mask | None) -> tuple[Field, _Cell]:

@@ -24,6 +24,7 @@ _TIME: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _OFFSET: Final = re.compile(r"([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?$")
 _INTERVAL_PART: Final = re.compile(r"([+-]?\d+) (year|mon|day)s?")
 _INTERVAL_TIME: Final = re.compile(r"([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?$")
+_LARGEST: Final = (1 << 63) - 1
 _MONTH_US: Final = 30.4375 * DAY_US
 """A month is a twelfth of 365.25 days."""
 
@@ -60,17 +61,22 @@ def micros_of_day(text: str) -> int:
 
 
 def micros(text: str) -> int:
-    """Returns the microseconds from 1970 to a time without a zone."""
+    """Returns the microseconds from 1970 to a time without a zone. Those of PostgreSQL's years
+    behind 294246 do not fit into 64 bits: they are the largest number, as with Debezium."""
     if text in _INFINITE_MS:
         return _INFINITE_MS[text] * 1000
+    return min(_micros(text), _LARGEST)
+
+
+def _micros(text: str) -> int:
     date, time = _parts(text)
-    return _in_64_bits(days(date) * DAY_US + micros_of_day(time))
+    return days(date) * DAY_US + micros_of_day(time)
 
 
 def millis(text: str) -> int:
     if text in _INFINITE_MS:
         return _INFINITE_MS[text]
-    return micros(text) // 1000
+    return _micros(text) // 1000
 
 
 def nanos(text: str) -> int:
@@ -78,7 +84,7 @@ def nanos(text: str) -> int:
 
 
 def _in_64_bits(value: int) -> int:
-    """Years behind 294246 have more microseconds than 64 bits; what is over is lost."""
+    """Years behind 2262 have more nanoseconds than 64 bits; what is over is lost, as in Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -163,7 +169,7 @@ def interval_micros(text: str) -> int:
     """An interval of more than 292,000 years is the largest number of 64 bits, as in Java."""
     years, months, days_, micros_ = _interval(text)
     found = int((years * 12 + months) * _MONTH_US) + days_ * DAY_US + micros_
-    return max(-(1 << 63), min(found, (1 << 63) - 1))
+    return max(-_LARGEST - 1, min(found, _LARGEST))
 
 
 def iso_interval(text: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from odradek.connect.connectors.positions import Positions
 from odradek.connect.connectors.postgres.connector import PostgresConnector
 from odradek.connect.connectors.postgres.settings import PostgresSettings
-from odradek.connect.errors import DataError, Unavailable
+from odradek.connect.errors import DataError, InvalidConfig, Unavailable
 from tests.database_servers import Postgres
 from tests.unit.connect.connectors.postgres.capture import Capture, capturing
 
@@ -196,10 +196,46 @@ def test_columns_of_odd_types_do_not_stop_a_capture(postgres_server: Postgres) -
         ]
         schema = capture.records[0].value_schema
         assert schema is not None
-        fields = {field.name: field.schema for field in schema.field("after").schema.fields}
+        row = schema.field("after")
+        assert row is not None
+        fields = {field.name: field.schema for field in row.schema.fields}
         assert not fields["w"].is_optional
         assert fields["found"].item is not None
         assert not fields["found"].item.is_optional
+
+
+def test_schemas_say_the_types_of_the_source_if_that_is_wanted(postgres_server: Postgres) -> None:
+    setup = (
+        """CREATE TABLE typed (id int PRIMARY KEY, name varchar(20), price numeric(5,2), n numeric,
+             at timestamptz(3), tags text[], data bytea)""",
+        "INSERT INTO typed VALUES (1)",
+    )
+    properties = {
+        "column.propagate.source.type": "public.typed.(id|name|price|n|at|tags)",
+        "datatype.propagate.source.type": ".+\\.bytea",
+    }
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.until_count(1)
+        (record,) = capture.records
+        assert record.value_schema is not None
+        row = record.value_schema.field("after")
+        assert row is not None
+        begin = "__debezium.source.column."
+        found = {
+            field.name: tuple(
+                field.schema.parameters[f"{begin}{name}"] for name in ("type", "length", "scale")
+            )
+            for field in row.schema.fields
+        }
+        assert found == {
+            "id": ("INT4", "10", "0"),
+            "name": ("VARCHAR", "20", "0"),
+            "price": ("NUMERIC", "5", "2"),
+            "n": ("NUMERIC", "131089", "0"),
+            "at": ("TIMESTAMPTZ", "32", "3"),
+            "tags": ("_TEXT", "2147483647", "0"),
+            "data": ("BYTEA", "2147483647", "0"),
+        }
 
 
 def test_what_was_not_sent_has_a_placeholder(postgres_server: Postgres) -> None:
@@ -269,6 +305,71 @@ def test_transactions_are_marked_when_they_are_wanted(postgres_server: Postgres)
             {"data_collection": "public.orders", "event_count": 2}
         ]
         assert {begin.key["id"], two.value["transaction"]["id"], end.key["id"]} == {begin.key["id"]}
+
+
+def test_a_changed_key_is_two_changes_of_its_transaction(postgres_server: Postgres) -> None:
+    properties = {"snapshot_mode": "no_data", "provide_transaction_metadata": "true"}
+    with capturing(postgres_server.new_database(), ORDERS, **properties) as capture:
+        capture.step()
+        capture.run(
+            "INSERT INTO orders VALUES (1)",
+            "BEGIN; UPDATE orders SET id = 2; DELETE FROM orders; COMMIT",
+        )
+        while len(capture.records) < 10:
+            capture.step(1)
+            capture.kill()
+        blocks = [
+            record.value["transaction"]["total_order"]
+            for record in capture.records
+            if record.value is not None and "transaction" in record.value
+        ]
+        assert blocks == [1, 1, 2, 3]
+        assert capture.records[-1].value["event_count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("skipped", "operations"), [("c", "rd-"), ("u", "rd-c"), ("d", "rc"), ("d,c", "r")]
+)
+def test_a_changed_key_is_skipped_by_its_parts(
+    postgres_server: Postgres, skipped: str, operations: str
+) -> None:
+    setup = (ORDERS, "INSERT INTO orders VALUES (1)", "CREATE TABLE ends (id int PRIMARY KEY)")
+    properties = {"skipped_operations": skipped}
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.until_count(1)
+        capture.run("UPDATE orders SET id = 2", "UPDATE orders SET price = 1")
+        capture.run("SELECT pg_logical_emit_message(false, 'end', '')")
+        capture.until(lambda: capture.records[-1].topic == "shop.message")
+        ops = "".join(operation for _, operation, _ in capture.events("orders"))
+        assert ops == (operations if skipped == "u" else f"{operations}u")
+
+
+def test_topics_are_named_as_debezium_does_it(postgres_server: Postgres) -> None:
+    setup = (
+        "CREATE SCHEMA inv",
+        'CREATE TABLE inv."a b_c" (id int PRIMARY KEY)',
+        'INSERT INTO inv."a b_c" VALUES (1)',
+    )
+    wanted = {
+        "Schema": "shop.inv.a_b_c",
+        "Default": "shop.a_b_c",
+        "SchemaUnicode": "shop.inv.a_u0020b_u005fc",
+        "DefaultRegex": "all.a_b_c",
+    }
+    for kind, topic in wanted.items():
+        properties = {
+            "topic.naming.strategy": f"io.debezium.schema.{kind}TopicNamingStrategy",
+            "table.include.list": "inv..*",
+            "topic.regex": "shop.(.*)",
+            "topic.replacement": "all.$1",
+        }
+        with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+            capture.until_count(1)
+            (record,) = capture.records
+            assert record.topic == topic
+            is_routed = kind == "DefaultRegex"
+            own = {"__dbz__physicalTableIdentifier": "shop.a b_c"} if is_routed else {}
+            assert record.key == {"id": 1, **own}
 
 
 def test_a_lost_slot_is_an_error_or_a_new_snapshot(postgres_server: Postgres) -> None:
@@ -358,6 +459,41 @@ def test_a_table_that_is_listed_needs_its_statement() -> None:
         }
     )
     assert list(found) == ["snapshot.select.statement.overrides.public.items"]
+
+
+@pytest.mark.parametrize(
+    ("set_to_true", "mode"),
+    [
+        (("snapshot.data", "start.stream"), "always"),
+        (("snapshot.data", "snapshot.schema"), "initial_only"),
+        (("start.stream",), "no_data"),
+        (("snapshot.data", "start.stream", "snapshot.on.data.error"), "always"),
+    ],
+)
+def test_a_snapshot_can_be_configured_by_its_parts(set_to_true: list[str], mode: str) -> None:
+    properties = {f"snapshot.mode.configuration.based.{name}": "true" for name in set_to_true}
+    assert _configured(**properties).snapshots == mode
+
+
+def test_a_snapshot_without_its_parts_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="it reads nothing"):
+        _configured()
+    begin = "snapshot.mode.configuration.based."
+    with pytest.raises(InvalidConfig, match="when_needed"):
+        _configured(**{f"{begin}start.stream": "true", f"{begin}snapshot.on.data.error": "true"})
+
+
+def _configured(**properties: str) -> PostgresSettings:
+    return PostgresSettings.read(
+        {
+            "topic.prefix": "shop",
+            "database.hostname": "h",
+            "database.user": "u",
+            "database.dbname": "d",
+            "snapshot.mode": "configuration_based",
+            **properties,
+        }
+    )
 
 
 def test_offsets_of_debezium_are_taken_over(postgres_server: Postgres) -> None:
