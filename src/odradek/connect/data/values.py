@@ -143,8 +143,56 @@ def bytes_to_decimal(data: bytes, scale: int) -> Decimal:
     return Decimal((sign, digits, -scale))
 
 
+class FarDate(date):
+    """A day beyond the years 1 to 9999, which Python's dates do not have: for those who look at it
+    as a date it is the first or the last one; converters write `days`, those since 1970."""
+
+    days: int
+
+
+class FarTimestamp(datetime):
+    """A time beyond the years 1 to 9999, like `FarDate`."""
+
+    milliseconds: int
+
+
+class EndOfDay(time):
+    """24:00:00, which databases have; for those who look at it as a time it is the last of the
+    day."""
+
+
+def any_date(days: int) -> date:
+    """Returns a date that may be beyond Python's."""
+    try:
+        return _FIRST_DAY + timedelta(days=days)
+    except OverflowError:
+        limit = date.max if days > 0 else date.min
+        far = FarDate(limit.year, limit.month, limit.day)
+        far.days = days
+        return far
+
+
+def any_timestamp(milliseconds: int) -> datetime:
+    """Returns a time that may be beyond Python's."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        is_late = milliseconds > 0
+        day, moment = (date.max, time.max) if is_late else (date.min, time.min)
+        far = FarTimestamp.combine(day, moment, UTC)
+        far.milliseconds = milliseconds
+        return far
+
+
+def any_time(milliseconds: int) -> time:
+    """Returns a time of day, or its end."""
+    if milliseconds == _DAY_MS:
+        return EndOfDay(23, 59, 59, 999_999)
+    return ms_to_time(milliseconds)
+
+
 def date_to_days(value: date) -> int:
-    return (value - _FIRST_DAY).days
+    return value.days if isinstance(value, FarDate) else (value - _FIRST_DAY).days
 
 
 def days_to_date(days: int) -> date:
@@ -155,6 +203,8 @@ def days_to_date(days: int) -> date:
 
 
 def time_to_ms(value: time) -> int:
+    if isinstance(value, EndOfDay):
+        return _DAY_MS
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1000 + value.microsecond // 1000
 
@@ -167,6 +217,8 @@ def ms_to_time(milliseconds: int) -> time:
 
 def timestamp_to_ms(value: datetime) -> int:
     """A time without a zone is taken for UTC."""
+    if isinstance(value, FarTimestamp):
+        return value.milliseconds
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
     return (value - _EPOCH) // timedelta(milliseconds=1)

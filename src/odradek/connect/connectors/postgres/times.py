@@ -18,6 +18,10 @@ MINUS_INFINITY: Final = "-infinity"
 # What PostgreSQL's driver for Java, and so Debezium, takes for the infinite future and past.
 _INFINITE_DAYS: Final = {INFINITY: -2_147_472_692, MINUS_INFINITY: -2_147_472_691}
 _INFINITE_MS: Final = {INFINITY: 9_223_372_036_825_200, MINUS_INFINITY: -9_223_372_036_832_400}
+_INFINITE_TEXTS: Final = {
+    INFINITY: "+294247-01-10T04:00:25.2Z",
+    MINUS_INFINITY: "-290308-12-21T19:59:27.6Z",
+}
 
 _DATE: Final = re.compile(r"(\d+)-(\d\d)-(\d\d)( BC)?")
 _TIME: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
@@ -79,13 +83,13 @@ def millis(text: str) -> int:
     return _micros(text) // 1000
 
 
-def nanos(text: str) -> int:
-    return _in_64_bits(micros(text) * 1000)
-
-
-def _in_64_bits(value: int) -> int:
-    """Years behind 2262 have more nanoseconds than 64 bits; what is over is lost, as in Java."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+def nanos(text: str) -> int | None:
+    """Returns None for a time before 1677 or behind 2262, whose nanoseconds do not fit into 64
+    bits; the infinite times are the largest and the smallest number. So it is with Debezium."""
+    if text in _INFINITE_MS:
+        return _LARGEST if text == INFINITY else -_LARGEST - 1
+    found = _micros(text) * 1000
+    return found if -_LARGEST <= found <= _LARGEST else None
 
 
 def iso_date(text: str) -> str:
@@ -101,8 +105,8 @@ def iso_date(text: str) -> str:
 
 def iso_timestamp(text: str) -> str:
     """Returns a time without a zone, with the digits of a second that it has."""
-    if text in _INFINITE_MS:
-        return text
+    if text in _INFINITE_TEXTS:
+        return _INFINITE_TEXTS[text]
     date, time = _parts(text)
     whole, _, fraction = time.partition(".")
     digits = fraction.rstrip("0")

@@ -19,12 +19,18 @@ from odradek.connect.connectors.cdc import logical_types
 from odradek.connect.connectors.postgres import nested, times
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Schema, Type, array, map_of
-from odradek.connect.data.values import days_to_date, ms_to_time, ms_to_timestamp
+from odradek.connect.data.values import any_date, any_time, any_timestamp
 from odradek.connect.errors import DataError
 
 _NUMBERS: Final = Context(prec=20_000)
 _NOT_IN_MONEY: Final = re.compile(r"[^0-9.-]")
 _POINT: Final = re.compile(r"\(([^,]+),([^)]+)\)")
+# How Debezium writes them as text.
+_NO_NUMBERS: Final = {
+    "NaN": "NAN",
+    "Infinity": "POSITIVE_INFINITY",
+    "-Infinity": "NEGATIVE_INFINITY",
+}
 _NO_DIGITS: Final = -1
 _MOST_DIGITS: Final = 6
 _ALL_BITS: Final = 2_147_483_647
@@ -117,7 +123,7 @@ def _numeric(modifier: int, modes: Modes) -> ColumnType:
     digits = numeric_scale(modifier)
     if modes.decimal == "string":
         zero_text = str(Decimal(0).scaleb(-max(digits[1], 0))) if digits else "0"
-        return ColumnType(schemas.STRING, None, zero_text, modes.placeholder)
+        return ColumnType(schemas.STRING, _decimal_text, zero_text, modes.placeholder)
     if modes.decimal == "double":
         return ColumnType(schemas.FLOAT64, float, 0.0, None)
     if digits is None:
@@ -127,6 +133,10 @@ def _numeric(modifier: int, modes: Modes) -> ColumnType:
     zero_number = Decimal(0).scaleb(-scale)
     schema = logical_types.decimal(precision, scale)
     return ColumnType(schema, partial(_decimal, scale=scale), zero_number, None)
+
+
+def _decimal_text(text: str) -> str:
+    return _NO_NUMBERS.get(text, text)
 
 
 def _variable_decimal(text: str) -> dict[str, Any] | None:
@@ -221,8 +231,8 @@ def bits(text: str) -> bytes:
 
 def _date(_: int, modes: Modes) -> ColumnType:
     if modes.time == "connect":
-        first = days_to_date(0)
-        return ColumnType(schemas.date(), lambda text: days_to_date(times.days(text)), first, None)
+        first = any_date(0)
+        return ColumnType(schemas.date(), lambda text: any_date(times.days(text)), first, None)
     if modes.time == "isostring":
         return ColumnType(
             logical_types.ISO_DATE, lambda text: f"{times.iso_date(text)}Z", "1970-01-01Z", None
@@ -233,7 +243,7 @@ def _date(_: int, modes: Modes) -> ColumnType:
 def _time(modifier: int, modes: Modes) -> ColumnType:
     match modes.time:
         case "connect":
-            first = ms_to_time(0)
+            first = any_time(0)
             return ColumnType(schemas.time(), _connect_time, first, None)
         case "isostring":
             return ColumnType(logical_types.ISO_TIME, times.iso_time, "00:00:00Z", None)
@@ -249,15 +259,15 @@ def _time(modifier: int, modes: Modes) -> ColumnType:
 
 
 def _connect_time(text: str) -> Any:
-    return ms_to_time(times.micros_of_day(text) // 1000 % 86_400_000)
+    return any_time(times.micros_of_day(text) // 1000)
 
 
 def _timestamp(modifier: int, modes: Modes) -> ColumnType:
     match modes.time:
         case "connect":
-            first = ms_to_timestamp(0)
+            first = any_timestamp(0)
             return ColumnType(
-                schemas.timestamp(), lambda text: ms_to_timestamp(times.millis(text)), first, None
+                schemas.timestamp(), lambda text: any_timestamp(times.millis(text)), first, None
             )
         case "isostring":
             return ColumnType(
@@ -353,8 +363,10 @@ def _array_type(found: TypeRow, modifier: int, modes: Modes) -> ColumnType | Non
     inner = column_type(element, modifier, modes)
     if inner is None:
         return None
-    # Debezium's schema says that labels of enums and vectors in arrays are never null.
-    is_never_null = element.kind == "e" or element.name == "tsvector"
+    # Debezium's schema says that labels of enums, vectors and elements of types that it does not
+    # know are never null.
+    is_unknown = element.kind == "b" and element.name not in _MAKERS
+    is_never_null = element.kind == "e" or element.name == "tsvector" or is_unknown
     item = inner.schema if is_never_null else inner.schema.optional()
     convert = inner.convert
 

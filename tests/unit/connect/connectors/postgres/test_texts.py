@@ -1,5 +1,6 @@
 """The texts of PostgreSQL's types, and what Debezium 3.6 makes of them (observed)."""
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from odradek.connect.connectors.postgres.defaults import default_of
 from odradek.connect.connectors.postgres.lsn import end_of_records, lsn_text, parse_lsn
 from odradek.connect.connectors.postgres.types import Modes, TypeRow, column_type
 from odradek.connect.connectors.postgres.visibility import visibility
+from odradek.connect.converters.json_converter import JsonConverter
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.errors import DataError
@@ -111,6 +113,43 @@ def test_modes_change_values_and_schemas() -> None:
     assert schema(base("bytea"), binary="hex") == schemas.STRING
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "mode", "expected"),
+    [
+        ("timestamp", "infinity", "nanoseconds", 2**63 - 1),
+        ("timestamp", "-infinity", "nanoseconds", -(2**63)),
+        ("timestamp", "0044-03-15 10:00:00 BC", "nanoseconds", None),
+        ("timestamp", "2262-04-12 00:00:00", "nanoseconds", None),
+        ("timestamp", "2026-01-02 03:04:05.678901", "nanoseconds", 1_767_323_045_678_901_000),
+        ("timestamp", "infinity", "isostring", "+294247-01-10T04:00:25.2Z"),
+        ("timestamp", "-infinity", "isostring", "-290308-12-21T19:59:27.6Z"),
+    ],
+)
+def test_times_beyond_a_mode(name: str, text: str, mode: str, expected: Any) -> None:
+    assert value(base(name), text, time=mode) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    [
+        ("timestamp", "infinity", 9_223_372_036_825_200),
+        ("timestamp", "0044-03-15 10:00:00 BC", -63_517_788_000_000),
+        ("timestamp", "294276-12-31 23:59:59", 9_224_318_015_999_000),
+        ("date", "0044-03-15 BC", -735_160),
+        ("date", "5874897-12-31", 2_145_042_905),
+        ("time", "24:00:00", 86_400_000),
+        ("time", "23:59:59.5", 86_399_500),
+    ],
+)
+def test_times_beyond_those_of_python_are_written(name: str, text: str, number: int) -> None:
+    found = base(name)
+    data = JsonConverter().from_connect(
+        "topic", schema(found, time="connect"), value(found, text, time="connect")
+    )
+    assert data is not None
+    assert json.loads(data)["payload"] == number
+
+
 def test_arrays_have_the_values_of_their_elements() -> None:
     assert value(array_of(base("int4")), "{1,NULL,3}") == [1, None, 3]
     assert value(array_of(base("int4")), "{{1,2},{3,4}}") == [None, None]
@@ -198,6 +237,22 @@ def test_a_default_that_would_have_to_be_rounded_is_left_out() -> None:
     assert default_of("1.5", found, kind) == Decimal("1.5")
     assert default_of("1.25", found, kind) is None
     assert default_of("now()", found, kind) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("NaN", "NAN"),
+        ("Infinity", "POSITIVE_INFINITY"),
+        ("-Infinity", "NEGATIVE_INFINITY"),
+        ("1.10", "1.10"),
+    ],
+)
+def test_decimals_as_text_that_are_no_numbers_have_debezium_s_names(
+    text: str, written: str
+) -> None:
+    assert value(base("numeric"), text, decimal="string") == written
+    assert value(base("numeric"), text, numeric(5, 2), decimal="string") == written
 
 
 @given(st.dates())
