@@ -3,8 +3,8 @@
     await run_service(RestService(settings), settings, say_ready)
 
 Beside its own endpoints every service answers `GET /healthz` (the process is alive), `/readyz` (and
-brokers can be reached) and `/metrics` (Prometheus). None of the three needs a log-in or tells
-anything of the cluster.
+brokers can be reached) and `/metrics` (Prometheus). None of the three needs a log-in. They tell
+nothing of the cluster; the metrics of Connect have the names of its connectors.
 """
 
 import asyncio
