@@ -17,9 +17,10 @@ from typing import Any
 from odradek.sql.engine import persistent
 from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.definitions import Defaults, Properties, complete, define
+from odradek.sql.engine.handing_over import QueryText
 from odradek.sql.engine.inserting import constant_value, record_of
 from odradek.sql.engine.sessions import Session, defaults_of
-from odradek.sql.engine.upgrading import check_upgrade
+from odradek.sql.engine.upgrading import Version, check_upgrade, kept_stores
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.formats.catalogue import Formats
 from odradek.sql.formats.inferring import register
@@ -46,12 +47,14 @@ class _Sink:
 
     def __init__(self, tester: "SqlTester") -> None:
         self._tester = tester
+        self.state: dict[tuple[int, str, Any], Any] = {}
+        """What its stores have, by partition, store and key."""
 
     def write(self, record: OutputRecord) -> None:
         self._tester.append(record.topic, record.key, record.value, record.timestamp_ms)
 
     def changed(self, partition: int, store: str, key: Any, value: Any) -> None:
-        pass
+        self.state[partition, store, key] = value
 
 
 _TEST, _ERROR, _MESSAGE = "--@test:", "--@expected.error:", "--@expected.message:"
@@ -113,6 +116,7 @@ class SqlTester:
         """What went wrong with single rows: expressions that are null for it, bad records."""
         self._defaults = defaults or Defaults(formats=Formats(MemoryRegistry()))
         self._executors: dict[str, Executor] = {}
+        self._sinks: dict[str, _Sink] = {}
         self._pending: deque[InputRecord] = deque()
         self._asserted: dict[str, int] = {}
         self._count = 0
@@ -201,29 +205,57 @@ class SqlTester:
         def leave_out(sink: Sink, error: Exception) -> None:
             self.notes.append(f"{sink.topic}: {error}")
 
-        prepared = persistent.prepare(
-            statement, self.catalogue, self.defaults, reset="earliest", note=note
-        )
+        def prepare(stores: Mapping[str, str]) -> persistent.Prepared:
+            return persistent.prepare(
+                statement, self.catalogue, self.defaults, reset="earliest", note=note, stores=stores
+            )
+
+        prepared, stores = prepare({}), dict[str, str]()
+        self._count += 1
+        query_id = f"QUERY_{self._count}"
+        replaced: QueryInfo | None = None
         if isinstance(statement, s.CreateAsSelect):
             self._check_new(statement, prepared.sink)
+            replaced = self._replaced(statement)
+            if replaced is not None:
+                query_id, stores = replaced.id, self._kept(replaced, statement, prepared)
+                prepared = prepare(stores)
             persistent.register(prepared, self.defaults, statement.place)
             self.catalogue.sources[statement.name] = prepared.sink
         counts = dict.fromkeys((*prepared.plan.source_topics, prepared.sink.topic), 1)
+        sink = _Sink(self)
         executor = Executor(
-            prepared.plan, counts, _Sink(self), on_bad_record=skip, on_bad_result=leave_out
+            prepared.plan, counts, sink, on_bad_record=skip, on_bad_result=leave_out
         )
-        self._count += 1
-        query_id = f"QUERY_{self._count}"
+        known = {source.name: source for source in (prepared.sink, *prepared.compiled.sources)}
         names = tuple(dict.fromkeys(source.name for source in prepared.compiled.sources))
         self.catalogue.queries[query_id] = QueryInfo(
             query_id, statement.text, prepared.sink.name, names,
-            creates_sink=isinstance(statement, s.CreateAsSelect),
+            creates_sink=isinstance(statement, s.CreateAsSelect), known=known,
+            types=dict(self.catalogue.types), stores=stores,
         )  # fmt: skip
-        for topic in prepared.plan.source_topics:
-            for record in list(self.topics.get(topic, ())):
-                blocking(executor.deliver, record)
-        self._executors[query_id] = executor
+        if replaced is None:
+            for topic in prepared.plan.source_topics:
+                for record in list(self.topics.get(topic, ())):
+                    blocking(executor.deliver, record)
+        else:
+            _restore(executor, self._sinks[query_id].state)
+            sink.state = self._sinks[query_id].state
+        self._executors[query_id], self._sinks[query_id] = executor, sink
         self.deliver()
+
+    def _replaced(self, statement: s.CreateAsSelect) -> QueryInfo | None:
+        writers = [self.catalogue.queries[one] for one in self.catalogue.writers(statement.name)]
+        return next((query for query in writers if query.creates_sink), None)
+
+    def _kept(
+        self, old: QueryInfo, statement: s.CreateAsSelect, prepared: persistent.Prepared
+    ) -> dict[str, str]:
+        before = parse(old.text, dict(old.types))
+        assert isinstance(before, s.CreateAsSelect)
+        prepared_before = QueryText.of(old, self.defaults, None).prepared()
+        versions = Version(before.query, prepared_before), Version(statement.query, prepared)
+        return kept_stores(*versions, statement.place)
 
     def _drop(self, statement: s.DropSource) -> None:
         if statement.if_exists and statement.name not in self.catalogue.sources:
@@ -287,6 +319,14 @@ class SqlTester:
         for name, value in actual_properties.items():
             if name in properties and properties.text(name) != value:
                 raise TestFailed(f"{name} of {source.name} is {value}", statement.place)
+
+
+def _restore(executor: Executor, state: Mapping[tuple[int, str, Any], Any]) -> None:
+    """Gives a query the state of the one that it replaces."""
+    for (partition, name, key), value in state.items():
+        task = executor.task(partition)
+        store = task.stores.get(name) or task.key_value_store(name)
+        store.restore(key, value)
 
 
 def _row(

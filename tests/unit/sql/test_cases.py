@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.sql.engine.handing_over import QueryText
 from odradek.sql.errors import SqlError
 from odradek.sql.language.parser import parse
 from odradek.sql.language.statements import Query
@@ -230,6 +231,66 @@ def test_format_of_keys_is_kept_where_there_are_none() -> None:
     assert record.key == b'{"X":"a","N":1}'
     formats = {name: source.key_format.name for name, source in tester.catalogue.sources.items()}
     assert formats == {"S": "JSON", "T": "JSON", "O": "JSON", "P": "NONE", "K": "KAFKA"}
+
+
+def test_query_has_the_columns_of_when_it_was_made() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    tester.run(
+        "CREATE STREAM o AS SELECT * FROM r;"
+        "CREATE OR REPLACE STREAM r (id INT KEY, y STRING, more INT)"
+        " WITH (kafka_topic='r', value_format='JSON');"
+    )
+    # After a restart it is compiled once more.
+    again = QueryText.of(tester.catalogue.queries["QUERY_1"], tester.defaults, None).prepared()
+    assert again.sink.schema == tester.catalogue.sources["O"].schema
+
+
+_PURCHASES = """
+CREATE STREAM p (id INT KEY, cost DOUBLE, n INT) WITH (kafka_topic='p', value_format='JSON');
+CREATE TABLE stats AS SELECT id, COUNT(*) AS sales, SUM(n) AS total FROM p GROUP BY id;
+CREATE STREAM valid AS SELECT * FROM p WHERE cost > 0;
+INSERT INTO p VALUES (1, -1.0, 1); INSERT INTO p VALUES (1, 1.0, 2);
+"""
+
+
+def test_query_with_state_is_replaced_and_goes_on_with_it() -> None:
+    tester = SqlTester()
+    tester.run(_PURCHASES)
+    tester.run(
+        "CREATE OR REPLACE TABLE stats AS SELECT id, COUNT(*) AS sales, SUM(n) AS total,"
+        " SUM(n) / COUNT(*) AS mean FROM p WHERE cost > 0 GROUP BY id HAVING SUM(n) > 2;"
+        "CREATE OR REPLACE STREAM valid AS SELECT *, 'new' AS v FROM p WHERE cost < 0;"
+        "INSERT INTO p VALUES (1, -2.0, 100); INSERT INTO p VALUES (1, 2.0, 9);"
+        "CREATE OR REPLACE TABLE stats AS SELECT id, COUNT(*) AS sales, SUM(n) AS total,"
+        " SUM(n) / COUNT(*) AS mean FROM p GROUP BY id;"
+        "INSERT INTO p VALUES (1, -3.0, 8);"
+    )
+    rows = [(row["SALES"], row["TOTAL"], row["MEAN"]) for row, _ in tester.rows("STATS")]
+    # The first version wrote no mean.
+    assert rows == [(1, 1, None), (2, 3, None), (3, 12, 4), (4, 20, 5)]
+    assert [row["V"] for row, _ in tester.rows("VALID")] == [None, "new", "new"]
+    assert list(tester.catalogue.queries) == ["QUERY_1", "QUERY_2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT id, COUNT(*) AS sales, MAX(n) AS total FROM p GROUP BY id", "other aggregates"),
+        ("SELECT id, COUNT(*) AS sales, SUM(n) AS total, MAX(n) AS m FROM p GROUP BY id", "other aggregates"),
+        ("SELECT id + 1 AS id, COUNT(*) AS sales, SUM(n) AS total FROM p GROUP BY id + 1", "other groups"),
+        ("SELECT id, COUNT(*) AS sales, SUM(n) AS total FROM valid GROUP BY id", "another source"),
+        ("SELECT id, COUNT(*) AS sales, SUM(n) AS total FROM p WINDOW TUMBLING (SIZE 1 DAY) GROUP BY id", "other windows"),
+        ("SELECT p.id AS id, COUNT(*) AS sales, SUM(p.n) AS total FROM p JOIN valid WITHIN 1 DAY ON p.id = valid.id GROUP BY p.id", "that of a join"),
+    ],
+)  # fmt: skip
+def test_other_state_is_not_taken_over(query: str, reason: str) -> None:
+    tester = SqlTester()
+    tester.run(_PURCHASES)
+    with pytest.raises(SqlError) as caught:
+        tester.run(f"CREATE OR REPLACE TABLE stats AS {query};")
+    assert "line 1:1: CREATE OR REPLACE keeps the state of a query, and" in str(caught.value)
+    assert reason in str(caught.value)
 
 
 def test_what_is_there_already_is_kept() -> None:

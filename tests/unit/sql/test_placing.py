@@ -49,7 +49,7 @@ async def test_a_query_with_state_is_refused_a_lane_of_its_own(statement: str, w
     tester.run(statement)
     (query,) = tester.catalogue.queries.values()
     query.properties = _OWN
-    text = QueryText.of(query.text, tester.catalogue, tester._defaults, None)
+    text = QueryText.of(query, tester.defaults, None)
     places = _places(on_spark=True)
     with pytest.raises(Refused, match=rf"keeps no state, and this one has {what} \("):
         places.check(_OWN, text())
@@ -62,7 +62,7 @@ async def test_a_query_without_state_gets_a_lane_of_its_own_on_spark_alone() -> 
     tester.run(_SOURCES + _FLAT)
     (query,) = tester.catalogue.queries.values()
     query.properties = _OWN
-    text = QueryText.of(query.text, tester.catalogue, tester._defaults, None)
+    text = QueryText.of(query, tester.defaults, None)
     assert isinstance(_places(on_spark=True).runner_of(text, query, "app"), OwnRunner)
     with pytest.raises(Refused, match="needs a server with odradek"):
         _places(on_spark=False).check(_OWN, text())

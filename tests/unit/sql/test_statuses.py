@@ -59,7 +59,7 @@ def test_a_query_that_runs_shows_no_error(catalogue: Catalogue) -> None:
 def test_another_process_compiles_the_same_plan(catalogue: Catalogue) -> None:
     (query,) = catalogue.queries.values()
     defaults = Defaults(formats=Formats(RegistryClient("http://127.0.0.1:1")))
-    text = QueryText.of(query.text, catalogue, defaults, None)
+    text = QueryText.of(query, defaults, None)
     given = GivenQuery.of(GivenQuery(text, "app", {}, {}, -1).to_text())
     names = [node.name for node in text().nodes]
     assert isinstance(given.make_plan, QueryText)

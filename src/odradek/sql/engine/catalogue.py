@@ -1,6 +1,7 @@
 """Streams, tables, types and queries by name. Pure state: every server makes the same of the same
 statements in the same order (`commands`)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,6 +25,12 @@ class QueryInfo:
     is_paused: bool = False
     creates_sink: bool = True
     """Whether it was made by CREATE ... AS SELECT, and ends with its sink."""
+    known: Mapping[str, DataSource] = field(default_factory=dict)
+    """The streams and tables that it names, as they were when it was made."""
+    types: Mapping[str, SqlType] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    """Where it goes on with the state of a query that it has replaced: the names of stores there,
+    by those that its text would give them."""
 
 
 class QueryStatus(NamedTuple):

@@ -21,10 +21,11 @@ from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.commands import Command, CommandLog
 from odradek.sql.engine.definitions import Defaults, complete, define
 from odradek.sql.engine.entities import Entity, entity
+from odradek.sql.engine.handing_over import QueryText
 from odradek.sql.engine.running import RunningQueries
 from odradek.sql.engine.sessions import Session, check_property, defaults_of, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
-from odradek.sql.engine.upgrading import check_upgrade
+from odradek.sql.engine.upgrading import Version, check_upgrade, kept_stores
 from odradek.sql.errors import Invalid, Place, Refused, SqlError
 from odradek.sql.formats.inferring import register
 from odradek.sql.language import statements as s
@@ -218,11 +219,27 @@ class Changes:
         if known is None:
             return
         check_upgrade(known, prepared.sink, statement.place)
-        if any(node.stores for node in prepared.plan.nodes):
-            raise Refused(
-                "CREATE OR REPLACE of a query with state is refused: create another one beside it,"
-                " and drop this one when the other has caught up", statement.place,
-            )  # fmt: skip
+        for replaced in self._replaced(statement):
+            self._kept(replaced, statement, prepared)
+
+    def _replaced(self, statement: s.CreateAsSelect) -> list[QueryInfo]:
+        """Returns the query that a statement takes the place of, if there is one."""
+        writers = [self._catalogue.queries[one] for one in self._catalogue.writers(statement.name)]
+        return [query for query in writers if query.creates_sink]
+
+    def _kept(
+        self, old: QueryInfo, statement: s.CreateAsSelect, prepared: persistent.Prepared
+    ) -> dict[str, str]:
+        """Returns the stores that a query goes on with, as `QueryInfo` has them. Raises `Refused`
+        if it cannot."""
+        before = parse(old.text, dict(old.types))
+        assert isinstance(before, s.CreateAsSelect)
+        defaults = defaults_of(self._settings.defaults, old.properties)
+        prepared_before = QueryText.of(old, defaults, None).prepared()
+        return kept_stores(
+            Version(before.query, prepared_before), Version(statement.query, prepared),
+            statement.place,
+        )  # fmt: skip
 
     def _check_drop(self, statement: s.DropSource) -> DataSource:
         source = self._catalogue.source(statement.name, statement.place)
@@ -322,21 +339,29 @@ class Changes:
         properties = {**self._catalogue.system, **command.properties}
         prepared = self._prepared(statement, properties)
         query_id = f"INSERTQUERY_{command.number}"
+        stores: dict[str, str] = {}
+        start = command.start
         if isinstance(statement, s.InsertInto):
             query_id = self._new_query_id(statement) or query_id
         if isinstance(statement, s.CreateAsSelect):
             kind = "CTAS" if statement.is_table else "CSAS"
             query_id = f"{kind}_{statement.name}_{command.number}"
-            for replaced in self._catalogue.writers(statement.name):
-                # The same application goes on, with its offsets.
-                query_id = replaced
-                await self._queries.stop(replaced)
+            for old in self._replaced(statement):
+                # The same application goes on, with its offsets and its state.
+                query_id = old.id
+                stores = self._kept(old, statement, prepared)
+                topics = {source.topic for source in old.known.values()}
+                start = {topic: one for topic, one in start.items() if topic not in topics}
+                start |= old.start
+                await self._queries.stop(old.id)
             self._catalogue.sources[statement.name] = prepared.sink
             await self._forget(statement.name)
         sources = tuple(dict.fromkeys(source.name for source in prepared.compiled.sources))
+        known = {source.name: source for source in (prepared.sink, *prepared.compiled.sources)}
         query = QueryInfo(
             query_id, statement.text, prepared.sink.name, sources, properties,
-            creates_sink=isinstance(statement, s.CreateAsSelect), start=command.start,
+            creates_sink=isinstance(statement, s.CreateAsSelect), start=start, known=known,
+            types=dict(self._catalogue.types), stores=stores,
         )  # fmt: skip
         self._catalogue.queries[query_id] = query
         self._queries.start(query)

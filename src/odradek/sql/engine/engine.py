@@ -114,7 +114,7 @@ class Engine:
     def _text_of(self, query: QueryInfo) -> QueryText:
         reset = reset_of(query.properties, self.settings.reset)
         defaults = defaults_of(self.settings.defaults, query.properties)
-        return QueryText.of(query.text, self.catalogue, defaults, reset)
+        return QueryText.of(query, defaults, reset)
 
     def plan(self, query: QueryInfo) -> Plan:
         """Returns the plan of a query, for a picture."""

@@ -6,11 +6,11 @@ it anew, with the streams, tables and types that there were when the query was m
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.sql.engine import persistent
-from odradek.sql.engine.catalogue import Catalogue
+from odradek.sql.engine.catalogue import Catalogue, QueryInfo
 from odradek.sql.engine.definitions import Defaults
 from odradek.sql.functions.loading import DIRECTORIES, load_once
 from odradek.sql.language import statements as s
@@ -50,12 +50,14 @@ class QueryText:
     reset: str | None
     functions: tuple[str, ...] = ()
     """The directories of the operator's functions."""
+    stores: Mapping[str, str] = field(default_factory=dict)
+    """As `QueryInfo` has them."""
 
     @staticmethod
-    def of(text: str, catalogue: Catalogue, defaults: Defaults, reset: str | None) -> "QueryText":
+    def of(query: QueryInfo, defaults: Defaults, reset: str | None) -> "QueryText":
         return QueryText(
-            text, dict(catalogue.sources), dict(catalogue.types), defaults, reset,
-            tuple(DIRECTORIES),
+            query.text, dict(query.known), dict(query.types), defaults, reset, tuple(DIRECTORIES),
+            dict(query.stores),
         )  # fmt: skip
 
     def prepared(self) -> persistent.Prepared:
@@ -66,7 +68,9 @@ class QueryText:
         catalogue.types.update(self.types)
         statement = parse(self.text, catalogue.types)
         assert isinstance(statement, s.InsertInto | s.CreateAsSelect)
-        return persistent.prepare(statement, catalogue, self.defaults, reset=self.reset, note=note)
+        return persistent.prepare(
+            statement, catalogue, self.defaults, reset=self.reset, note=note, stores=self.stores
+        )
 
     def __call__(self) -> Plan:
         return self.prepared().plan

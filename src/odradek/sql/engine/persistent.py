@@ -1,7 +1,7 @@
 """A query that writes a stream or table: its sink as the catalogue has it, and its plan."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from odradek.sql.planning.sources import (
     DataSource,
     Format,
     MakeCodec,
+    Names,
     avro_key_name,
     key_codec,
     timestamp_reader,
@@ -51,21 +52,21 @@ def prepare(
     *,
     reset: str | None,
     note: Note = ignore,
+    stores: Mapping[str, str] | None = None,
 ) -> Prepared:
     """Returns what a statement makes. `reset` says where reading begins: earliest, latest, or as
-    is usual for each source. Raises `SqlError`."""
+    is usual for each source; `stores` is as `QueryInfo` has it. Raises `SqlError`."""
+    context = Context(
+        catalogue.sources.get, defaults.make, reset, note,
+        default_key_format=Format(defaults.key_format), names=Names(stores),
+        sources=catalogue.sources, limits=defaults.limits,
+    )  # fmt: skip
     if isinstance(statement, InsertInto):
-        return _prepare_insert(statement, catalogue, defaults, reset, note)
-    return _prepare_create(statement, catalogue, defaults, reset, note)
+        return _prepare_insert(statement, catalogue, defaults, context)
+    return _prepare_create(statement, defaults, context)
 
 
-def _prepare_create(
-    statement: CreateAsSelect,
-    catalogue: Catalogue,
-    defaults: Defaults,
-    reset: str | None,
-    note: Note,
-) -> Prepared:
+def _prepare_create(statement: CreateAsSelect, defaults: Defaults, context: Context) -> Prepared:
     place = statement.place
     properties = Properties(statement.properties, place, of_query=True)
     _check_emit(statement.query)
@@ -73,7 +74,6 @@ def _prepare_create(
     wanted = None
     if has_key_format or "KEY_SCHEMA_ID" in properties:
         wanted = properties.key_format(defaults.key_format, statement.name)
-    context = _context(catalogue, defaults, reset, note)
     context.key_format = wanted
     compiled = compile_query(statement.query, context)
     _check_kind(statement, compiled)
@@ -130,11 +130,7 @@ def register(prepared: Prepared, defaults: Defaults, place: Place) -> None:
 
 
 def _prepare_insert(
-    statement: InsertInto,
-    catalogue: Catalogue,
-    defaults: Defaults,
-    reset: str | None,
-    note: Note,
+    statement: InsertInto, catalogue: Catalogue, defaults: Defaults, context: Context
 ) -> Prepared:
     _check_insert_properties(statement)
     sink = catalogue.source(statement.name, statement.place)
@@ -146,7 +142,7 @@ def _prepare_insert(
             f" {sink.name} is a table.", statement.place,
         )  # fmt: skip
     _check_emit(statement.query)
-    compiled = compile_query(statement.query, _context(catalogue, defaults, reset, note))
+    compiled = compile_query(statement.query, context)
     if compiled.is_table:
         raise Invalid(
             f"INSERT INTO can only be used to insert into a stream. The query gives a table, and"
@@ -221,14 +217,6 @@ def _each(converts: Sequence[casting.Cast | None]) -> Callable[[Any], Any]:
         )
 
     return convert
-
-
-def _context(catalogue: Catalogue, defaults: Defaults, reset: str | None, note: Note) -> Context:
-    return Context(
-        catalogue.sources.get, defaults.make, reset, note,
-        default_key_format=Format(defaults.key_format), sources=catalogue.sources,
-        limits=defaults.limits,
-    )  # fmt: skip
 
 
 def _check_emit(query: Query) -> None:

@@ -1,10 +1,20 @@
 """CREATE OR REPLACE: whether a stream or table may become another one.
 
 Queries that read it go on, and rows that were written stay: columns can be added at the end, and
-nothing else can change.
+nothing else can change. The query that writes it may be another one as long as its state is of the
+same kind: conditions and what is computed of the results of aggregates can change.
 """
 
-from odradek.sql.errors import Invalid, Place
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from odradek.sql.engine.persistent import Prepared
+from odradek.sql.errors import Invalid, Place, Refused
+from odradek.sql.functions.table import AGGREGATES
+from odradek.sql.language.statements import Query
 from odradek.sql.planning.sources import DataSource
 from odradek.streams.plan.types import Column
 
@@ -37,6 +47,72 @@ def check_upgrade(old: DataSource, new: DataSource, place: Place) -> None:
         raise Invalid(
             f"Cannot upgrade data source: DataSource '`{old.name}`' {' AND '.join(issues)}", place
         )
+
+
+class Version(NamedTuple):
+    """One of the two queries that write a stream or table."""
+
+    query: Query
+    prepared: Prepared
+
+    @property
+    def stores(self) -> list[str]:
+        return [node.name for node in self.prepared.plan.nodes if node.stores]
+
+
+def kept_stores(old: Version, new: Version, place: Place) -> dict[str, str]:
+    """Returns the names of the old version's stores by those that the new version would give them.
+    Raises `Refused` if the new one cannot go on with their state."""
+    if not old.stores and not new.stores:
+        return {}
+    reason = _other_state(old, new)
+    if reason is not None:
+        raise Refused(
+            f"CREATE OR REPLACE keeps the state of a query, and {reason}: create another one beside"
+            " it, and drop this one when the other has caught up", place,
+        )  # fmt: skip
+    return dict(zip(new.stores, old.stores, strict=True))
+
+
+def _other_state(old: Version, new: Version) -> str | None:
+    """Returns why the state of one version is none of the other, or None if it is."""
+    if old.query.joins or new.query.joins:
+        return "that of a join cannot be kept"
+    if any(source.is_table for source in old.prepared.compiled.sources):
+        return "that of a query of a table cannot be kept"
+    parts = zip(_state_of(old.query), _state_of(new.query), strict=True)
+    for name, (before, after) in zip(_STATE, parts, strict=True):
+        if before != after:
+            return f"this one has {name}"
+    kinds = [[name.rpartition("-")[0] for name in one.stores] for one in (old, new)]
+    return None if kinds[0] == kinds[1] else "this one has another"
+
+
+_STATE = ("another source", "other windows", "other groups", "other aggregates", "another EMIT")
+
+
+def _state_of(query: Query) -> tuple[Any, ...]:
+    """Returns what decides over the state of a query, in the order of `_STATE`."""
+    window = query.window
+    nodes = [item.expression for item in query.items if item.expression is not None]
+    nodes += [] if query.having is None else [query.having]
+    return (
+        query.source.name,
+        None if window is None else replace(window, place=_NOWHERE),
+        [node.sql() for node in query.group_by or ()],
+        list(dict.fromkeys(_aggregates(nodes))),
+        query.emit == "FINAL",
+    )
+
+
+_NOWHERE = Place(0, 0)
+
+
+def _aggregates(nodes: list[exp.Expr]) -> Iterator[str]:
+    for node in nodes:
+        for call in node.find_all(exp.Anonymous):
+            if call.this in AGGREGATES:
+                yield call.sql()
 
 
 def _changed(old: tuple[Column, ...], new: tuple[Column, ...]) -> str:

@@ -5,7 +5,7 @@ ROWPARTITION, ROWOFFSET and, if it is windowed, WINDOWSTART and WINDOWEND. A tab
 so that they keep their own ROWTIME.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -131,14 +131,17 @@ def value_codec(source: DataSource, make: MakeCodec) -> Codec:
 
 class Names:
     """Gives operators names that are the same whenever the same statement is compiled: state is
-    found by them after a restart."""
+    found by them after a restart. `kept` has other names for some of them: those of the statement
+    that this one has replaced, whose state goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Mapping[str, str] | None = None) -> None:
         self._count = 0
+        self._kept = kept or {}
 
     def __call__(self, kind: str) -> str:
         self._count += 1
-        return f"{kind}-{self._count}"
+        name = f"{kind}-{self._count}"
+        return self._kept.get(name, name)
 
 
 _SYSTEM: Final = (ROWTIME, ROWPARTITION, ROWOFFSET)
