@@ -12,6 +12,7 @@ from odradek.console.records.expression import Filter
 from odradek.console.records.globs import matches_glob
 from odradek.console.records.masks import HIDDEN, BadMask, Mask, Masks
 from odradek.rest.schema_formats import CallerFormats
+from odradek.schemas.framing import VALUE_HEADER, Headers
 
 
 def masks(*rules: str, topic: str = "customers") -> Masks:
@@ -107,7 +108,7 @@ class _BySchema:
     def __init__(self, kind: str, data: object) -> None:
         self._found = {"type": kind, "schema_id": 7, "data": data}
 
-    async def shown(self, value: bytes | None) -> dict[str, object]:
+    async def shown(self, value: bytes | None, headers: Headers, part: str) -> dict[str, object]:
         return self._found
 
 
@@ -134,6 +135,15 @@ async def test_names_of_a_schema_are_those_that_a_rule_means(
     decoded = await decoder.decode("value", b"\x00\x00\x00\x00\x07x")
     assert decoded.is_masked
     assert "ada" not in decoded.text + decoded.preview + str(decoded.data)
+
+
+async def test_a_header_may_name_the_schema() -> None:
+    formats = cast(CallerFormats, _BySchema("AVRO", {"name": "ada", "email": "ada@x"}))
+    decoder = Decoder(formats, masks("customers/value.email"), {})
+    named = await decoder.decode("value", b"ada", [(VALUE_HEADER, b"\x01" + bytes(16))])
+    assert (named.kind, named.data) == ("Avro 7", {"name": "ada", "email": HIDDEN})
+    unnamed = await decoder.decode("value", b"ada", [("other", b"\x01")])
+    assert (unnamed.kind, unnamed.data) == ("text", HIDDEN)
 
 
 async def test_fields_that_are_not_meant_are_shown() -> None:

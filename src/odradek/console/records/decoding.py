@@ -16,6 +16,7 @@ import msgspec
 
 from odradek.console.records.masks import HIDDEN, Masks
 from odradek.rest.schema_formats import CallerFormats
+from odradek.schemas.framing import HEADER_SIZE, Headers, header_content
 
 HOW: Final = {
     "auto": "Automatic",
@@ -95,9 +96,13 @@ class Decoder:
         self._masks = masks
         self._how = how
 
-    async def decode(self, part: str, content: bytes | None) -> Decoded:
+    async def decode(self, part: str, content: bytes | None, headers: Headers = ()) -> Decoded:
+        """`part` is "key" or "value". A header of the record may name the schema."""
         how = self._how.get(part, "auto")
-        found = await self._decode(how, content)
+        if content is not None and how == "auto":
+            found = await self._automatic(part, content, headers)
+        else:
+            found = self._as_chosen(how, content)
         if found.is_null or not self._masks.concern(part):
             return found
         schema = found.kind.partition(" ")[0]
@@ -118,11 +123,9 @@ class Decoder:
             for name, content in given
         ]
 
-    async def _decode(self, how: str, content: bytes | None) -> Decoded:
+    def _as_chosen(self, how: str, content: bytes | None) -> Decoded:
         if content is None:
             return Decoded("null", None, "null", 0)
-        if how == "auto":
-            return await self._automatic(content)
         try:
             return _READERS[how](content)
         except (ValueError, UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
@@ -130,9 +133,10 @@ class Decoder:
             words = f"This is not {HOW[how]}: {error}"
             return Decoded(shown.kind, shown.data, shown.text, len(content), problem=words)
 
-    async def _automatic(self, content: bytes) -> Decoded:
-        if content[:1] == b"\x00" and len(content) >= 5:
-            found = await self._formats.shown(content)
+    async def _automatic(self, part: str, content: bytes, headers: Headers) -> Decoded:
+        has_frame = content[:1] == b"\x00" and len(content) >= HEADER_SIZE
+        if has_frame or header_content(headers, part) is not None:
+            found = await self._formats.shown(content, headers, part)
             if found is not None and found["type"] in _SCHEMA_NAMES:
                 content_as_json = msgspec.json.encode(found["data"])
                 data = msgspec.json.decode(content_as_json)

@@ -336,8 +336,8 @@ async def view_of(record: ConsumerRecord, decoder: Decoder) -> RecordView:
         record.partition,
         int(record.offset),
         record.timestamp_ms,
-        await decoder.decode("key", record.key),
-        await decoder.decode("value", record.value),
+        await decoder.decode("key", record.key, record.headers),
+        await decoder.decode("value", record.value, record.headers),
         decoder.headers(record.headers),
     )
 
