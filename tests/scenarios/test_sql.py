@@ -77,6 +77,12 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
         wrong = server.ksql("SHOW STREAMS;\nSHOW STREEMS;")
         assert (wrong["error_code"], len(wrong["entities"])) == (40001, 0)
         assert "did you mean STREAMS?" in wrong["message"]
+        wrong = server.ksql(
+            f"ASSERT NOT EXISTS TOPIC '{topic}' WITH (partitions=99) TIMEOUT 0 SECONDS;"
+        )
+        assert (wrong["error_code"], wrong["message"]) == (41700, f"line 1:1: Topic {topic} exists")
+        status, body = server.ask("POST", "/query", {"ksql": "SELECT nope FROM totals;"})
+        assert (status, json.loads(body)["statementText"]) == (400, "SELECT nope FROM totals;")
         wrong = server.ksql("DROP STREAM orders;")
         assert query_id in wrong["message"]
         status, body = server.ask("POST", "/query", {"ksql": f"PRINT '{topic}s';"})

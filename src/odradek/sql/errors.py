@@ -3,7 +3,8 @@
 SqlError
 ├── SyntaxProblem    it is no statement of the language
 ├── Invalid          it cannot be carried out: an unknown name, types that do not fit
-│   └── QueryEndpoint   a SELECT or PRINT where only other statements can be answered
+│   ├── QueryEndpoint          a SELECT or PRINT where only other statements can be answered
+│   └── AssertionDoesNotHold   there is no topic or schema as ASSERT says
 ├── Refused          ksqlDB has it, and we do not, or not yet
 └── Forbidden        the brokers do not let the caller do it
 """
@@ -36,6 +37,10 @@ class Invalid(SqlError):
 
 
 class QueryEndpoint(Invalid):
+    pass
+
+
+class AssertionDoesNotHold(Invalid):
     pass
 
 

@@ -19,14 +19,15 @@ from odradek.schemas.registry_client import RegistryClient
 from odradek.services.identity import Caller
 from odradek.sql.api.bodies import CloseQueryRequest, KsqlRequest, QueryStreamRequest, read
 from odradek.sql.api.codes import BAD_REQUEST, SERVER_ERROR, TOO_MANY_PUSH_QUERIES
+from odradek.sql.api.failures import failed
 from odradek.sql.api.media import DELIMITED
 from odradek.sql.api.printing import printed
 from odradek.sql.api.results import header, old_header, old_row, row_values
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.answering import Answer, ResultRow
-from odradek.sql.engine.engine import Engine
+from odradek.sql.engine.engine import Engine, StatementFailed
 from odradek.sql.engine.sessions import Session
-from odradek.sql.errors import Invalid
+from odradek.sql.errors import Invalid, SqlError
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse, split
 from odradek.streams.formats.columns import to_json
@@ -128,12 +129,21 @@ class Queries:
         body = read(await request.body(), KsqlRequest)
         if body.commandSequenceNumber is not None:
             await self._service.wait_for(body.commandSequenceNumber)
-        return await self._answered(request, body.ksql, Session(*body.given()), is_new=False)
+        return await self._answered_or_failed(request, body.ksql, body, is_new=False)
 
     async def query_stream(self, request: Request) -> Response:
         """/query-stream: a line for each row, or with JSON an array of header and rows."""
         body = read(await request.body(), QueryStreamRequest)
-        return await self._answered(request, body.sql, Session(*body.given()), is_new=True)
+        return await self._answered_or_failed(request, body.sql, body, is_new=True)
+
+    async def _answered_or_failed(
+        self, request: Request, text: str, body: KsqlRequest | QueryStreamRequest, *, is_new: bool
+    ) -> Response:
+        try:
+            return await self._answered(request, text, Session(*body.given()), is_new=is_new)
+        except SqlError as error:
+            statement = text.strip().rstrip(";")
+            return failed(StatementFailed(str(error), statement, [], error))
 
     @property
     def registry(self) -> RegistryClient | None:

@@ -4,19 +4,12 @@ import re
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from odradek.protocol.errors import AuthorizationError
 from odradek.sql.api.bodies import KsqlRequest, TerminateRequest, read
-from odradek.sql.api.codes import (
-    BAD_REQUEST,
-    BAD_STATEMENT,
-    FORBIDDEN_BY_KAFKA,
-    NOT_FOUND,
-    QUERY_ENDPOINT,
-)
+from odradek.sql.api.codes import BAD_REQUEST, NOT_FOUND
+from odradek.sql.api.failures import failed
 from odradek.sql.api.inserts import Inserts
 from odradek.sql.api.media import KSQL
 from odradek.sql.api.queries import Queries
@@ -24,7 +17,7 @@ from odradek.sql.api.web_socket import QueriesBySocket
 from odradek.sql.engine.access import Access
 from odradek.sql.engine.engine import Engine, StatementFailed
 from odradek.sql.engine.sessions import OBEYED, Session
-from odradek.sql.errors import Forbidden, Invalid, QueryEndpoint, SqlError
+from odradek.sql.errors import Invalid, SqlError
 from odradek.sql.language.parser import split
 from odradek.web.media import JSON, MEDIA_TYPE
 from odradek.web.problems import Problem, json_response
@@ -126,20 +119,3 @@ def _pattern(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise Problem(400, f"{text!r} is no pattern: {error}", code=BAD_REQUEST) from None
-
-
-def failed(error: StatementFailed) -> Response:
-    """Returns the answer about a statement that could not be carried out."""
-    status, code = 400, BAD_STATEMENT
-    if isinstance(error.cause, QueryEndpoint):
-        code = QUERY_ENDPOINT
-    elif isinstance(error.cause, Forbidden | AuthorizationError):
-        status, code = 403, FORBIDDEN_BY_KAFKA
-    content = {
-        "@type": "statement_error",
-        "error_code": code,
-        "message": error.message,
-        "statementText": f"{error.statement};",
-        "entities": error.entities,
-    }
-    return Response(msgspec.json.encode(content), status, media_type=KSQL)

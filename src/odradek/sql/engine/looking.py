@@ -26,7 +26,7 @@ from odradek.sql.engine.entities import (
 )
 from odradek.sql.engine.figures import consumers_by_topic, offsets_of_query, statistics
 from odradek.sql.engine.sessions import OBEYED, Session, defaults_of
-from odradek.sql.errors import Invalid, Refused
+from odradek.sql.errors import AssertionDoesNotHold, Invalid, Refused
 from odradek.sql.functions.table import NAMES
 from odradek.sql.language import statements as s
 from odradek.sql.planning.parts import Context
@@ -265,18 +265,20 @@ class Looking:
             statement, lambda: asyncio.to_thread(_schema_missing, registry, statement)
         )
         if why is not None:
-            raise Invalid(why, statement.place)
+            raise AssertionDoesNotHold(why, statement.place)
         return entity(
             "assert_schema", statement.text, subject=statement.subject, id=statement.schema_id,
             exists=statement.exists,
         )  # fmt: skip
 
     async def _assert_topic(self, statement: s.AssertTopic, access: Access) -> Entity:
+        # As in ksqlDB, NOT EXISTS is about the topic alone, whatever its properties are.
+        wanted = statement.properties if statement.exists else {}
         why = await _within(
-            statement, lambda: _topic_missing(access.admin, statement.topic, statement.properties)
+            statement, lambda: _topic_missing(access.admin, statement.topic, wanted)
         )
         if why is not None:
-            raise Invalid(why, statement.place)
+            raise AssertionDoesNotHold(why, statement.place)
         return entity(
             "assert_topic", statement.text, topicName=statement.topic, exists=statement.exists
         )
