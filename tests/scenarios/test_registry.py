@@ -80,7 +80,7 @@ def test_foreign_records_are_passed_over_and_named(cluster: Cluster, tmp_path: P
         while "odradek_registry_bad_records_total 2" not in registry.ask("GET", "/metrics")[1]:
             assert time.monotonic() < deadline_s
         assert registry.register("b-value", '"int"')["id"] == 2
-        assert "is passed over: its key is not JSON" in registry.said()
+        assert "is skipped: its key is not JSON" in registry.said()
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
             [*shell, f"{settings} SELECT * FROM orders EMIT CHANGES LIMIT 1;"],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert "auto.offset.rest is not obeyed; did you mean auto.offset.reset?" in told.stderr
+        assert "auto.offset.rest is not supported; did you mean auto.offset.reset?" in told.stderr
         # A DECIMAL(6, 2) has two places: 2.50, not 2.5.
         assert re.search(r"tea \| \d\.\d\d\nLimit Reached", told.stdout)
         dropped = server.ksql("DROP TABLE totals; DROP STREAM orders DELETE TOPIC; SHOW STREAMS;")

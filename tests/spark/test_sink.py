@@ -156,7 +156,7 @@ def test_a_replay_that_differs_is_refused_not_skipped(
         admin.delete_topic(source)
         admin.create_topic(source)
     fill(brokers, source, [b"other %04d" % index for index in range(50)])
-    with pytest.raises(Exception, match="was deleted and made anew"):
+    with pytest.raises(Exception, match="was deleted and created again"):
         copying(spark, brokers, source, sink, tmp_path / "checkpoint")
     with pytest.raises(Exception, match="its replay has"):
         copying(spark, brokers, source, sink, tmp_path / "checkpoint", reads={_LOSS: "false"})

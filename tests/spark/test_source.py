@@ -166,7 +166,7 @@ def test_a_topic_that_was_made_anew_stops_a_stream_whatever_its_trigger(
         admin.create_topic(topic)
     new = [b"new %d" % index for index in range(records)]
     fill(brokers, topic, new)
-    with pytest.raises(Exception, match="deleted and made anew"):
+    with pytest.raises(Exception, match="deleted and created again"):
         run()
     assert len(seen) == 20
     run(failOnDataLoss="false")

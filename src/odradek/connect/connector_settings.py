@@ -75,7 +75,7 @@ class ConnectorSettings(PluginSettings):
     errors_tolerance = string(
         "errors.tolerance",
         "none",
-        "`none`: a record that fails ends the task. `all`: it is passed over.",
+        "`none`: a record that fails ends the task. `all`: it is skipped.",
         choices=("none", "all"),
     )
     errors_log_enable = boolean(

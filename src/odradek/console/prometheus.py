@@ -1,6 +1,6 @@
 """The history of a cluster, from a Prometheus that scrapes its brokers (`prometheus.url`).
 
-The names are those of Odradek's brokers, which are those of Kafka's JMX exporter in small letters;
+The names are those of Odradek's brokers, which are those of Kafka's JMX exporter in lower case;
 lags have the names of kafka_exporter. Names of topics and groups are quoted before they become
 parts of a query.
 """

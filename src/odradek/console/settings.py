@@ -47,7 +47,7 @@ _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 def _check_name(value: object) -> str:
     name = str(value).strip()
     if not name or not set(name) <= _NAME_CHARACTERS:
-        raise SettingsError("must be small letters, digits, - and _: it is a part of URLs")
+        raise SettingsError("must be lower-case letters, digits, - and _: it is a part of URLs")
     return name
 
 
@@ -102,7 +102,7 @@ class ConsoleSettings(WithRegistry):
             " clusters are cluster.NAME.bootstrap.servers, cluster.NAME.client.security.protocol"
             " and so on.",
             accept=_check_name,
-            expected="small letters, digits, - and _",
+            expected="lower-case letters, digits, - and _",
         )
     )
     connect_url: str = option(

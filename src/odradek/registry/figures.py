@@ -27,7 +27,7 @@ FORWARDED: Final = counter(
     "odradek_registry_forwarded_total", "Changes that this instance has passed on."
 )
 PASSED_OVER: Final = counter(
-    "odradek_registry_bad_records_total", "Records of the topic that were passed over."
+    "odradek_registry_bad_records_total", "Records of the topic that were skipped."
 )
 
 

@@ -232,7 +232,7 @@ class KafkaSchemaLog:
         self.problems += 1
         if self.problems <= _SHOWN_PROBLEMS:
             _log.warning(
-                "the record at offset %d of topic %s is passed over: %s",
+                "the record at offset %d of topic %s is skipped: %s",
                 offset, self._topic, problem,
             )  # fmt: skip
 

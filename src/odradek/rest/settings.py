@@ -41,8 +41,8 @@ class RestSettings(WithRegistry):
         "authentication.realm": "callers log in to the brokers: set client.security.protocol",
         "authentication.roles": "the brokers' ACLs and roles decide: see odradek acls and roles",
         "confluent.license": "there is none",
-        "api.endpoints.allowlist": "it is not obeyed; ACLs of the brokers say who may do what",
-        "api.endpoints.blocklist": "it is not obeyed; ACLs of the brokers say who may do what",
+        "api.endpoints.allowlist": "it is not supported; ACLs of the brokers say who may do what",
+        "api.endpoints.blocklist": "it is not supported; ACLs of the brokers say who may do what",
     }
 
     listeners: tuple[str, ...] | str = listeners(PORT)

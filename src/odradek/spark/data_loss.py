@@ -50,7 +50,7 @@ def lost_since(start: OffsetsJson, latest: Offsets, ids: TopicIds) -> list[str]:
             losses.append(f"{name} is gone")
         elif partition.topic in recreated and begin > 0:
             losses.append(
-                f"{partition.topic} was deleted and made anew after offset {begin} of partition"
+                f"{partition.topic} was deleted and created again after offset {begin} of partition"
                 f" {partition.partition} was read"
             )
         elif partition.topic not in recreated and latest[partition] < begin:

@@ -75,7 +75,7 @@ class Endpoint:
     """How long the body of a request may be; unset, as the policy of the service says, and of a
     stream as long as it likes."""
     ignores_unknown: bool = False
-    """Whether parameters that are not declared are passed over: newer clients may send more."""
+    """Whether parameters that are not declared are skipped: newer clients may send more."""
     web_socket: WebSocketHandler | None = None
     """Takes the clients that ask this path for a web socket."""
     is_stream: bool = False
@@ -84,7 +84,7 @@ class Endpoint:
 
     def query(self, request: Request) -> dict[str, Any]:
         """Returns the parameters with their types and defaults. Raises for one that is unknown or
-        wrong, so that no misspelt parameter is passed over."""
+        wrong, so that no misspelt parameter is skipped."""
         known = {parameter.name: parameter for parameter in self.parameters}
         values: dict[str, Any] = {
             parameter.name: parameter.default for parameter in self.parameters

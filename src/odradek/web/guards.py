@@ -81,7 +81,7 @@ class Policy:
 
 
 def host_of(address: str) -> str:
-    """Returns the host of a `Host` header: without port and brackets, in small letters."""
+    """Returns the host of a `Host` header: without port and brackets, in lower case."""
     try:
         return (urlsplit(f"//{address}").hostname or "").rstrip(".")
     except ValueError:

@@ -66,9 +66,9 @@ def test_a_read_only_console_has_read_only_clusters() -> None:
     [
         ({"cluster.prod.listeners": "http://127.0.0.1:1"}, "a cluster has bootstrap.servers"),
         ({"cluster.prod.client.security.protocol": "SSL"}, "bootstrap.servers is missing"),
-        ({"cluster.Prod.bootstrap.servers": "b:1"}, "small letters"),
+        ({"cluster.Prod.bootstrap.servers": "b:1"}, "lower-case letters"),
         ({"cluster.kafka.bootstrap.servers": "b:1"}, "again"),
-        ({"odradek.cluster.name": "a/b"}, "small letters"),
+        ({"odradek.cluster.name": "a/b"}, "lower-case letters"),
         ({"odradek.masks": "customers"}, "customers/value.email"),
         ({"connect.url": "ftp://x"}, "http://127.0.0.1:8083"),
         ({"sql.basic.auth.user.info": "ada"}, "user:password"),

@@ -41,7 +41,7 @@ _IDS = {"t": "00" * 16}
             {"t": {"0": 7}, "#ids": {"t": "ff" * 16}},
             {_T0: 9},
             _IDS,
-            ["t was deleted and made anew after offset 7 of partition 0 was read"],
+            ["t was deleted and created again after offset 7 of partition 0 was read"],
         ),
     ],
 )

@@ -144,7 +144,7 @@ _FILES: Final = {
 def write_template(name: str) -> int:
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a package: use small letters, digits and _"
+            f"{name!r} cannot be the name of a package: use lower-case letters, digits and _"
         )
     root = Path(name)
     if root.exists():

@@ -112,7 +112,7 @@ class SourceConnector(Connector):
 
     def preview_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Returns the properties for a look at the next records, which is not to leave anything
-        behind in the source. It may block, and may raise `Unavailable`."""
+        after in the source. It may block, and may raise `Unavailable`."""
         return dict(properties)
 
     def check_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:

@@ -1,7 +1,7 @@
 """The lines of a file, as they are written.
 
 It is `org.apache.kafka.connect.file.FileStreamSourceConnector`. A record is a line that is
-complete, without its end. The offset is the position behind it. The file may be made later than the
+complete, without its end. The offset is the position after it. The file may be made later than the
 connector. If another file takes its name (rotation), the rest of the first one is read before the
 new one; if it becomes shorter than what was read, it is read from its start. In both cases the task
 goes to position 0 by a range without records, because a position in one file says nothing of the

@@ -59,7 +59,7 @@ class HttpSinkSettings(HttpServerSettings):
         "batch.max.size", 500, "How many that are, at most.", at_least=1, at_most=1_000_000
     )
     batch_prefix = string("batch.prefix", "", "What stands before the records of a request.")
-    batch_suffix = string("batch.suffix", "\n", "What stands behind them.")
+    batch_suffix = string("batch.suffix", "\n", "What stands after them.")
     batch_separator = string("batch.separator", "\n", "What stands between them.")
     batch_buffering_enabled = boolean(
         "batch.buffering.enabled", False, "Without effect: a batch is sent when it was read."
@@ -80,7 +80,9 @@ class HttpSinkSettings(HttpServerSettings):
     )
     proxy_host = string("http.proxy.host", None, f"Refused: {_UNSUPPORTED}.")
     oauth2_token_renew_on_status_codes = names(
-        "oauth2.token.renew.on.status.codes", ("401",), "Answers upon which a token is made anew."
+        "oauth2.token.renew.on.status.codes",
+        ("401",),
+        "The statuses of responses after which a new token is requested.",
     )
 
     def wrong_together(self) -> Problems:

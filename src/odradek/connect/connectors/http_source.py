@@ -7,9 +7,9 @@
     http.offset.initial=updated=2024-01-01T00:00:00Z
 
 Each request is made of where the source was read to: of the values that the last record had at the
-offset pointers, and of the page. So a request can be made again, and the records behind the stored
+offset pointers, and of the page. So a request can be made again, and the records after the stored
 offset are taken. Records that the server repeats because its `since` includes the last one are
-passed over: those up to the last one whose offset is the stored one. An offset of several values, a
+skipped: those up to the last one whose offset is the stored one. An offset of several values, a
 time and an id, is taken for that of one record only. An offset of a single value may be that of
 several, such as a time: which of them were read is stored too, as digests of their keys, or of the
 whole records if they have none. So one that appears later with the same time is not missed.
@@ -304,7 +304,7 @@ class HttpSourceTask(SourceTask):
         self, last: Mapping[str, Any], state: State, records: list[Any]
     ) -> list[str] | None:
         """Returns the digests of all records with the offset `last` that were read. `records` are
-        those behind `state`, and the last one of them has it."""
+        those after `state`, and the last one of them has it."""
         if len(self._offsets) != 1:
             return None
         found = []

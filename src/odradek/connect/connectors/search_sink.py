@@ -209,7 +209,7 @@ class SearchSinkTask(SinkTask):
         explained = _explained(status, error)
         if behaviour == "warn":
             _log.warning(
-                "the record at %s-%d@%d is passed over: %s",
+                "the record at %s-%d@%d is skipped: %s",
                 record.original_topic, record.original_partition, record.offset, explained,
             )  # fmt: skip
         elif behaviour != "ignore":

@@ -1,7 +1,7 @@
 """Recognises the schema of a record of JSON by its first bytes.
 
 Records of a topic begin alike, because each carries its schema: `{"schema":{...},"payload":`. To
-parse that anew takes most of the time of reading a record. So the beginnings that came last are
+parse that again takes most of the time of reading a record. So the beginnings that came last are
 kept with their schemas, and only the rest of a record is parsed. A record that goes on in another
 way than with one value and `}` is no envelope that is known, and is read as a whole.
 """

@@ -102,7 +102,7 @@ class Schema:
 
     @property
     def scale(self) -> int:
-        """The scale of a Decimal: how many digits are behind the point."""
+        """The scale of a Decimal: how many digits are after the decimal point."""
         try:
             return int(self.parameters[_SCALE])
         except (KeyError, ValueError):

@@ -147,8 +147,8 @@ class CompactedTopic:
         """Returns when everything that is committed now has been applied.
 
         It waits for the transactions that are open now, because a reader of committed records sees
-        nothing behind the first of them. So the end is the high watermark: the last stable offset
-        would leave out what was committed behind a transaction that a killed worker left open.
+        nothing after the first of them. So the end is the high watermark: the last stable offset
+        would leave out what was committed after a transaction that a killed worker left open.
         """
         options = {**self._properties, "isolation.level": "read_uncommitted"}
         async with Consumer(options) as consumer:

@@ -40,6 +40,6 @@ def compare(task: TaskSpec, planned: Sequence[Mapping[str, str]]) -> None:
     number = task.id.number
     if number >= len(planned) or dict(planned[number]) != dict(task.planned):
         raise PlannedAnew(
-            f"the tasks of connector {task.id.connector} were planned anew meanwhile; this worker"
+            f"the tasks of connector {task.id.connector} were planned again meanwhile; this worker"
             " starts those that are its share when it has heard of them"
         )

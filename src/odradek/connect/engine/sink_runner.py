@@ -98,7 +98,7 @@ class SinkRunner:
         }
         self._read_from = read_from
         self._topics: set[str] = set()
-        # The offset behind the last record that was read of each partition.
+        # The offset after the last record that was read of each partition.
         self._ends: dict[TopicPartition, int] = {}
         self._retries = retries
         self._turns = turns or Turns()
@@ -127,7 +127,7 @@ class SinkRunner:
             self.close()
 
     def close(self) -> None:
-        """Lets the task close what it has opened, behind the call that is under way."""
+        """Lets the task close what it has opened, after the call that is under way."""
         self._thread.close(self._task.close)
 
     async def _read_on(self, consumer: Consumer) -> None:
@@ -169,7 +169,7 @@ class SinkRunner:
             for partition, end in self._ends.items()
         }
         try:
-            # The positions are more than that: they pass over what has no records.
+            # The positions are more than that: they skip what has no records.
             await consumer.commit(safe if unsafe else None)
         except CommitFailed as error:
             # The group has given the partitions to another task, which reads the records again.
@@ -206,7 +206,7 @@ class SinkRunner:
         return found
 
     async def _converted(self, record: Any) -> _Ready | None:
-        """Returns the record for the task; None if it was dropped or passed over."""
+        """Returns the record for the task; None if it was dropped or skipped."""
         if record.topic not in self._topics:
             self._topics.add(record.topic)
             self._read_from(record.topic)

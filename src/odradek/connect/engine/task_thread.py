@@ -62,7 +62,7 @@ class TaskThread:
         return await done
 
     def close(self, last: Callable[[], object] | None = None) -> None:
-        """Makes one more call, and lets the thread end behind it; a call that hangs is left alone.
+        """Makes one more call, and lets the thread end after it; a call that hangs is left alone.
         Nothing waits for them."""
         if self._is_closed:
             return

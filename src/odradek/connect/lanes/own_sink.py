@@ -5,7 +5,7 @@ written by the connector's task in the Python worker that gets it: converters, t
 write run there, so on a cluster they run on all machines. A Python worker keeps its task, with what
 that has opened, for the next batches.
 
-When all partitions are written, the offsets behind them are committed for the group that Kafka
+When all partitions are written, the offsets after them are committed for the group that Kafka
 Connect would use. A query begins at those offsets, with a new checkpoint; so after a failure
 records may come again, and none is missed.
 """
@@ -54,7 +54,7 @@ _NOT_FOR_SPARK: Final = ("group.id", "auto.offset.reset", "enable.auto.commit")
 
 
 def rows(spark: SparkSession, given: HandedOver) -> DataFrame:
-    """Returns the records behind what the group has committed, with a partition for each task."""
+    """Returns the records after what the group has committed, with a partition for each task."""
     consumer = given.context.clients.consumer(dict(given.tasks[0].properties))
     options = kafka_options(
         {
@@ -121,7 +121,7 @@ class OwnSink(DataSource):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The offsets behind what a partition of the batch has written."""
+    """The offsets after what a partition of the batch has written."""
 
     offsets: dict[TopicPartition, int]
 

@@ -5,8 +5,8 @@
     tap.streams=issues,commits
     topic.prefix=github.
 
-The offset is the last STATE of the tap, and how many records came behind it in all runs. After a
-failure the tap begins at that STATE: the records behind it come again, so each record is there at
+The offset is the last STATE of the tap, and how many records came after it in all runs. After a
+failure the tap begins at that STATE: the records after it come again, so each record is there at
 least once, and exactly once as far as the tap writes a STATE. When the tap has ended, it runs again
 after a pause.
 """
@@ -124,7 +124,7 @@ class SingerTask(SourceTask):
 
     def read(self, start: Positions, end: Positions) -> Iterator[SourceRecord]:
         if self._read is None or self._read[:2] != (start, end):
-            raise DataError("a tap cannot read the same range again: start the task anew")
+            raise DataError("a tap cannot read the same range again: start the task again")
         yield from self._read[2]
 
     def stored(self, positions: Positions) -> None:

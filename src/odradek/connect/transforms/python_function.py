@@ -5,7 +5,7 @@ A package names it as an entry point, and the worker's file allows the package:
     [project.entry-points.odradek_transforms]
     "com.example.Clean$Value" = "shop.cleaning:clean"
 
-With `$Value` or `$Key` behind its name, the function gets a value or key and returns the new one.
+With `$Value` or `$Key` after its name, the function gets a value or key and returns the new one.
 If there is a schema, what it returns must fit it. Without, it gets the whole record, and returns a
 record, or None to drop it. What it raises makes the record a failed record.
 """

@@ -27,7 +27,7 @@ class Predicate(Protocol):
 
 
 class Side(Enum):
-    """The part of a record that a transform works on. Configurations say it behind the name of the
+    """The part of a record that a transform works on. Configurations say it after the name of the
     class: `...ExtractField$Key`."""
 
     KEY = "Key"

@@ -92,7 +92,7 @@ class Checker:
 
     @staticmethod
     def announcements(properties: Mapping[str, str], report: Report) -> list[str]:
-        """Returns lines about properties that change nothing. Kafka Connect passes over names that
+        """Returns lines about properties that change nothing. Kafka Connect skips names that
         it does not know, so they are no error; but they should not pass unnoticed."""
         known = {found.name for found in report.settings}
         unknown = [

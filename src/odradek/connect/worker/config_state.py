@@ -81,7 +81,7 @@ class ConfigState:
         self.incomplete: set[str] = set()
         """Connectors whose commit counts tasks that are not there: they are planned again."""
         self.unfenced: set[str] = set()
-        """Connectors with a plan behind which no record says that earlier tasks are fenced. This
+        """Connectors with a plan after which no record says that earlier tasks are fenced. This
         matters for sources only."""
         self.fenced_counts: dict[str, int] = {}
         """How many tasks the newest plan has that was allowed to start. It outlives the connector:
@@ -92,13 +92,13 @@ class ConfigState:
 
     def apply(self, key: bytes | None, value: bytes | None) -> Request | None:
         """Applies a record; returns what it asks workers to do. A record that cannot be read is
-        passed over: one bad record must not stop every worker."""
+        skipped: one bad record must not stop every worker."""
         name = (key or b"").decode("utf-8", "replace")
         try:
             content = None if not value else json.loads(value)
             return self._apply(name, content)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            _log.warning("the record %r of the config topic is passed over: %r", name, error)
+            _log.warning("the record %r of the config topic is skipped: %r", name, error)
             return None
 
     def _apply(self, key: str, content: Any) -> Request | None:

@@ -62,7 +62,7 @@ ERRORS: Final = gauge(
     labels=_TASK,
 )
 SKIPPED: Final = gauge(
-    "kafka_connect_task_error_total_records_skipped", "Records that were passed over.", labels=_TASK
+    "kafka_connect_task_error_total_records_skipped", "Records that were skipped.", labels=_TASK
 )
 LETTERS: Final = gauge(
     "kafka_connect_task_error_deadletterqueue_produce_requests",

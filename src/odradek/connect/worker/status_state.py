@@ -5,7 +5,7 @@
     status-topic-TOPIC:connector-NAME   {"topic": {"name": ..., "connector": NAME, "task": 0, ...}}
 
 A tombstone removes what is known. A generation counts the times that the group of workers has
-shared out its work: what a worker says that was not there any more is passed over.
+shared out its work: what a worker says that was not there any more is skipped.
 """
 
 import json
@@ -66,7 +66,7 @@ class StatusState:
         try:
             self._apply(name, None if not value else json.loads(value))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            _log.warning("the record %r of the status topic is passed over: %r", name, error)
+            _log.warning("the record %r of the status topic is skipped: %r", name, error)
 
     def _apply(self, key: str, content: Any) -> None:
         if key.startswith(_CONNECTOR):

@@ -108,7 +108,7 @@ class Worker(TaskListener):
         self._must_hear = False
         self.planner = Planner(store, secrets, self._report_connector, fencing)
         self.ask_to_share: Callable[[], None] = lambda: None
-        """Makes the group share out anew; set by who joins it."""
+        """Lets the group rebalance. The membership sets it when it has joined the group."""
         store.on_change = self._note_change
         store.on_lost = self._note_lost
 

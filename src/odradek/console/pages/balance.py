@@ -278,7 +278,7 @@ def _pattern(text: str) -> str | None:
 
 
 def _options(throttle: str, moves: str, plan: Plan | None) -> Options:
-    """Returns how a plan is carried out. Without a plan, figures that are wrong are passed over:
+    """Returns how a plan is carried out. Without a plan, figures that are wrong are skipped:
     only a preview depends on them."""
     options = Options()
     for text, label, least in ((throttle, "Throttle", 0.001), (moves, "Replicas at once", 1.0)):

@@ -58,7 +58,7 @@ class Decoded:
         return self.kind == "null"
 
     def contains(self, text: str) -> bool:
-        """Returns whether the text, in small letters, occurs in it; for JSON however it is
+        """Returns whether the text, in lower case, occurs in it; for JSON however it is
         spaced."""
         if text in self.text.lower():
             return True

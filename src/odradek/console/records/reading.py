@@ -101,7 +101,7 @@ class RecordView:
         }
 
     def contains(self, text: str) -> bool:
-        """Returns whether the text, in small letters, occurs in key, value or headers."""
+        """Returns whether the text, in lower case, occurs in key, value or headers."""
         return (
             self.value.contains(text)
             or self.key.contains(text)

@@ -8,7 +8,7 @@
 4. The throttles from before are restored, and the journal says how the run ended.
 
 Every step can be done again, so after a crash `run` goes on with the journal from the beginning:
-moves that have arrived are passed over, and those in progress are waited for. `cancel` stops the
+moves that have arrived are skipped, and those in progress are waited for. `cancel` stops the
 moves in progress, which leaves each partition on the replicas that it had, and restores the
 throttles. A move that has finished is not undone.
 """

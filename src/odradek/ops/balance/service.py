@@ -74,7 +74,7 @@ _IGNORED: Final = tuple(
         "stop_external_agent", "start", "end", "time", "populate_disk_info", "capacity_only",
     )
 )  # fmt: skip
-# They would change what is done, so they are not passed over.
+# They would change what is done, so they are not skipped.
 _REFUSED: Final = {
     "goals": "the goals and their order are fixed here",
     "destination_broker_ids": "use add_broker to move replicas to certain brokers",

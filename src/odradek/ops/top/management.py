@@ -120,7 +120,7 @@ class Readings:
 
 def growth(before: float | None, now: float | None, passed_s: float) -> float | None:
     """Returns the growth a second. It is not known if the counter went back: the broker was started
-    anew, or a log was made smaller."""
+    again, or a log was made smaller."""
     if before is None or now is None or passed_s <= 0 or now < before:
         return None
     return (now - before) / passed_s

@@ -2,7 +2,7 @@
 
 Without a management port, records a second are the growth of end offsets, and bytes a second are
 the growth of the leader's log. The latter is not known while retention or compaction make the log
-smaller. A counter that went back belongs to a broker that was started anew, so its rate is not
+smaller. A counter that went back belongs to a broker that was started again, so its rate is not
 known once.
 """
 

@@ -1,6 +1,6 @@
 """The bodies of requests and answers, with the names of Confluent's registry.
 
-Members that are unknown are passed over, because newer clients send more.
+Members that are unknown are skipped, because newer clients send more.
 """
 
 from typing import Any

@@ -189,7 +189,7 @@ class SettingEndpoints:
 
 
 def _require_no_members(body: bytes) -> None:
-    """Refuses a configuration of which no member is known. Others are passed over, because newer
+    """Refuses a configuration of which no member is known. Others are skipped, because newer
     clients send more, but then nothing would be set, and a misspelt name is the likely reason."""
     known = [field.encode_name for field in msgspec.structs.fields(ConfigUpdateRequest)]
     for name in decode_json(body, dict[str, Any]):

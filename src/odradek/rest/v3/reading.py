@@ -371,7 +371,7 @@ def _id(places: dict[int, int]) -> str:
 
 
 def _resumed(text: str | None) -> dict[int, int]:
-    """Reads `Last-Event-ID`; what is no id of ours is passed over, as a browser may send any."""
+    """Reads `Last-Event-ID`; what is no id of ours is skipped, as a browser may send any."""
     places: dict[int, int] = {}
     for part in (text or "")[:20_000].split(","):
         index, _, offset = part.partition(":")

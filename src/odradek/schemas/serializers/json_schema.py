@@ -2,7 +2,7 @@
 
 JSONSerializer(SCHEMA, client)             what JSON has, checked with the schema
 JSONSerializer(Click, client)              objects of a class; the schema is derived from it
-JSONDeserializer(SCHEMA)                   without a registry: the frame is passed over
+JSONDeserializer(SCHEMA)                   without a registry: the frame is skipped
 JSONDeserializer(None, schema_registry_client=client)
 JSONDeserializer(None, schema_registry_client=client, record_class=Click)
 """

@@ -24,7 +24,7 @@ class _Prepared(NamedTuple, Generic[T]):
 
 class Preparations(Generic[T]):
     def __init__(self, capacity: int, ttl_s: float | None = None) -> None:
-        """After `ttl_s` a preparation is made anew; until that succeeds the old one serves."""
+        """After `ttl_s` a preparation is created again; until that succeeds the old one serves."""
         self._cache = AnswerCache(capacity)
         self._failures: dict[Hashable, Exception] = {}
         self._ttl_s = ttl_s

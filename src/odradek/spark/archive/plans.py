@@ -32,8 +32,8 @@ def refuse_other_topics(archived_ids: Mapping[str, str], now: Mapping[str, str])
     """Raises if a topic of the same name has another id than the archived one."""
     for topic in sorted(recreated_topics(archived_ids, now)):
         raise DataLoss(
-            f"{topic} was deleted and made anew since it was archived: it is another topic of the"
-            " same name; archive it into another directory"
+            f"{topic} was deleted and created again since it was archived: it is another topic with"
+            " the same name; archive it into another directory"
         )
 
 

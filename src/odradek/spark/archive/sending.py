@@ -166,7 +166,8 @@ def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]
             raise RestoreFailed(
                 f"{work.target.topic} [{work.target.partition}] was restored up to offset"
                 f" {work.least}, but the brokers know of {reached.offset} only: the topic or the"
-                f" group {work.group} was deleted meanwhile; delete the topic and restore it anew"
+                f" group {work.group} was deleted meanwhile; delete the topic and start the restore"
+                " again"
             )
         producer.begin_transaction()
         records = reached.records + _send(work, options, producer, batches, reached.offset)

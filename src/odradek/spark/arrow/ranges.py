@@ -180,7 +180,7 @@ class RangeReader:
             topic = await self._cluster.topic(partition.topic, limit_ms)
         if topic.id in {topic_id, NO_TOPIC_ID}:
             return
-        lost = f"{partition}: the topic was deleted and made anew since its offsets were noted"
+        lost = f"{partition}: the topic was deleted and created again since its offsets were noted"
         if fail_on_data_loss:
             raise DataLost(
                 f"{lost}; to read the new one, set option('failOnDataLoss', 'false')", [partition]

@@ -192,7 +192,7 @@ class _Tokens:
         ):
             raise BadSchema(
                 f"column {column}: {kind} takes at most {_MAX_PRECISION} digits and how many of"
-                " them are behind the point, as in decimal(10, 2)"
+                " them are after the decimal point, as in decimal(10, 2)"
             )
 
     def _take_suffix(self) -> None:

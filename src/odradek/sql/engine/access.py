@@ -61,7 +61,7 @@ class Access:
 
     async def require(self, operation: Operation, topics: Iterable[str], what: str) -> None:
         """Raises `Forbidden` if the caller may not do something with topics. A topic that there is
-        not is passed over: whoever uses it says so."""
+        not is skipped: whoever uses it says so."""
         wanted = list(dict.fromkeys(topics))
         if not self._is_checked or not wanted:
             return

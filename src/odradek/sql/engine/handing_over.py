@@ -1,7 +1,7 @@
 """A persistent query for the process that runs it: the statement, and what it was compiled with.
 
 A plan consists of functions, which no other process can be given. So it gets the text and compiles
-it anew, with the streams, tables and types that there were when the query was made.
+it again, with the streams, tables and types that there were when the query was made.
 """
 
 import logging

@@ -70,7 +70,7 @@ class Session:
     def not_obeyed(self) -> list[dict[str, str]]:
         """Returns a warning for each property that is given and not obeyed."""
         return [
-            {"message": f"the property {name} is not obeyed{did_you_mean(name, OBEYED)}"}
+            {"message": f"the property {name} is not supported{did_you_mean(name, OBEYED)}"}
             for name in self.properties
             if name not in OBEYED
         ]
@@ -118,7 +118,7 @@ def check_property(statement: s.SetProperty | s.AlterSystem, *, known_alone: boo
     obeyed if only those may be set."""
     if known_alone and statement.name not in OBEYED:
         raise Invalid(
-            f"the property {statement.name} is not obeyed{did_you_mean(statement.name, OBEYED)}",
+            f"the property {statement.name} is not supported{did_you_mean(statement.name, OBEYED)}",
             statement.place,
         )
     check_value(statement.name, statement.value, statement.place)

@@ -51,7 +51,7 @@ class Rows:
 
 
 UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError)
-"""What a record can make the formats raise. Such a record is passed over, as queries do."""
+"""What a record can make the formats raise. Such a record is skipped, as queries do."""
 
 
 class View:

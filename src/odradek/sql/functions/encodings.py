@@ -6,7 +6,7 @@ import re
 
 def decoded(text: str, encoding: str, *, is_lenient: bool = False) -> bytes:
     """Returns the bytes of a text. Raises `ValueError` for an unknown encoding or wrong text. Where
-    it is lenient, other characters in base64 are passed over."""
+    it is lenient, other characters in base64 are skipped."""
     name = encoding.lower()
     if name == "hex":
         if len(text) % 2:

@@ -37,7 +37,7 @@ class Suppress(Operator[nodes.Suppress]):
         self._release(due)
 
     def _dues(self) -> dict[Any, int]:
-        """Returns when each key is due; worked out anew after a restart."""
+        """Returns when each key is due; worked out again after a restart."""
         if self._due is None:
             self._due = {key: held.value[2] for key, held in self._held.items()}
             self._earliest_ms = min(self._due.values(), default=None)

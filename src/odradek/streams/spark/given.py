@@ -1,11 +1,11 @@
-"""What the process of a query gets to know: how its plan is made, and what it runs with.
+"""What the owner of a query sends to the query's process: how to make its plan, and its settings.
 
-A plan consists of functions, so it goes to the process in one of two ways. SQL gives a `MakePlan`
-that is a plain object, with the text of the statement; the process compiles it anew. A plan made in
-Python is written with the pickling of Spark, which takes functions of a program by their code.
+A plan contains functions, which plain pickling refuses. So it is sent in one of two ways. SQL sends
+a `MakePlan` that has only the text of the statement, and the process compiles the text. A plan made
+in Python is pickled by Spark's cloudpickle, which includes the code of functions.
 
-It goes from a program to its own children over a socket in a directory that only the user may
-enter. Passwords of clients are in it, so it is written to no file.
+It contains passwords of clients. So it is never written to a file, but goes from a program to its
+own child processes over a socket in a directory that only the user may enter.
 """
 
 import base64

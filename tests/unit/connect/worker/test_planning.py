@@ -195,7 +195,7 @@ async def test_a_task_of_a_former_plan_is_refused(
             await check.check(task)
         await store.write(task_records("many", [{"part": "a and b"}]))
         for task in tasks:
-            with pytest.raises(PlannedAnew, match="the tasks of connector many were planned anew"):
+            with pytest.raises(PlannedAnew, match="the tasks of connector many were planned again"):
                 await check.check(task)
         if reading is not None:
             reading.cancel()

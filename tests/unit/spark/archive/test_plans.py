@@ -56,7 +56,7 @@ def test_deleted_records_are_an_error_or_a_gap() -> None:
 def test_a_topic_that_was_made_anew_is_not_mixed_with_the_old() -> None:
     with pytest.raises(DataLoss, match="another topic of the same name"):
         next_chunk({_P0: 50}, {_P0: 0}, {_P0: 10}, 100)
-    with pytest.raises(DataLoss, match="t was deleted and made anew"):
+    with pytest.raises(DataLoss, match="t was deleted and created again"):
         refuse_other_topics({"t": "aa", "u": "bb"}, {"t": "cc", "u": "bb"})
     refuse_other_topics({"t": "aa", "gone": "bb"}, {"t": "aa", "new": "cc"})
     chunk = next_chunk({}, {_P0: 0}, {_P0: 10}, 100, topic_ids={"t": "aa"})

@@ -6,13 +6,13 @@ stream. Those are newer than the row, or equal to it, so the row is dropped from
 the algorithm of Netflix's DBLog). What is left goes into the topic before the changes that follow.
 
 1. A task reads a chunk, and puts its rows into a `Window`.
-2. It reads the stream up to a position that is certainly behind the moment of the read. The key of
+2. It reads the stream up to a position that is certainly after the moment of the read. The key of
    each change on the way leaves the window.
-3. It sends the rows that are left, and the progress behind them, in one range.
+3. It sends the rows that are left, and the progress after them, in one range.
 
 So each row is in the topic before or by its first change after the chunk, whatever is written
-meanwhile, without a lock; and a task that was killed goes on behind the last row that it has sent.
-What would break it: a key that is not unique, or a position that is not behind the read.
+meanwhile, without a lock; and a task that was killed goes on after the last row that it has sent.
+What would break it: a key that is not unique, or a position that is not after the read.
 """
 
 import json

@@ -4,7 +4,7 @@
     column.mask.with.8.chars=shop.customers.phone,.*\\.secret
     column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K=shop.customers.email
 
-Debezium's names, rules and results. Each lists patterns of whole columns, as TABLE.COLUMN behind
+Debezium's names, rules and results. Each lists patterns of whole columns, as TABLE.COLUMN after
 the schema or database. Where several fit a column, a length wins over a mask, and a mask over a
 hash. Masks and hashes change texts and enums; a length shortens everything that is text or bytes.
 Keys keep their values, because consumers find rows by them.

@@ -69,7 +69,7 @@ REFUSED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "streaming.delay.ms": ("changes stream from the beginning", ("0",)),
     "openlineage.integration.enabled": ("there is no OpenLineage here", ("false",)),
 }
-"""Why a setting is not obeyed, and the values that are right nevertheless."""
+"""Why a setting is not supported, and the values that are right nevertheless."""
 
 REFUSED_PREFIXES: Final[Mapping[str, str]] = {
     "snapshot.select.statement.overrides.": (
@@ -126,7 +126,7 @@ class CdcSettings(PluginSettings):
         "topic.heartbeat.name", "", "The whole name of the topic of heartbeats."
     )
     topic_transaction = string(
-        "topic.transaction", "transaction", "The topic of transactions, behind topic.prefix."
+        "topic.transaction", "transaction", "The topic of transactions, after topic.prefix."
     )
     table_include_list = string(
         "table.include.list", "", "Patterns of the tables to capture; empty, all.", importance=_HIGH
@@ -375,7 +375,7 @@ class CdcSettings(PluginSettings):
     # What follows from them
 
     def topic_of(self, *parts: str) -> str:
-        """Returns the topic of a table: the parts behind the prefix, with everything that a topic
+        """Returns the topic of a table: the parts after the prefix, with everything that a topic
         cannot have replaced by an underscore."""
         return topic_name(self.topic_delimiter.join((self.topic_prefix, *parts)))
 

@@ -10,7 +10,7 @@ in the log of its source, or a record of a topic, whose key is `topic.prefix` an
     pause-snapshot, resume-snapshot
     log                {"message": "..."}
 
-A signal that is wrong is named in the log and passed over: it must not stop the stream.
+A signal that is wrong is named in the log and skipped: it must not stop the stream.
 """
 
 import asyncio
@@ -105,15 +105,15 @@ def signal_of(row: Mapping[str, Any]) -> Signal | None:
     none, which the log says."""
     name, kind, data = row.get("id"), row.get("type"), row.get("data")
     if not isinstance(kind, str):
-        _log.warning("a signal has no type, and is passed over: id %s", name)
+        _log.warning("a signal has no type, and is skipped: id %s", name)
         return None
     try:
         found = json.loads(data) if isinstance(data, str) and data else data or {}
     except ValueError:
-        _log.warning("signal %s has data that is no JSON, and is passed over: %s", name, data)
+        _log.warning("signal %s has data that is no JSON, and is skipped: %s", name, data)
         return None
     if not isinstance(found, dict):
-        _log.warning("signal %s has data that is no JSON object, and is passed over", name)
+        _log.warning("signal %s has data that is no JSON object, and is skipped", name)
         return None
     return Signal(str(name), kind, found)
 
@@ -123,7 +123,7 @@ def action_of(signal: Signal) -> Action | None:
     try:
         return _action(signal)
     except (InvalidConfig, KeyError, TypeError, ValueError) as error:
-        _log.warning("signal %s (%s) is passed over: %s", signal.id, signal.type, error)
+        _log.warning("signal %s (%s) is skipped: %s", signal.id, signal.type, error)
         return None
 
 
@@ -250,7 +250,7 @@ class KafkaSignals:
             found = json.loads(value)
             signal = signal_of(found)
         except (ValueError, AttributeError):
-            _log.warning("topic %s has a record that is no signal; it is passed over", self._topic)
+            _log.warning("topic %s has a record that is no signal; it is skipped", self._topic)
             return
         if signal is not None:
             self._found.append(signal)

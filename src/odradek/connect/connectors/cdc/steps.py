@@ -15,7 +15,7 @@ from odradek.connect.records import SourceRecord
 
 
 class Step(NamedTuple):
-    """`offset` is the position behind the records; None before the first one."""
+    """`offset` is the position after the records; None before the first one."""
 
     offset: SourceOffset | None
     records: list[SourceRecord]

@@ -229,7 +229,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def on_conflict(self, keys: Sequence[str], changed: Sequence[str]) -> str:
-        """Returns what stands behind an INSERT so that a row with the same key is changed in these
+        """Returns what stands after an INSERT so that a row with the same key is changed in these
         columns, or stays as it is if there are none."""
 
     def put(self, cursor: Any, put: "Put") -> None:
@@ -277,7 +277,7 @@ _MOST_DIGITS_OF_LONG: Final = 19
 
 def number_schema(mapping: NumericMapping, precision: int | None, scale: int | None) -> Schema:
     """Returns the schema of a NUMERIC column. A column without a scale may have any: it becomes a
-    Decimal with 38 digits behind the point, or a double if `best_fit` was asked for."""
+    Decimal with 38 digits after the decimal point, or a double if `best_fit` was asked for."""
     if scale is None:
         if mapping is NumericMapping.BEST_FIT:
             return schemas.FLOAT64
@@ -310,7 +310,7 @@ def _scaled(value: Any, scale: int) -> Any:
         context.prec = 1000
         shown = found.quantize(Decimal((0, (1,), -scale)))
     if shown != found:
-        raise DataError(f"{found} has more than {scale} digits behind the point")
+        raise DataError(f"{found} has more than {scale} digits after the decimal point")
     return shown
 
 

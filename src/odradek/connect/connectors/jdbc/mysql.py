@@ -277,7 +277,7 @@ class MySql(Dialect):
 
     def writers(self, connection: Connection, table: TableId) -> frozenset[str]:
         """InnoDB does not say which table a transaction has written to, so all count. It makes its
-        list anew if nobody has read it for 0.1 seconds, so the tasks of a process take turns."""
+        list again if nobody has read it for 0.1 seconds, so the tasks of a process take turns."""
         if not self._sees_transactions:
             return frozenset()
         try:

@@ -1,9 +1,9 @@
-"""The modes incrementing, timestamp and timestamp+incrementing: rows behind a number or a time.
+"""The modes incrementing, timestamp and timestamp+incrementing: rows after a number or a time.
 
 An offset is the number, the time, or both, of the last row that was read, in the form of Aiven's
 and Confluent's connectors. The same range gives the same records again as long as its rows are not
 changed or deleted, and none is added within it. What would add one is a row that becomes visible
-late, behind an offset that has passed it. Three things prevent that:
+late, after an offset that has passed it. Three things prevent that:
 
 1. A row is read when no other one can get the same time any more: with times of whole seconds, when
    the second is over.

@@ -1,11 +1,11 @@
 """Records as rows of tables: io.aiven.connect.jdbc.JdbcSinkConnector.
 
 The records of a call are written in one transaction. A row that the database refuses is found by
-halving: each part is written behind a savepoint, so the others stay written.
+halving: each part is written after a savepoint, so the others stay written.
 
 After a failure records come again, so what is written twice must be harmless. It is with `upsert`,
 `update` and deletions, and with `insert` and `pk.mode=kafka`, where the key is the place of the
-record in its topic and a row that is there already is passed over. Other inserts may be doubled by
+record in its topic and a row that is there already is skipped. Other inserts may be doubled by
 a failure, or be refused then.
 """
 

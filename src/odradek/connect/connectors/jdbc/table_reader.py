@@ -61,7 +61,7 @@ class TableReader(ABC):
 
     # Whether an offset of another mode means anything to this one.
     offset_names: ClassVar[frozenset[str]]
-    # How many columns a question selects behind those of the table.
+    # How many columns a question selects after those of the table.
     extra_columns: int = 0
 
     def __init__(
@@ -87,7 +87,7 @@ class TableReader(ABC):
 
     @abstractmethod
     def find(self, connection: Connection, start: SourceOffset | None, limit: int) -> Batch | None:
-        """Returns the next rows behind `start`, by `limit` at most, or None if there are none."""
+        """Returns the next rows after `start`, by `limit` at most, or None if there are none."""
 
     @abstractmethod
     def find_again(
@@ -148,7 +148,7 @@ class TableReader(ABC):
     def rows(
         self, connection: Connection, rest: str, values: Sequence[Any]
     ) -> tuple[list[Any], Shape]:
-        """Returns rows and how they become records. `rest` is the statement behind the columns of
+        """Returns rows and how they become records. `rest` is the statement after the columns of
         the table or the query, which is called `found`; it may begin with more columns."""
         cursor = connection.cursor()
         try:

@@ -6,7 +6,7 @@
     jdbc:mariadb://host/database
 
 No driver of Java is behind it. Options that change how a connection is made are translated to those
-of the driver for Python, those that only tune a driver of Java are passed over with a line in the
+of the driver for Python, those that only tune a driver of Java are skipped with a line in the
 log, and any other one is an error.
 """
 
@@ -80,7 +80,7 @@ def _server(kind: str, place: str) -> DatabaseUrl:
     password = options.pop("password", None) or _plain(match["password"])
     database = unquote(match["database"] or "")
     if not database and kind == POSTGRES:
-        raise InvalidConfig("the URL does not name the database: add /NAME behind the host")
+        raise InvalidConfig("the URL does not name the database: add /NAME after the host")
     return DatabaseUrl(
         kind,
         database,

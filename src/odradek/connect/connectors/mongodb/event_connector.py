@@ -18,7 +18,7 @@ from odradek.connect.connectors.mongodb.event_task import MongoEventTask
 from odradek.connect.connectors.positions import SourceOffset, SourcePartition
 from odradek.connect.errors import ConnectError, DataError
 
-# Imported behind those that say how to install PyMongo if it is missing.
+# Imported after those that say how to install PyMongo if it is missing.
 from odradek.connect.connectors.mongodb.event_source import MongoEventSource  # isort: skip
 
 

@@ -51,7 +51,7 @@ _DEFAULTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "mongo.custom.auth.mechanism.enable": (_CLASSES, ("false",)),
     "mongo.custom.auth.mechanism.providerClass": (_CLASSES, ()),
 }
-"""What is not obeyed, why, and the values that are right nevertheless."""
+"""What is not supported, why, and the values that are right nevertheless."""
 _NOT_NEEDED: Final = frozenset(
     {
         "provider",
@@ -156,7 +156,7 @@ class MongoEventSettings(PluginSettings):
     )
     copy_existing = boolean("copy.existing", False, "The old name of startup.mode=copy_existing.")
     topic_prefix = string("topic.prefix", "", "What stands before the names of topics.")
-    topic_suffix = string("topic.suffix", "", "What stands behind the names of topics.")
+    topic_suffix = string("topic.suffix", "", "What stands after the names of topics.")
     topic_separator = string("topic.separator", ".", "What stands between their parts.")
     topic_namespace_map = string(
         "topic.namespace.map",

@@ -69,7 +69,7 @@ class MongoEventSource(MongoServers):
     ) -> list[dict[str, Any]]:
         """Returns the documents up to `last` as events, as the two pipelines make them."""
         settings = self._settings
-        behind = _behind(after) if has_after else {}
+        later = _behind(after) if has_after else {}
         up_to = {"$expr": {"$lte": ["$_id", {"$literal": last}]}}
         event = {
             "_id": {"_id": "$_id", "copyingData": {"$literal": True}},
@@ -82,7 +82,7 @@ class MongoEventSource(MongoServers):
             },
         }
         stages: list[dict[str, Any]] = [
-            {"$match": {"$and": [behind, up_to]} if behind else up_to},
+            {"$match": {"$and": [later, up_to]} if later else up_to},
             {"$sort": {"_id": 1}},
             *settings.copy_pipeline(),
             {"$replaceRoot": {"newRoot": event}},
@@ -97,7 +97,7 @@ class MongoEventSource(MongoServers):
         settings = self._settings
         options: dict[str, Any] = {"max_await_time_ms": settings.await_ms}
         if position.token is not None:
-            # Other than resume_after it goes on behind a collection that was dropped.
+            # Other than resume_after it goes on after a collection that was dropped.
             options["start_after" if position.is_ended else "resume_after"] = position.token
         else:
             options["start_at_operation_time"] = position.time

@@ -2,7 +2,7 @@
 the changes.
 
 The position in the change stream is taken before documents are copied. They are read in the order
-of their keys, a chunk in each step, and a task that was killed goes on behind the last chunk. Where
+of their keys, a chunk in each step, and a task that was killed goes on after the last chunk. Where
 the pipelines select none of a chunk, the step moves the position only.
 """
 
@@ -68,7 +68,7 @@ class MongoEventTask(ChangeStreamTask):
         except StreamIsGone as error:
             raise DataError(
                 "MongoDB has no changes any more from where this connector was. Reset its offsets"
-                " to begin anew, with startup.mode=copy_existing to have all documents again, and"
+                " to begin again, with startup.mode=copy_existing to have all documents again, and"
                 f" let the servers keep more of their oplog: {error.__cause__}"
             ) from error
 

@@ -52,16 +52,16 @@ class EventTopics:
 
     def _between(self, database: str, collection: str) -> str:
         separator = self._separator
-        behind = f"{separator}{collection}" if collection else ""
+        suffix = f"{separator}{collection}" if collection else ""
         name = f"{database}.{collection}" if collection else database
         if name in self._simple:
             return self._simple[name]
         if database in self._simple:
-            return f"{self._simple[database]}{behind}"
+            return f"{self._simple[database]}{suffix}"
         for pattern, template in self._patterns:
             if pattern.fullmatch(name):
                 return self._filled(template, database, collection)
-        return self._for_others or f"{database}{behind}"
+        return self._for_others or f"{database}{suffix}"
 
     def _filled(self, template: str, database: str, collection: str) -> str:
         separator = self._separator

@@ -15,7 +15,7 @@ from odradek.connect.connectors.mongodb.source import translated
 from odradek.connect.errors import ConnectError, DataError
 from odradek.connect.records import SinkRecord
 
-# Imported behind `source`, which says how to install PyMongo if it is missing.
+# Imported after `source`, which says how to install PyMongo if it is missing.
 import pymongo  # isort: skip
 from pymongo import errors  # isort: skip
 from odradek.connect.connectors.mongodb.sink_documents import Documents, Write  # isort: skip
@@ -108,7 +108,7 @@ class MongoSinkTask(SinkTask):
 
     def _write(self, items: list[_Item]) -> list[FailedRecord]:
         """Writes documents of one collection. A server stops at the first one that it refuses, so
-        those behind it are sent again."""
+        those after it are sent again."""
         failed: list[FailedRecord] = []
         first = items[0]
         while items:

@@ -60,7 +60,7 @@ class MongoServers(ABC):
             self.client.admin.command("ping")
 
     def now(self) -> StreamPosition:
-        """Returns the position behind everything that has been written."""
+        """Returns the position after everything that has been written."""
         with translated():
             found = self.client.admin.command("ping").get("operationTime")
         if not isinstance(found, Timestamp):

@@ -27,7 +27,7 @@ class ChangeStreamTask(SourceTask):
 
     @abstractmethod
     def _next_step(self, offset: SourceOffset | None, max_records: int) -> Step | None:
-        """Returns what comes behind `offset`, or None if nothing has come."""
+        """Returns what comes after `offset`, or None if nothing has come."""
 
     @abstractmethod
     def _forget(self) -> None:

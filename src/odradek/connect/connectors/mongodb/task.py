@@ -116,7 +116,7 @@ class MongoDbTask(ChangeStreamTask):
         except StreamIsGone:
             if self._settings.snapshot_mode != "when_needed":
                 raise
-            _log.warning("%s: the changes are gone; documents are read anew", self._name)
+            _log.warning("%s: the changes are gone; documents are read again", self._name)
             self._disconnect()
             self._steps.begin_at(offset)
             return self._next_step(None, max_records)

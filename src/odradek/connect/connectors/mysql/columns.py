@@ -17,7 +17,7 @@ from odradek.connect.connectors.mysql.table_maps import ColumnType, StoredColumn
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`type` is the name of the type in SQL. `length` is what stands in parentheses behind it: the
+    """`type` is the name of the type in SQL. `length` is what stands in parentheses after it: the
     characters of a text, the bits of a BIT, the digits of a decimal or of a fraction of a second.
     `default` is text as in SQL without its quotes, None if there is none that is constant."""
 

@@ -2,7 +2,7 @@
 
 Invariant: `position` is where a new reader would give what follows, no record twice and none left
 out. In the middle of a transaction it is the beginning of the transaction, with the number of
-events and rows to pass over: those numbers count the same in every run, because a server sends the
+events and rows to skip: those numbers count the same in every run, because a server sends the
 same events again.
 """
 
@@ -128,7 +128,7 @@ class LogReader:
     @property
     def position(self) -> LogPosition:
         if self._skip_events or self._skip_rows:
-            return self._start  # What was read before this run has not been passed over yet.
+            return self._start  # What was read before this run has not been skipped yet.
         if self._group is None:
             return self._at(self._place, 0, 0)
         return self._at(self._group.place, self._done, self._row)

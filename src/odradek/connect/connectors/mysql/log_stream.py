@@ -1,7 +1,7 @@
 """The events of a server's binary log, as they are written.
 
-The stream logs in as a replica does, and asks for the log from a place on, or from behind a set of
-numbered transactions. PyMySQL makes the connection and logs in; the packets are read here, because
+The stream logs in as a replica does, and asks for the log from a position on, or for everything
+after a set of GTIDs. PyMySQL makes the connection and logs in; the packets are read here, because
 a reader must be able to wait for a moment and go on, which PyMySQL's connections do not allow.
 """
 
@@ -60,7 +60,7 @@ class LogStream:
         is_mariadb: bool,
         is_second: bool = False,
     ) -> None:
-        """Begins behind the `transactions`, if they are given, and else at the place. `is_second`
+        """Begins after the `transactions`, if they are given, and else at the place. `is_second`
         is for a connector that reads another part of the log at the same time. Raises `Unavailable`
         or `DataError`; whether the log is there is known by the first event."""
         self.file = place.file

@@ -1,9 +1,9 @@
 """The rows that are in the tables, read in chunks, each as of an exact place in the binary log.
 
 A chunk is read in a transaction that sees the table as it was at one place of the log. The task
-sends the changes up to that place, then the chunk, then the changes behind it. So every row is as
+sends the changes up to that place, then the chunk, then the changes after it. So every row is as
 old as its place in the topic says, and nothing is doubled or left out. A table without a key is
-read at once, and its changes before that are passed over, because its rows have them.
+read at once, and its changes before that are skipped, because its rows have them.
 
 MariaDB says the place of such a transaction itself, without a lock. MySQL does not, so a lock on
 the table is held until the transaction has begun and the place is read: some milliseconds.
@@ -160,7 +160,7 @@ def _where(*conditions: str | None) -> str:
 
 
 def _compared(key: Sequence[Column], values: Key, inner: str, last: str) -> str:
-    """Returns the condition that a key of several columns stands before or behind another one. The
+    """Returns the condition that a key of several columns stands before or after another one. The
     servers use an index for it only if it is written like this."""
     names = [quoted(column.name) for column in key]
     literals = [_literal(column, value) for column, value in zip(key, values, strict=True)]

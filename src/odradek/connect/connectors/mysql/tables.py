@@ -165,7 +165,7 @@ class Tables:
     # Shapes
 
     def logged(self, body: bytes) -> RowShape | None:
-        """Returns how to read the rows behind a `TABLE_MAP`; None if they are not captured."""
+        """Returns how to read the rows after a `TABLE_MAP`; None if they are not captured."""
         description = body[8:]  # The table's number changes without reason.
         if description not in self._logged:
             self._logged[description] = self._shape_of(body)

@@ -159,7 +159,7 @@ class MySqlTask(SourceTask):
         except LogIsGone:
             if self._settings.snapshot_mode != "when_needed":
                 raise
-            _log.warning("%s: the binary log is gone; rows are read anew", self._name)
+            _log.warning("%s: the binary log is gone; rows are read again", self._name)
             self._disconnect()
             self._steps.begin_at(offset)
             return self._next_step(None, max_records)
@@ -311,7 +311,7 @@ class MySqlTask(SourceTask):
             self._chunk = chunk
 
     def _is_ahead_of(self, place: LogPlace) -> bool:
-        """Whether changes behind this place were sent already. The server sends a transaction
+        """Whether changes after this place were sent already. The server sends a transaction
         before others see its rows, so a chunk can be older than what was read of the log."""
         if self._reader is None:
             return False

@@ -125,7 +125,7 @@ class ConfluentSettings(StoreSettings):
         folds_case=True,
     )
     separator = string(
-        "format.bytearray.separator", None, "What stands behind each value; unset, a new line."
+        "format.bytearray.separator", None, "What stands after each value; unset, a new line."
     )
     storage_class = without_effect(
         "store.url says it",

@@ -2,9 +2,9 @@
 
 The records of a partition are gathered from its committed offset on, for one or more objects. When
 there are enough, or the first of them has waited long enough, all objects of the partition are
-written, and the engine commits the offset behind them. What is gathered is not committed
+written, and the engine commits the offset after them. What is gathered is not committed
 (`unsafe`), so it comes again after a failure, and its objects get the same names again: each name
-has the offset of the first record of its group behind the committed offset.
+has the offset of the first record of its group after the committed offset.
 
 So each record is in one object only, however often a worker is killed. What would break it: names
 that depend on the clock, and more than one set of objects for a partition between two commits;
@@ -73,7 +73,7 @@ class ObjectSinkTask(SinkTask):
         self._rotation = rotation
         self._shape = shape
         self._gathered: dict[PartitionName, Gathered] = {}
-        # A call that failed is made again, and passes over what was taken: these too.
+        # A call that failed is made again, and skips what was taken: these too.
         self._refused: list[FailedRecord] = []
 
     def write(self, records: Sequence[SinkRecord]) -> Sequence[FailedRecord]:

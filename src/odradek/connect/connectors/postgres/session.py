@@ -60,7 +60,7 @@ _HEARTBEAT: Final = "heartbeat_ms"
 
 
 class _Ready(NamedTuple):
-    """A row of a chunk that the stream has passed; `progress` is what remains behind it."""
+    """A row of a chunk that the stream has passed; `progress` is what remains after it."""
 
     chunk: Chunk
     values: Values

@@ -136,7 +136,7 @@ class PostgresSettings(DatabaseSettings):
         folds_case=True,
     )
     money_fraction_digits = integer(
-        "money.fraction.digits", 2, "The digits behind the point of money.", at_least=0, at_most=20
+        "money.fraction.digits", 2, "The decimal places of money.", at_least=0, at_most=20
     )
     include_unknown_datatypes = boolean(
         "include.unknown.datatypes", False, "Write columns of other types as bytes."

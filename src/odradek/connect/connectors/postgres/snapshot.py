@@ -1,11 +1,11 @@
 """Reads the rows of tables in chunks (`cdc.chunks`), each in a snapshot of the database.
 
-The snapshot says which transactions it has seen, and the position of the log that is taken right
-after it is behind all of their commits. When the stream has come to that position, it has sent
+The snapshot says which transactions it has seen. The position of the log that is asked for right
+after it is later than all of their commits. When the stream has come to that position, it has sent
 everything that the chunk contains.
 
 A table without a unique key cannot be read in chunks: it is read at once, and its rows are sent
-before everything that the stream brings then. Its changes are passed over until it is read, and
+before everything that the stream brings then. Its changes are skipped until it is read, and
 after that those which the snapshot has seen. So its rows come exactly once too, but they must fit
 into one transaction.
 """
@@ -34,7 +34,7 @@ _SNAPSHOT_SINCE: Final = 130_000
 
 
 class Chunk(NamedTuple):
-    """`rows` have the key by which the table is read; it is None without one. `until_lsn` is behind
+    """`rows` have the key by which the table is read; it is None without one. `until_lsn` is after
     everything that the rows contain."""
 
     table: CapturedTable

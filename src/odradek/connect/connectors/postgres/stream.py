@@ -1,4 +1,4 @@
-"""Makes records of the stream of changes, and knows the position behind each of them."""
+"""Makes records of the stream of changes, and knows the position after each of them."""
 
 import logging
 from collections import deque
@@ -59,7 +59,7 @@ class ChangeStream:
         self._lsn = position.lsn
         self._xid = position.xid
         self._time_us = position.time_us
-        # Changes of a transaction that was read in part are passed over, by number or by place.
+        # Changes of a transaction that was read in part are skipped, by number or by place.
         self._open_at_start = position.open_commit_lsn
         self._index_at_start = position.index
         self._read_to_lsn = position.lsn if position.is_foreign else None
@@ -115,7 +115,7 @@ class ChangeStream:
         )
 
     def covers(self, table: str, visible: Visibility, until_lsn: int) -> None:
-        """The rows of this table were read: transactions that they have in them are passed over."""
+        """The rows of this table were read: transactions that they have in them are skipped."""
         self._covered[table] = visible, until_lsn
 
     def idle_at(self, lsn: int) -> None:
@@ -308,7 +308,7 @@ class ChangeStream:
         if self._counts_as_new(lsn):
             return self._table(relation)
         if self._transactions is not None and not self._is_read_already:
-            # A transaction that is read again: those behind get the numbers that they had.
+            # A transaction that is read again: later ones get the numbers that they had.
             table = self._table(relation)
             if table is not None and table.is_captured:
                 self._transactions.change(table.full_name)
@@ -381,7 +381,7 @@ class ChangeStream:
             if mode == "fail":
                 raise
             if mode == "warn":
-                _log.warning("a change is passed over: %s", error)
+                _log.warning("a change is skipped: %s", error)
             return []
 
     def _note_signal(self, table: CapturedTable, values: Values) -> None:

@@ -66,7 +66,7 @@ def micros_of_day(text: str) -> int:
 
 def micros(text: str) -> int:
     """Returns the microseconds from 1970 to a time without a zone. Those of PostgreSQL's years
-    behind 294246 do not fit into 64 bits: they are the largest number, as with Debezium."""
+    after 294246 do not fit into 64 bits: they are the largest number, as with Debezium."""
     if text in _INFINITE_MS:
         return _INFINITE_MS[text] * 1000
     return min(_micros(text), _LARGEST)
@@ -84,7 +84,7 @@ def millis(text: str) -> int:
 
 
 def nanos(text: str) -> int | None:
-    """Returns None for a time before 1677 or behind 2262, whose nanoseconds do not fit into 64
+    """Returns None for a time before 1677 or after 2262, whose nanoseconds do not fit into 64
     bits; the infinite times are the largest and the smallest number. So it is with Debezium."""
     if text in _INFINITE_MS:
         return _LARGEST if text == INFINITY else -_LARGEST - 1
@@ -123,7 +123,7 @@ def zoned_timestamp(text: str, precision: int) -> str:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """Returns date and time; the era stands behind the time, and belongs to the date."""
+    """Returns date and time; the era stands after the time, and belongs to the date."""
     date, _, time = text.partition(" ")
     if time.endswith(" BC"):
         return f"{date} BC", time[:-3]

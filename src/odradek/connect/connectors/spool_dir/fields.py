@@ -169,7 +169,7 @@ def _decimal(text: str, schema: Schema) -> Decimal:
     except InvalidOperation:
         raise DataError(f"{text!r} is no decimal number") from None
     if shown != found:
-        raise DataError(f"{text!r} has more than {schema.scale} digits behind the point")
+        raise DataError(f"{text!r} has more than {schema.scale} digits after the decimal point")
     return shown
 
 
