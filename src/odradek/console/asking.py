@@ -10,6 +10,7 @@ Every page is an endpoint that goes the same way:
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -38,12 +39,15 @@ from odradek.web.problems import Problem
 if TYPE_CHECKING:
     from odradek.console.service import ConsoleService
 
+logger = logging.getLogger("odradek.console")
+
 FORM: Final = "application/x-www-form-urlencoded"
 PAGE: Final = "text/html"
 CLUSTER: Final = "/c/{cluster}"
 THEME_COOKIE: Final = "odradek-theme"
 _THEMES: Final = ("light", "dark")
 _MAX_FIELDS: Final = 5000
+_LARGE_FORM_BYTES: Final = 200_000
 _SEE_OTHER: Final = 303
 _ASK_AGAIN_S: Final = 0.2
 
@@ -151,8 +155,16 @@ class Asked:
 Page = Callable[[Asked], Awaitable[Response]]
 
 
+# What code raises that reads an answer of another shape than it expects.
+_NOT_UNDERSTOOD: Final = (TypeError, AttributeError, LookupError, ValueError, RecursionError)
+
+
 class Pages:
     """The pages of one subject. Subclasses say which there are."""
+
+    shown_service: tuple[str, str] | None = None
+    """The service beside the brokers that these pages show, if there is one: what it is called, and
+    the setting with its address."""
 
     def __init__(self, console: "ConsoleService") -> None:
         self.console = console
@@ -192,10 +204,33 @@ class Pages:
     def _handled(
         self, page: Page, needs_brokers: bool = True
     ) -> Callable[[Request], Awaitable[Response]]:
+        shown = page if self.shown_service is None else self._understanding(page)
+
         async def handle(request: Request) -> Response:
-            return await answer(self.console, request, page, needs_brokers)
+            return await answer(self.console, request, shown, needs_brokers)
 
         return handle
+
+    def _understanding(self, page: Page) -> Page:
+        """Returns a page that says so if the service answered with JSON of another kind, as a
+        program of another kind does at an address that is wrong."""
+
+        async def understand(asked: Asked) -> Response:
+            try:
+                return await page(asked)
+            except (BadForm, UnicodeEncodeError):
+                raise
+            except _NOT_UNDERSTOOD as error:
+                name, setting = self.shown_service or ("", "")
+                logger.warning("an answer of the %s was not understood", name, exc_info=error)
+                raise Problem(
+                    502,
+                    f"the {name} gave an answer that this page does not understand"
+                    f" ({type(error).__name__}: {str(error)[:100]}). Is {setting} of the console"
+                    " the address of such a service?",
+                ) from None
+
+        return understand
 
 
 async def answer(
@@ -311,11 +346,18 @@ async def read_form(request: Request) -> Form:
     """Returns the fields of a form; none for a request without one."""
     if request.method != "POST":
         return Form([])
+    body = await request.body()
     try:
-        text = (await request.body()).decode()
-        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        if len(body) < _LARGE_FORM_BYTES:
+            return _parsed(body)
+        # Megabytes take seconds, in which others are answered.
+        return await asyncio.to_thread(_parsed, body)
     except ValueError:
         raise Problem(400, "the form cannot be read") from None
+
+
+def _parsed(body: bytes) -> Form:
+    return Form(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
 
 
 def _check_form(

@@ -7,9 +7,9 @@ from typing import Final
 from odradek.console.openid.provider import Provider
 from odradek.console.prometheus import Prometheus
 from odradek.console.records.masks import Mask, Masks
+from odradek.console.records.registry_formats import ASKED, PageFormats
 from odradek.console.settings import ConsoleSettings
 from odradek.console.watching import Watchers
-from odradek.rest.schema_formats import SchemaFormats
 from odradek.security.tls.contexts import client_context
 from odradek.security.tls.settings import TlsSettings
 from odradek.services.client_pool import ClientPool
@@ -44,7 +44,7 @@ class Cluster:
         self.name = settings.odradek_cluster_name
         self.settings = settings
         self.pool = pool
-        self.formats = SchemaFormats(settings.registry_properties())
+        self.formats = PageFormats({**ASKED, **settings.registry_properties()})
         self.watchers = Watchers(pool, settings.odradek_refresh_ms / 1000)
         self.prometheus: Prometheus | None = None
         if settings.prometheus_url:

@@ -14,6 +14,7 @@ from odradek.console.http_json import HttpRefused, ask_json
 from odradek.console.rights import authorization, named, require_write
 from odradek.web.problems import Problem
 
+CONNECT: Final = ("Connect worker", "connect.url")
 OURS: Final = "odradek"
 _NOT_OFFERED: Final = frozenset({404, 405, 501})
 
@@ -59,12 +60,18 @@ async def ask_worker(
         ) from None
 
 
+def answered(error: WorkerRefused) -> Problem:
+    """Returns what a page says of an error of the worker. One of the worker's own is not ours."""
+    status = error.status if error.status < 500 else 502
+    return Problem(status, f"the Connect worker answered: {error}")
+
+
 async def see(asked: Asked, path: str) -> Any:
     """Returns what the worker shows; an error of it becomes that of the page."""
     try:
         return await ask_worker(asked, "GET", path)
     except WorkerRefused as error:
-        raise Problem(error.status, f"the Connect worker answered: {error}") from None
+        raise answered(error) from None
 
 
 async def see_if_offered(asked: Asked, path: str) -> Any:
@@ -74,7 +81,7 @@ async def see_if_offered(asked: Asked, path: str) -> Any:
     except WorkerRefused as error:
         if error.status in _NOT_OFFERED:
             return None
-        raise Problem(error.status, f"the Connect worker answered: {error}") from None
+        raise answered(error) from None
 
 
 async def is_ours(asked: Asked) -> bool:

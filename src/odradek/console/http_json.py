@@ -85,14 +85,14 @@ def _ask(
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise OSError("the answer is not JSON") from None
 
 
 def _json_or_none(text: bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -86,6 +86,8 @@ class CallerFormats:
 
     def __init__(self, registry: RegistryClient | None) -> None:
         self._registry = registry
+        self.problem: Problem | None = None
+        """Why the last value that has a schema could not be read by it."""
 
     async def write(
         self, topic: str, wanted: SchemaOf, data: msgspec.Raw, *, is_key: bool
@@ -108,6 +110,7 @@ class CallerFormats:
         """Returns a key or value as JSON for a response. It is decoded by its schema, which a frame
         or a header of the record names, or shown as base64 if the registry does not have the schema
         or the bytes do not fit it. `part` is "key" or "value"."""
+        self.problem = None
         if value is None or self._registry is None:
             return shown(value)
         has_frame = value[:1] == b"\x00" and len(value) >= HEADER_SIZE
@@ -117,5 +120,6 @@ class CallerFormats:
 
         try:
             return await asyncio.to_thread(read, self._registry, value, headers, part)
-        except Problem:
+        except Problem as problem:
+            self.problem = problem
             return {"type": "BINARY", "data": encode_base64(value)}

@@ -106,7 +106,7 @@ class RegistryHttp:
                 return None
             try:
                 return json.loads(content)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise RegistryFailed(f"{where} did not answer as a registry does", status) from None
         if status in _NOT_NOW:
             raise RegistryUnreachable(f"{where}: {_message(status, content)[0]}", status)
@@ -236,5 +236,5 @@ def _message(status: int, content: bytes) -> tuple[str, int]:
     try:
         answer = json.loads(content)
         return f"{answer['message']}{hint}", int(answer.get("error_code", status))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"HTTP {status}{hint}", status

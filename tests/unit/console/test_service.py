@@ -1,5 +1,6 @@
 """Who may change something: by the address that the console listens on, and by the cluster."""
 
+import json
 from types import SimpleNamespace
 from typing import cast
 
@@ -7,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, Form, _check_form
+from odradek.console.asking import Asked, BadForm, Form, Pages, _check_form
 from odradek.console.rights import named
 from odradek.console.service import ConsoleService
 from odradek.console.sessions import LogIn
@@ -121,3 +122,28 @@ def test_users_are_called_by_their_name_and_not_by_that_of_their_token(
     log_in = LogIn(Caller(kind, "id-of-a-token", "hmac"), "ada")
     asked = cast(Asked, SimpleNamespace(log_in=log_in))
     assert named(asked, "id-of-a-token may not write") == words
+
+
+class _Elsewhere(Pages):
+    shown_service = ("Connect worker", "connect.url")
+
+
+@pytest.mark.parametrize("answer", ["null", "[]", '"x"', "{}", '{"a": 1}'])
+async def test_an_address_of_another_service_is_named_in_a_page(answer: str) -> None:
+    async def page(_: Asked) -> Response:
+        return Response(json.loads(answer)["status"]["connector"])
+
+    pages = _Elsewhere(ConsoleService(ConsoleSettings()))
+    with pytest.raises(
+        Problem, match=r"does not understand.*Is connect\.url of the console"
+    ) as told:
+        await pages._understanding(page)(cast(Asked, None))
+    assert told.value.status == 502
+
+
+async def test_what_a_form_lacks_is_no_fault_of_a_service() -> None:
+    async def page(_: Asked) -> Response:
+        raise BadForm("The name is missing")
+
+    with pytest.raises(BadForm):
+        await _Elsewhere(ConsoleService(ConsoleSettings()))._understanding(page)(cast(Asked, None))

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from odradek.console.asking import Asked, BadForm, Form, Pages
 from odradek.console.connect_worker import (
+    CONNECT,
     WorkerRefused,
     ask_worker,
     connector_path,
@@ -62,6 +63,8 @@ class Group:
 
 
 class ConnectorFormPages(Pages):
+    shown_service = CONNECT
+
     def endpoints(self) -> list[Endpoint]:
         return [
             self.shows("/new-connector", self._new, "The form for a connector."),

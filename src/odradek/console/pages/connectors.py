@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from odradek.console.asking import Asked, BadForm, Pages
 from odradek.console.connect_worker import (
+    CONNECT,
     WorkerRefused,
     ask_worker,
     connector_path,
@@ -27,6 +28,8 @@ _SHOWN_LINES: Final = 300
 
 
 class ConnectorPages(Pages):
+    shown_service = CONNECT
+
     def endpoints(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
         return [

@@ -221,9 +221,9 @@ async def one_record(asked: Asked, topic: Topic, partition: int, offset: int) ->
     wanted = Wanted((partition,), is_backward=False, offset=offset, limit=1)
     async with asked.clients.reader() as reader:
         found = await read_records(asked.admin, reader, topic, wanted, decoder_of(asked, topic))
-    if found.notes:
-        raise Problem(503, found.notes[0])
     if not found.records or found.records[0].offset != offset:
+        if found.notes:
+            raise Problem(503, found.notes[0])
         return None
     return found.records[0]
 

@@ -31,6 +31,8 @@ LEVELS: Final = (
 
 
 class SchemaPages(Pages):
+    shown_service = ("schema registry", "schema.registry.url")
+
     def endpoints(self) -> list[Endpoint]:
         return [
             self.shows("/schemas", self._list, "All subjects."),
@@ -175,8 +177,9 @@ async def ask(asked: Asked, question: Callable[[RegistryClient], T]) -> T:
 
 
 def _refused(asked: Asked, error: SchemaError) -> Problem:
+    status = getattr(error, "status", 0)
     words = named(asked, str(error))
-    return Problem(getattr(error, "status", 0) or 502, f"the registry answered: {words}")
+    return Problem(status if 400 <= status < 500 else 502, f"the registry answered: {words}")
 
 
 async def _verdict(asked: Asked, subject: str, kind: SchemaType, text: str) -> Verdict:

@@ -59,6 +59,8 @@ class _Query:
 
 
 class SqlPages(Pages):
+    shown_service = ("SQL server", "sql.url")
+
     def __init__(self, console: Any) -> None:
         super().__init__(console)
         self._queries: OrderedDict[str, _Query] = OrderedDict()

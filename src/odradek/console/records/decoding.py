@@ -96,6 +96,11 @@ class Decoder:
         self._masks = masks
         self._how = how
 
+    @property
+    def note(self) -> str:
+        """Why values are not shown as they could be, if the registry does not answer."""
+        return getattr(self._formats, "note", "")
+
     async def decode(self, part: str, content: bytes | None, headers: Headers = ()) -> Decoded:
         """`part` is "key" or "value". A header of the record may name the schema."""
         how = self._how.get(part, "auto")
@@ -135,7 +140,8 @@ class Decoder:
 
     async def _automatic(self, part: str, content: bytes, headers: Headers) -> Decoded:
         has_frame = content[:1] == b"\x00" and len(content) >= HEADER_SIZE
-        if has_frame or header_content(headers, part) is not None:
+        has_schema = has_frame or header_content(headers, part) is not None
+        if has_schema:
             found = await self._formats.shown(content, headers, part)
             if found is not None and found["type"] in _SCHEMA_NAMES:
                 content_as_json = msgspec.json.encode(found["data"])
@@ -149,10 +155,11 @@ class Decoder:
                 return _json(content)
             except (ValueError, RecursionError):
                 pass
+        problem = self.note if has_schema else ""
         try:
-            return _printable(content)
+            return replace(_printable(content), problem=problem)
         except ValueError:
-            return _hexadecimal(content)
+            return replace(_hexadecimal(content), problem=problem)
 
 
 def _json(content: bytes) -> Decoded:

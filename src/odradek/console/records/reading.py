@@ -211,6 +211,8 @@ async def read_records(
     if any(not lane.is_done(wanted) for lane in lanes):
         found.stopped = budget.stopped()
     found.scanned = budget.scanned
+    if decoder.note:
+        found.notes.append(decoder.note)
     _merge(lanes, wanted, found)
     return found
 

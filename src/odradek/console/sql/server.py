@@ -168,7 +168,7 @@ def _is_whole(line: bytes) -> bool:
         return False
     try:
         json.loads(line.strip().lstrip(b"[,").rstrip(b"],"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -185,7 +185,7 @@ def rows_of(lines: list[bytes]) -> Rows:
             continue
         try:
             content, _ = json.JSONDecoder(parse_float=Decimal).raw_decode(element)
-        except ValueError:
+        except (ValueError, RecursionError):
             found.rows.append([cell(text)])
             continue
         if "header" in content:
@@ -237,7 +237,7 @@ def cell(value: Any) -> str:
 def _read(content: bytes) -> Any:
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return content.decode("utf-8", "replace")[:500]
 
 
