@@ -178,6 +178,19 @@ def start_odradek(
     )
 
 
+def ready_odradek(
+    directory: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None
+) -> BrokerProcess:
+    """Starts ``odradek up`` and returns when it answers. The caller ends it."""
+    broker = start_odradek(directory, overrides, port=port)
+    try:
+        wait_until_ready(broker)
+    except BaseException:
+        broker.kill()
+        raise
+    return broker
+
+
 @contextmanager
 def odradek_broker(
     directory: Path, overrides: Mapping[str, str] | None = None, *, in_memory: bool = False

@@ -22,7 +22,6 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,6 +44,7 @@ from tests.scenarios.grow_load import (
     PATIENCE_S,
     TOPIC,
     LiveProducer,
+    end_of_run,
     read_log,
     verdict_on,
     wait_until,
@@ -357,13 +357,7 @@ def main() -> int:
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix=f"odradek-balance-{os.getpid()}-"))
     scenario = BalanceScenario(directory, options.records, options.replicas, options.throttle)
-    outcome = scenario.run(options.end)
-    print(json.dumps(outcome.__dict__) if options.json else outcome)
-    if outcome.is_sound:
-        shutil.rmtree(directory)
-    else:
-        print(f"the data is kept in {directory}", file=sys.stderr)
-    return 0 if outcome.is_sound else 1
+    return end_of_run(scenario.run(options.end), directory, as_json=options.json)
 
 
 if __name__ == "__main__":

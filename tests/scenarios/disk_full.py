@@ -27,8 +27,7 @@ from benchmarks.broker_process import (
     BrokerProcess,
     ToolMissing,
     free_ports,
-    start_odradek,
-    wait_until_ready,
+    ready_odradek,
 )
 from odradek.world import OsDisk
 from tests.log_verification import verify_log
@@ -163,13 +162,7 @@ class DiskFull:
     # The broker
 
     def _start(self) -> BrokerProcess:
-        broker = start_odradek(self._directory, {"num.partitions": "1"}, port=self._port)
-        try:
-            wait_until_ready(broker)
-        except BaseException:
-            broker.kill()
-            raise
-        return broker
+        return ready_odradek(self._directory, {"num.partitions": "1"}, port=self._port)
 
     def _create_topic(self, broker: BrokerProcess, name: str) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})

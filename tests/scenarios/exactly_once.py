@@ -21,7 +21,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
+from benchmarks.broker_process import BrokerProcess, free_ports, ready_odradek
 
 SOURCE, TARGET, GROUP = "source", "target", "workers"
 PARTITIONS = 4
@@ -168,13 +168,7 @@ class ExactlyOnce:
 
     def _start_broker(self) -> BrokerProcess:
         overrides = {"group.initial.rebalance.delay.ms": "100"}
-        broker = start_odradek(self._directory, overrides, port=self._port)
-        try:
-            wait_until_ready(broker)
-        except BaseException:
-            broker.kill()
-            raise
-        return broker
+        return ready_odradek(self._directory, overrides, port=self._port)
 
     def _prepare(self, bootstrap: str) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})

@@ -21,9 +21,7 @@ read nothing.
 """
 
 import argparse
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -50,6 +48,7 @@ from tests.scenarios.grow_load import (
     LiveProducer,
     LiveTransactions,
     a_consumer,
+    end_of_run,
     read_log,
     verdict_on,
     wait_until,
@@ -308,12 +307,7 @@ def main() -> int:
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="odradek-grow-"))
     outcome = GrowScenario(directory, options.records).run(options.interrupt)
-    print(json.dumps(outcome.__dict__) if options.json else outcome)
-    if outcome.is_sound:
-        shutil.rmtree(directory)
-    else:
-        print(f"the data is kept in {directory}", file=sys.stderr)
-    return 0 if outcome.is_sound else 1
+    return end_of_run(outcome, directory, as_json=options.json)
 
 
 if __name__ == "__main__":

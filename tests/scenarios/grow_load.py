@@ -5,11 +5,15 @@ became of their records.
 pauses of both.
 """
 
+import json
+import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
 from confluent_kafka import (
     Consumer,
@@ -194,6 +198,23 @@ def wait_until(is_so: Callable[[], bool], problem: str) -> None:
     while not is_so():
         assert time.monotonic() < end_s, problem
         time.sleep(BEAT_S)
+
+
+def end_of_run(outcome: "Soundness", directory: Path, *, as_json: bool) -> int:
+    """Prints what a run saw. Keeps its data if that is not as it must be. Returns the exit code."""
+    print(json.dumps(outcome.__dict__) if as_json else outcome)
+    if outcome.is_sound:
+        shutil.rmtree(directory)
+        return 0
+    print(f"the data is kept in {directory}", file=sys.stderr)
+    return 1
+
+
+class Soundness(Protocol):
+    """What a run saw, and whether all of it is as it must be."""
+
+    @property
+    def is_sound(self) -> bool: ...
 
 
 # What became of the records

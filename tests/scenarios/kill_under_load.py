@@ -20,7 +20,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
+from benchmarks.broker_process import BrokerProcess, free_ports, ready_odradek
 from odradek.world import OsDisk
 from tests.log_verification import verify_log
 
@@ -92,13 +92,7 @@ class KillUnderLoad:
         return self.tally
 
     def _start(self) -> BrokerProcess:
-        broker = start_odradek(self._directory, self._overrides, port=self._port)
-        try:
-            wait_until_ready(broker)
-        except BaseException:
-            broker.kill()
-            raise
-        return broker
+        return ready_odradek(self._directory, self._overrides, port=self._port)
 
     def _create_topic(self, broker: BrokerProcess) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})

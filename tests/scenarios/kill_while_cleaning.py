@@ -26,7 +26,7 @@ import psutil
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
+from benchmarks.broker_process import BrokerProcess, free_ports, ready_odradek
 from odradek.cli.dump_log.encrypted_segments import disk_with_keys
 from odradek.security.keys.key_file import KeyFile
 from odradek.world import Disk, OsDisk, World
@@ -134,12 +134,7 @@ class KillWhileCleaning:
         if self._is_encrypted:
             provider = {"odradek.key.provider": "file", "odradek.key.file": self._key_file}
             overrides = overrides | provider
-        broker = start_odradek(self._directory, overrides, port=self._port)
-        try:
-            wait_until_ready(broker)
-        except BaseException:
-            broker.kill()
-            raise
+        broker = ready_odradek(self._directory, overrides, port=self._port)
         self._broker = broker
         return broker
 

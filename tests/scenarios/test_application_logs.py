@@ -6,7 +6,8 @@ import socket
 import subprocess
 from pathlib import Path
 
-from tests.scenarios.test_cli_up import COMMAND, address, ask, first_line, running
+from tests.scenarios.test_cli_up import address, ask, first_line
+from tests.scenarios.up_process import COMMAND, running
 
 LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]+ .+ \(odradek(\.\w+)+\)")
 

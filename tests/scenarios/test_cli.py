@@ -3,14 +3,13 @@
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from odradek.testing import Cluster
+from tests.scenarios.up_process import COMMAND, running
 
 
 class Shell:
@@ -22,7 +21,7 @@ class Shell:
 
     def __call__(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "odradek.cli", *words],
+            [*COMMAND, *words],
             input=stdin,
             env=self._environment,
             capture_output=True,
@@ -31,22 +30,9 @@ class Shell:
             timeout=60,
         )
 
-    @contextmanager
-    def started(self, *words: str) -> "Iterator[subprocess.Popen[str]]":
+    def started(self, *words: str) -> "AbstractContextManager[subprocess.Popen[str]]":
         """A tool that goes on until it is told to stop."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "odradek.cli", *words],
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
+        return running(*words, environment=self._environment)
 
     def ok(self, *words: str, stdin: str = "") -> str:
         """What it printed; it must have succeeded."""

@@ -4,31 +4,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "odradek.cli"]
-
-
-@contextmanager
-def running(*words: str, cwd: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=cwd,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+from tests.scenarios.up_process import COMMAND, running
 
 
 def first_line(process: "subprocess.Popen[str]") -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
+from benchmarks.broker_process import BrokerProcess, free_ports, ready_odradek
 from odradek.world import OsDisk
 from tests.log_verification import verify_log
 
@@ -39,9 +39,7 @@ def compacted_up_to(data: Path, name: str) -> int:
 
 
 def started(directory: Path, port: int) -> BrokerProcess:
-    broker = start_odradek(directory, OVERRIDES, port=port)
-    wait_until_ready(broker)
-    return broker
+    return ready_odradek(directory, OVERRIDES, port=port)
 
 
 def commit(broker: BrokerProcess, offset: int) -> None:

@@ -4,10 +4,33 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 COMMAND: Final = [sys.executable, "-m", "odradek.cli"]
+
+
+@contextmanager
+def running(
+    *words: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> "Iterator[subprocess.Popen[str]]":
+    """Runs a tool that goes on until it is told to stop, and kills it at the end of the block."""
+    process = subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def three_free_ports() -> int:
