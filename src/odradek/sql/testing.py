@@ -20,7 +20,7 @@ from odradek.sql.engine.definitions import Defaults, Properties, complete, defin
 from odradek.sql.engine.handing_over import QueryText
 from odradek.sql.engine.inserting import constant_value, record_of
 from odradek.sql.engine.sessions import Session, defaults_of
-from odradek.sql.engine.upgrading import Version, check_upgrade, kept_stores
+from odradek.sql.engine.upgrading import Version, altered, check_upgrade, kept_stores
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.formats.catalogue import Formats
 from odradek.sql.formats.inferring import register
@@ -168,12 +168,10 @@ class SqlTester:
                 time_ms = 0 if record.timestamp_ms is None else record.timestamp_ms
                 self.append(record.topic, record.key, record.value, time_ms)
                 self.deliver()
-            case s.CreateType():
-                self.catalogue.types[statement.name] = statement.kind
-            case s.DropType():
-                if statement.name not in self.catalogue.types and not statement.if_exists:
-                    raise Invalid(f"Type {statement.name} does not exist.", statement.place)
-                self.catalogue.types.pop(statement.name, None)
+            case s.CreateType() | s.DropType():
+                self._note_type(statement)
+            case s.AlterSource():
+                self.catalogue.sources[statement.name] = altered(statement, self.catalogue)
             case s.DropSource():
                 self._drop(statement)
             case s.AssertValues():
@@ -183,6 +181,15 @@ class SqlTester:
             case _:
                 words = " ".join(statement.text.split()[:2]).upper()
                 raise Refused(f"{words} is refused in tests of statements", statement.place)
+
+    def _note_type(self, statement: s.CreateType | s.DropType) -> None:
+        types = self.catalogue.types
+        if isinstance(statement, s.CreateType):
+            types[statement.name] = statement.kind
+            return
+        if statement.name not in types and not statement.if_exists:
+            raise Invalid(f"Type {statement.name} does not exist.", statement.place)
+        types.pop(statement.name, None)
 
     def _is_there(self, statement: s.CreateSource | s.CreateAsSelect) -> bool:
         return statement.if_not_exists and statement.name in self.catalogue.sources

@@ -25,14 +25,13 @@ from odradek.sql.engine.handing_over import QueryText
 from odradek.sql.engine.running import RunningQueries
 from odradek.sql.engine.sessions import Session, check_property, defaults_of, reset_of
 from odradek.sql.engine.topics import Topics, end_offsets
-from odradek.sql.engine.upgrading import Version, check_upgrade, kept_stores
+from odradek.sql.engine.upgrading import Version, altered, check_upgrade, kept_stores
 from odradek.sql.errors import Invalid, Place, Refused, SqlError
 from odradek.sql.formats.inferring import register
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse
 from odradek.sql.planning.sources import DataSource
 from odradek.streams.plan.nodes import Plan
-from odradek.streams.plan.types import Column, Schema
 
 _log = logging.getLogger("odradek.sql")
 
@@ -195,7 +194,7 @@ class Changes:
         if isinstance(statement, s.ControlQuery) and statement.query is not None:
             self._catalogue.query(statement.query, statement.place)
         elif isinstance(statement, s.AlterSource):
-            self._altered(statement)
+            altered(statement, self._catalogue)
         elif isinstance(statement, s.AlterSystem):
             check_property(statement, known_alone=True)
         return None
@@ -256,21 +255,6 @@ class Changes:
             return self._catalogue.sources[statement.name].topic
         return None
 
-    def _altered(self, statement: s.AlterSource) -> DataSource:
-        source = self._catalogue.source(statement.name, statement.place)
-        if self._catalogue.writers(source.name):
-            raise Invalid(
-                f"ALTER command is not supported for CREATE ... AS statements: {source.name}",
-                statement.place,
-            )
-        added: list[Column] = []
-        for column in statement.columns:
-            if source.schema.find(column.name) is not None:
-                raise Invalid(f"Cannot add column {column.name}: it is there", column.place)
-            added.append(Column(column.name, column.kind))
-        schema = Schema(source.schema.key, (*source.schema.value, *added))
-        return replace(source, schema=schema)
-
     # What comes back from the command topic
 
     async def apply(self, command: Command) -> Outcome:
@@ -313,7 +297,7 @@ class Changes:
                 catalogue.types.pop(statement.name, None)
                 message = f"Dropped type '{statement.name}'"
             case s.AlterSource():
-                source = self._altered(statement)
+                source = altered(statement, catalogue)
                 catalogue.sources[source.name] = source
                 message = f"{source.kind.capitalize()} altered"
             case s.AlterSystem():

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
+from odradek.sql.engine.catalogue import Catalogue
 from odradek.sql.engine.persistent import Prepared
 from odradek.sql.errors import Invalid, Place, Refused
 from odradek.sql.functions.table import AGGREGATES
-from odradek.sql.language.statements import Query
+from odradek.sql.language.statements import AlterSource, Query
+from odradek.sql.planning.scope import SYSTEM
 from odradek.sql.planning.sources import DataSource
-from odradek.streams.plan.types import Column
+from odradek.streams.plan.types import Column, Schema
 
 
 def check_upgrade(old: DataSource, new: DataSource, place: Place) -> None:
@@ -47,6 +49,33 @@ def check_upgrade(old: DataSource, new: DataSource, place: Place) -> None:
         raise Invalid(
             f"Cannot upgrade data source: DataSource '`{old.name}`' {' AND '.join(issues)}", place
         )
+
+
+def altered(statement: AlterSource, catalogue: Catalogue) -> DataSource:
+    """Returns a stream or table with the columns that ALTER adds. Raises `Invalid`."""
+    source = catalogue.source(statement.name, statement.place)
+    if source.is_table != statement.is_table:
+        kind = "TABLE" if statement.is_table else "STREAM"
+        raise Invalid(
+            f"Incompatible data source type is {source.kind}, but statement was ALTER {kind}",
+            statement.place,
+        )
+    if any(catalogue.queries[query_id].creates_sink for query_id in catalogue.writers(source.name)):
+        raise Invalid(
+            f"ALTER command is not supported for CREATE ... AS statements: {source.name}",
+            statement.place,
+        )
+    schema = source.schema
+    for column in statement.columns:
+        if column.name in SYSTEM:
+            raise Invalid(
+                f"'{column.name}' is a reserved column name. You cannot use it as a column name.",
+                column.place,
+            )
+        if schema.find(column.name) is not None:
+            raise Invalid(f"Cannot add column {column.name}: it is there", column.place)
+        schema = Schema(schema.key, (*schema.value, Column(column.name, column.kind)))
+    return replace(source, schema=schema)
 
 
 class Version(NamedTuple):

@@ -49,3 +49,10 @@ CREATE STREAM later AS
   FROM days WHERE day > 1;
 INSERT INTO days VALUES (2, 'x');
 ASSERT VALUES later (day, h, a, d) VALUES (2, 'X', 2, '2024-03-01');
+
+-- Columns that are added.
+ALTER STREAM days ADD COLUMN note STRING, ADD place INT;
+CREATE STREAM noted AS SELECT day, note, place FROM days;
+INSERT INTO days (day, note, place) VALUES (1, 'n', 4);
+ASSERT VALUES noted (day, note, place) VALUES (2, null, null);
+ASSERT VALUES noted (day, note, place) VALUES (1, 'n', 4);
