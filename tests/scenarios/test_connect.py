@@ -112,6 +112,24 @@ def test_wrong_bodies_are_the_callers_errors(worker: Worker) -> None:
         assert (status, answer["error_code"]) == (wanted, wanted), (method, path, answer)
 
 
+def test_words_of_refusals_are_those_of_kafka_connect(worker: Worker) -> None:
+    path = "/connectors/walk-source"
+    for method, where, body, status, words in (
+        ("POST", "/connectors", {"config": {}}, 400, "{name=} contains no connector type"),
+        ("POST", "/connectors", {"name": None, "config": {}}, 400, "contains no connector type"),
+        ("PATCH", f"{path}/config", {"name": None}, 400, 'required configuration "name"'),
+        ("PATCH", f"{path}/offsets", {"offsets": [{}]}, 400, "must be in the STOPPED state"),
+        ("GET", "/connectors/no/tasks/0/status", None, 404, "No status found for task no-0"),
+    ):
+        found, answer = worker.ask(method, where, body)
+        assert (found, words in answer["message"]) == (status, True), answer
+
+
+def test_a_plugin_without_settings_has_none(worker: Worker) -> None:
+    name = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    assert worker.ask("GET", f"/connector-plugins/{name}/config") == (200, [])
+
+
 def test_a_connector_is_changed_paused_and_stopped(worker: Worker, directory: Path) -> None:
     (directory / "life").write_text("a\n")
     config = source("life", directory / "life")

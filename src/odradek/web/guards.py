@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -187,6 +187,9 @@ class Guards:
         try:
             await self._check(scope, headers)
             self._check_endpoint(scope, headers, endpoint)
+            if found is not None and scope["method"] == "OPTIONS":
+                await _options(found)(scope, exchange.receive, exchange.send)
+                return
             if found is None or endpoint is None:
                 raise _nothing_there(scope, found)
             _negotiate(scope, headers, endpoint)
@@ -288,6 +291,13 @@ class _Broken(Exception):
 _SWITCHED: Final = 101
 _CLIENT_WENT: Final = 499
 """What the access log says, as nginx's does, when the client left before it had its answer."""
+
+
+def _options(found: Found) -> Response:
+    """Returns what a path takes, for those who ask before they call."""
+    methods = {*found.methods, "OPTIONS", *(["HEAD"] if "GET" in found.methods else [])}
+    shown = ", ".join(sorted(methods))
+    return PlainTextResponse(shown, headers={"allow": shown})
 
 
 def _nothing_there(scope: Scope, found: Found | None) -> Problem:

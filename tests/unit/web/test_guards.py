@@ -48,6 +48,15 @@ async def test_mistakes_are_answered_in_json_with_what_to_do() -> None:
             assert words in answer.json["message"]
 
 
+async def test_options_says_what_a_path_takes() -> None:
+    async with served(Service()) as client:
+        answer = await client.ask("OPTIONS", "/look")
+        assert (answer.status, answer.headers["allow"]) == (200, "GET, HEAD, OPTIONS")
+        answer = await client.ask("OPTIONS", "/orders")
+        assert (answer.status, answer.headers["allow"]) == (200, "OPTIONS, POST")
+        assert (await client.ask("OPTIONS", "/nothing")).status == 404
+
+
 class TestBrowsers:
     @pytest.mark.parametrize(
         "headers",

@@ -18,17 +18,17 @@ from odradek.connect.api.surface import (
 )
 from odradek.connect.engine.engine import TaskId
 from odradek.connect.worker.config_state import RestartRequest, TargetState
-from odradek.connect.worker.operations import NO_STATUS, UNKNOWN
+from odradek.connect.worker.operations import UNKNOWN
 from odradek.connect.worker.status_state import State, topic_forgotten
 from odradek.services.forwarding import FORWARDED
 from odradek.web.endpoints import Endpoint, Parameter
 from odradek.web.problems import Problem, json_response
 
 
-class CreateConnector(msgspec.Struct, forbid_unknown_fields=True):
+class CreateConnector(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What `POST /connectors` takes."""
 
-    name: str
+    name: str | None = None
     config: ConnectorConfig
     initial_state: str | None = None
 
@@ -183,7 +183,6 @@ class ConnectorEndpoints:
 
     async def _task_status(self, request: Request) -> Response:
         task = _task(request)
-        self._operations.config(task.connector, NO_STATUS)
         self._operations.require_task(task, "No status found for task {}")
         return json_response(self._surface.task_status(task))
 
@@ -209,10 +208,11 @@ class ConnectorEndpoints:
     async def _create(self, request: Request) -> Response:
         given = await body_of(request, CreateConnector)
         target = _target_of(given.initial_state)
+        name = (given.name or "").strip()
 
         async def create() -> Response:
-            await self._operations.create(given.name.strip(), texts(given.config), target)
-            return self._made(given.name.strip(), 201)
+            await self._operations.create(name, texts(given.config), target)
+            return self._made(name, 201)
 
         return await self._surface.change(request, create)
 
@@ -337,8 +337,8 @@ def _task(request: Request) -> TaskId:
 
 
 def _flag(request: Request, parameter: Parameter) -> bool:
-    text = request.query_params.get(parameter.name)
-    return False if text is None else bool(parameter.parse(text))
+    given = request.query_params.getlist(parameter.name)
+    return bool(parameter.parse(given[0])) if given else False
 
 
 def _target_of(state: str | None) -> TargetState | None:

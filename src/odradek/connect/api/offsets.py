@@ -15,7 +15,7 @@ from odradek.web.problems import Problem, json_response
 class OffsetEntry(msgspec.Struct, forbid_unknown_fields=True):
     """`offset` null removes the offset of the partition."""
 
-    partition: dict[str, Any]
+    partition: dict[str, Any] | None = None
     offset: dict[str, Any] | None = None
 
 
@@ -72,7 +72,7 @@ class OffsetEndpoints:
             raise Problem(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
             )
-        entries = [(offset.partition, offset.offset) for offset in given.offsets]
+        entries = [(entry.partition, entry.offset) for entry in given.offsets]
 
         async def patch() -> Response:
             await self._operations.change_offsets(name, entries)

@@ -97,6 +97,8 @@ class PluginEndpoints:
                 *validation.own_settings(plugin, {}),
                 *validation.common_settings(plugin, {}, converters),
             ]
+        elif plugin.name == plugins.SIMPLE_HEADERS:
+            found = []
         elif kind in {"converter", "header_converter"}:
             found = [*validation.converter_settings(name)]
         else:
@@ -154,8 +156,7 @@ def _find(name: str) -> tuple[Plugin, str] | None:
             plugin = plugins.find(table, name)
         except InvalidConfig:
             continue
-        if plugin.module:
-            return plugin, kind
+        return plugin, kind
     return None
 
 

@@ -32,6 +32,8 @@ _LEAVE_S: Final = 15.0
 _LOOK_AGAIN_S: Final = 0.1
 
 Entry = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+GivenEntry = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""What a caller sent: a partition is missing where it was left out."""
 """A partition of a source or a topic, and how far it was read; None removes that."""
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from odradek.connect.engine.engine import TaskId
 from odradek.connect.errors import ConnectError, InvalidConfig
+from odradek.connect.settings import missing
 from odradek.connect.validation import raise_for
 from odradek.connect.worker.checking import Checker
 from odradek.connect.worker.config_state import (
@@ -23,7 +24,7 @@ from odradek.connect.worker.config_state import (
     target_record,
     task_records,
 )
-from odradek.connect.worker.offsets import Entry, Offsets
+from odradek.connect.worker.offsets import Entry, GivenEntry, Offsets
 from odradek.connect.worker.secrets import kept
 from odradek.connect.worker.worker import Worker
 
@@ -97,6 +98,8 @@ class Operations:
     async def patch(self, name: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Changes some properties; None removes one."""
         known = self.config(name)
+        if changes.get("name", name) is None:
+            raise InvalidConfig(missing("name"))
         merged = {**known, **{key: text for key, text in changes.items() if text is not None}}
         for key, text in changes.items():
             if text is None:
@@ -133,16 +136,17 @@ class Operations:
 
     # Offsets
 
-    async def change_offsets(self, name: str, entries: Sequence[Entry] | None) -> None:
-        """Sets offsets, or removes all of them if `entries` is None."""
+    async def change_offsets(self, name: str, given: Sequence[GivenEntry] | None) -> None:
+        """Sets offsets, or removes all of them if `given` is None."""
         async with self._changing:
             raw = self.config(name)
             await self._require_stopped(name)
             properties = self.worker.secrets.resolved(raw)
             former = self.worker.configs.fenced_counts.get(name, 0)
-            if entries is None:
+            if given is None:
                 await self.offsets.reset(name, properties, former)
             else:
+                entries = [*map(_with_partition, given)]
                 await self.offsets.change(name, properties, entries, former)
 
     async def _require_stopped(self, name: str) -> None:
@@ -156,6 +160,13 @@ class Operations:
 
     async def offsets_of(self, name: str) -> list[Entry]:
         return await self.offsets.of(name, self.worker.secrets.resolved(self.config(name)))
+
+
+def _with_partition(given: GivenEntry) -> Entry:
+    partition, offset = given
+    if partition is None:
+        raise InvalidConfig("The partition for a connector offset cannot be null or missing")
+    return partition, offset
 
 
 def _named(name: str, properties: Properties) -> dict[str, str]:

@@ -9,11 +9,12 @@ _NOT_IN_SCHEMAS: Final = re.compile(r"[^A-Za-z0-9_.]")
 
 
 @lru_cache(10_000)
-def adjusted_name(name: str, mode: str) -> str:
-    """Returns a name with what Avro does not allow replaced, by `*.name.adjustment.mode`."""
+def adjusted_name(name: str, mode: str, *, is_field: bool = False) -> str:
+    """Returns a name with what Avro does not allow replaced, by `*.name.adjustment.mode`. Names of
+    schemas may have points, those of fields may not."""
     if mode == "none":
         return name
-    kept = _NOT_IN_SCHEMAS if "." in name else _NOT_IN_FIELDS
+    kept = _NOT_IN_FIELDS if is_field else _NOT_IN_SCHEMAS
     if mode == "avro_unicode":
         escaped = name.replace("_", "_u005f")
         adjusted = kept.sub(lambda match: f"_u{ord(match[0]):04x}", escaped)

@@ -206,7 +206,10 @@ class Tables:
         names = [name for _, name, _ in values]
         key = self._keys.of(table.full_name, names) or table.key
         mode = self._settings.field_name_adjustment_mode
-        fields = {name: Field(adjusted_name(name, mode), found.schema) for _, name, found in values}
+        fields = {
+            name: Field(adjusted_name(name, mode, is_field=True), found.schema)
+            for _, name, found in values
+        }
         topic = self._settings.topic_of(table.database, table.name)
         name = adjusted_name(topic, self._settings.schema_name_adjustment_mode)
         columns: dict[str, tuple[int, str, Convert | None, Any]] = {

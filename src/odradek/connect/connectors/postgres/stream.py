@@ -221,11 +221,9 @@ class ChangeStream:
 
     def _update(self, change: pgoutput.Update, lsn: int) -> list[SourceRecord]:
         table = self._next_change(change.relation, lsn, change)
-        if table is None:
+        if table is None or self._is_left_out(table, envelope.UPDATE):
             return []
         is_new_key = _changes_key(table, change)
-        if self._is_left_out(table, None if is_new_key else envelope.UPDATE):
-            return []
         old = change.old if change.old is not None else change.key
         new = change.new
         if old is not None and UNCHANGED in new:
@@ -353,8 +351,7 @@ class ChangeStream:
             *([] if envelope.CREATE in self._skipped else [created]),
         ]
 
-    def _is_left_out(self, table: CapturedTable, operation: str | None) -> bool:
-        """Whether changes of a table are not wanted now; an operation is None if it is split."""
+    def _is_left_out(self, table: CapturedTable, operation: str) -> bool:
         if operation in self._skipped or not table.is_captured:
             return True
         if not table.has_chunk_key and self._is_unread(table.full_name):

@@ -125,7 +125,7 @@ class CapturedTable:
         if column.is_required:
             missing = kind.zero if default is None else default
         unavailable = kind.unavailable if kind.unavailable is not None else missing
-        name = adjusted_name(column.name, self._settings.field_name_adjustment_mode)
+        name = adjusted_name(column.name, self._settings.field_name_adjustment_mode, is_field=True)
         return Field(name, schema), _Cell(index, name, kind.convert, missing, unavailable)
 
     def row(self, values: Values) -> dict[str, Any]:

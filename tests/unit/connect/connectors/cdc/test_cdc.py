@@ -202,3 +202,10 @@ def test_names_for_avro() -> None:
     assert adjusted_name("1a", "avro") == "_1a"
     assert adjusted_name("a_b-c", "avro_unicode") == "a_u005fb_u002dc"
     assert adjusted_name("a-b", "none") == "a-b"
+
+
+def test_a_point_is_allowed_in_names_of_schemas_only() -> None:
+    assert adjusted_name("shop.a-b", "avro") == "shop.a_b"
+    assert adjusted_name("a.b", "avro", is_field=True) == "a_b"
+    assert adjusted_name("a.b", "avro_unicode", is_field=True) == "a_u002eb"
+    assert adjusted_name("a.b", "none", is_field=True) == "a.b"
