@@ -1,12 +1,14 @@
-"""One request to a page: who asks, of which cluster, and with which form.
+"""Requests for pages of the console: the user, the cluster and the form of each.
 
-Every page is an endpoint that goes the same way:
+All pages handle a request in the same steps:
 
-1. The cluster of the path is found, and the session of the cookie, or a new one.
-2. Where the brokers need a log-in and the session has none, the browser is sent to the log-in page.
-3. A form must carry the token of the session (CSRF), and the cluster must not be read-only.
-4. The page is made with the clients of the user, so the brokers decide what it shows.
-5. An error of Kafka becomes a page that says what is wrong and what to do, in the same frame.
+1. They find the cluster by the path, and the session by the cookie; without a cookie they begin a
+   session.
+2. If the brokers need a log-in and the session has none, they redirect the browser to the log-in
+   page.
+3. They refuse a form without the session's token (CSRF), and a change of a read-only cluster.
+4. They make the page with the Kafka clients of the user, so the brokers decide what it shows.
+5. If Kafka returns an error, they show a page that says what is wrong and what to do.
 """
 
 import asyncio
@@ -53,7 +55,7 @@ _ASK_AGAIN_S: Final = 0.2
 
 
 class BadForm(Exception):
-    """A form that cannot be obeyed; the message says which field, and what to write."""
+    """A form with a wrong field. The message names the field, and says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,8 @@ class Form:
 
 
 @dataclass(slots=True)
-class Asked:
-    """A request with everything that a page needs."""
+class PageRequest:
+    """A request for a page, with its cluster, its session, its form and the clients of the user."""
 
     console: "ConsoleService"
     request: Request
@@ -152,7 +154,7 @@ class Asked:
             await asyncio.sleep(_ASK_AGAIN_S)
 
 
-Page = Callable[[Asked], Awaitable[Response]]
+Page = Callable[[PageRequest], Awaitable[Response]]
 
 
 # What code raises that reads an answer of another shape than it expects.
@@ -215,7 +217,7 @@ class Pages:
         """Returns a page that says so if the service answered with JSON of another kind, as a
         program of another kind does at an address that is wrong."""
 
-        async def understand(asked: Asked) -> Response:
+        async def understand(asked: PageRequest) -> Response:
             try:
                 return await page(asked)
             except (BadForm, UnicodeEncodeError):
@@ -258,7 +260,7 @@ async def answer(
         if needs_brokers and cluster.watchers.is_unsure(log_in.caller):
             await _require_brokers(cluster)
         async with cluster.pool.clients(log_in.caller) as clients:
-            asked = Asked(
+            asked = PageRequest(
                 console, request, cluster, session, log_in, clients, form, query,
                 dict(request.path_params),
             )  # fmt: skip
@@ -283,7 +285,7 @@ async def _require_brokers(cluster: Cluster) -> None:
         raise BrokerUnreachable(reason)
 
 
-async def _answered(asked: Asked, page: Page) -> Response:
+async def _answered(asked: PageRequest, page: Page) -> Response:
     try:
         return await page(asked)
     except Problem as problem:
@@ -297,7 +299,7 @@ async def _answered(asked: Asked, page: Page) -> Response:
         return _error(asked, *trouble(error, asked.cluster))
 
 
-def _error(asked: Asked, status: int, title: str, message: str, advice: str) -> Response:
+def _error(asked: PageRequest, status: int, title: str, message: str, advice: str) -> Response:
     if EVENTS in asked.request.headers.get("accept", ""):
         return Response(message, status, dict(HEADERS), "text/plain")
     return asked.page(

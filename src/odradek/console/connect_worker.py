@@ -9,7 +9,7 @@ knows nothing of the console's users.
 from typing import Any, Final
 from urllib.parse import quote
 
-from odradek.console.asking import Asked
+from odradek.console.asking import PageRequest
 from odradek.console.http_json import HttpRefused, ask_json
 from odradek.console.rights import authorization, named, require_write
 from odradek.web.problems import Problem
@@ -32,7 +32,7 @@ def connector_path(name: str, *rest: str) -> str:
 
 
 async def ask_worker(
-    asked: Asked, method: str, path: str, body: Any = None, *, timeout_s: float = 10.0
+    asked: PageRequest, method: str, path: str, body: Any = None, *, timeout_s: float = 10.0
 ) -> Any:
     """Asks the worker. Raises `WorkerRefused`, or a `Problem` if there is no worker."""
     settings = asked.cluster.settings
@@ -66,7 +66,7 @@ def answered(error: WorkerRefused) -> Problem:
     return Problem(status, f"the Connect worker answered: {error}")
 
 
-async def see(asked: Asked, path: str) -> Any:
+async def see(asked: PageRequest, path: str) -> Any:
     """Returns what the worker shows; an error of it becomes that of the page."""
     try:
         return await ask_worker(asked, "GET", path)
@@ -74,7 +74,7 @@ async def see(asked: Asked, path: str) -> Any:
         raise answered(error) from None
 
 
-async def see_if_offered(asked: Asked, path: str) -> Any:
+async def see_if_offered(asked: PageRequest, path: str) -> Any:
     """The same for what not every worker has; None if this one has it not."""
     try:
         return await ask_worker(asked, "GET", path)
@@ -84,12 +84,12 @@ async def see_if_offered(asked: Asked, path: str) -> Any:
         raise answered(error) from None
 
 
-async def is_ours(asked: Asked) -> bool:
+async def is_ours(asked: PageRequest) -> bool:
     """Returns whether the worker is Odradek's, which shows previews and logs."""
     return (await see(asked, "/") or {}).get("commit") == OURS
 
 
-async def require_right(asked: Asked) -> None:
+async def require_right(asked: PageRequest) -> None:
     """Raises if the user may not change connectors. The worker cannot tell: it sees the console,
     not its user, and may listen on this machine without a log-in. So the brokers are asked what a
     worker with a log-in asks them (docs/decisions/0075-log-ins-of-a-worker.md)."""
@@ -97,6 +97,6 @@ async def require_right(asked: Asked) -> None:
     await require_write(asked, topic, "may not change connectors")
 
 
-def _log_in(asked: Asked) -> dict[str, str]:
+def _log_in(asked: PageRequest) -> dict[str, str]:
     shown = authorization(asked, asked.cluster.settings.connect_basic_auth_user_info)
     return {"authorization": shown} if shown else {}

@@ -47,7 +47,7 @@ from odradek.web.problems import Problem
 from odradek.web.serving import Listener
 
 if TYPE_CHECKING:
-    from odradek.console.asking import Asked
+    from odradek.console.asking import PageRequest
 
 _NAVIGATION: Final = (
     ("overview", "Overview", "", "o"),
@@ -194,7 +194,7 @@ class ConsoleService(Service):
         template: str,
         context: Mapping[str, Any],
         status: int = 200,
-        asked: "Asked | None" = None,
+        asked: "PageRequest | None" = None,
     ) -> Response:
         """Returns a page in the frame that all pages have."""
         session = asked.session if asked is not None else None

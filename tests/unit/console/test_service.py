@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, BadForm, Form, Pages, _check_form
+from odradek.console.asking import BadForm, Form, PageRequest, Pages, _check_form
 from odradek.console.rights import named
 from odradek.console.service import ConsoleService
 from odradek.console.sessions import LogIn
@@ -76,10 +76,10 @@ async def test_a_topic_that_was_just_made_is_asked_for_again(
     brokers = _Brokers(deaf=2)
     page = SimpleNamespace(admin=brokers, watcher=SimpleNamespace(has_just_changed=just_changed))
     if just_changed:
-        assert str(await Asked.topic(cast(Asked, page), "new")) == "the topic"
+        assert str(await PageRequest.topic(cast(PageRequest, page), "new")) == "the topic"
     else:
         with pytest.raises(UnknownTopic):
-            await Asked.topic(cast(Asked, page), "new")
+            await PageRequest.topic(cast(PageRequest, page), "new")
     assert brokers.asked == asked
 
 
@@ -120,7 +120,7 @@ def test_users_are_called_by_their_name_and_not_by_that_of_their_token(
     kind: Kind, words: str
 ) -> None:
     log_in = LogIn(Caller(kind, "id-of-a-token", "hmac"), "ada")
-    asked = cast(Asked, SimpleNamespace(log_in=log_in))
+    asked = cast(PageRequest, SimpleNamespace(log_in=log_in))
     assert named(asked, "id-of-a-token may not write") == words
 
 
@@ -130,20 +130,22 @@ class _Elsewhere(Pages):
 
 @pytest.mark.parametrize("answer", ["null", "[]", '"x"', "{}", '{"a": 1}'])
 async def test_an_address_of_another_service_is_named_in_a_page(answer: str) -> None:
-    async def page(_: Asked) -> Response:
+    async def page(_: PageRequest) -> Response:
         return Response(json.loads(answer)["status"]["connector"])
 
     pages = _Elsewhere(ConsoleService(ConsoleSettings()))
     with pytest.raises(
         Problem, match=r"does not understand.*Is connect\.url of the console"
     ) as told:
-        await pages._understanding(page)(cast(Asked, None))
+        await pages._understanding(page)(cast(PageRequest, None))
     assert told.value.status == 502
 
 
 async def test_what_a_form_lacks_is_no_fault_of_a_service() -> None:
-    async def page(_: Asked) -> Response:
+    async def page(_: PageRequest) -> Response:
         raise BadForm("The name is missing")
 
     with pytest.raises(BadForm):
-        await _Elsewhere(ConsoleService(ConsoleSettings()))._understanding(page)(cast(Asked, None))
+        await _Elsewhere(ConsoleService(ConsoleSettings()))._understanding(page)(
+            cast(PageRequest, None)
+        )

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from odradek.client.admin.roles import AccessExplanation
 from odradek.client.admin.users import ScramDeletion, ScramUpsertion
 from odradek.client.errors import ClientError, UnsupportedVersion
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.protocol.acls import (
     CLUSTER_NAME,
     AccessEntry,
@@ -47,7 +47,7 @@ class AccessPages(Pages):
 
     # ACLs
 
-    async def _acls(self, asked: Asked, problem: str = "") -> Response:
+    async def _acls(self, asked: PageRequest, problem: str = "") -> Response:
         acls: list[Acl] = []
         missing = ""
         try:
@@ -66,7 +66,7 @@ class AccessPages(Pages):
             resources=RESOURCES, operations=OPERATIONS, fields=dict(asked.form.fields),
         )  # fmt: skip
 
-    async def _add(self, asked: Asked) -> Response:
+    async def _add(self, asked: PageRequest) -> Response:
         try:
             acl = acl_of(asked.form)
         except BadForm as error:
@@ -76,7 +76,7 @@ class AccessPages(Pages):
             return await self._acls(asked, answer.message)
         return asked.go(asked.url("access"), "good", f"{acl_words(acl)} was added.")
 
-    async def _remove(self, asked: Asked) -> Response:
+    async def _remove(self, asked: PageRequest) -> Response:
         acl = acl_of(asked.form)
         resource, entry = acl
         exact = AclFilter(
@@ -92,7 +92,7 @@ class AccessPages(Pages):
 
     # Why
 
-    async def _why(self, asked: Asked) -> Response:
+    async def _why(self, asked: PageRequest) -> Response:
         query = asked.query
         answer: AccessExplanation | None = None
         problem = ""
@@ -117,7 +117,7 @@ class AccessPages(Pages):
 
     # Users
 
-    async def _users(self, asked: Asked, problem: str = "") -> Response:
+    async def _users(self, asked: PageRequest, problem: str = "") -> Response:
         notes: list[str] = []
         users: dict[str, Any] = {}
         try:
@@ -134,7 +134,7 @@ class AccessPages(Pages):
             notes=notes, problem=problem, fields={"name": asked.form.text("name")},
         )  # fmt: skip
 
-    async def _change_user(self, asked: Asked) -> Response:
+    async def _change_user(self, asked: PageRequest) -> Response:
         form = asked.form
         name = form.text("name")
         try:

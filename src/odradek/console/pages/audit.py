@@ -11,7 +11,7 @@ from starlette.responses import Response
 from odradek.client.admin.config_types import ConfigResource, ConfigType
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.console.pages.messages import places_of, places_text
 from odradek.console.records.decoding import Decoder
 from odradek.console.records.expression import BadExpression, Filter
@@ -46,7 +46,7 @@ class AuditPages(Pages):
     def endpoints(self) -> list[Endpoint]:
         return [self.shows("/audit", self._audit, "Who did what.")]
 
-    async def _audit(self, asked: Asked) -> Response:
+    async def _audit(self, asked: PageRequest) -> Response:
         name, sink = await _where(asked)
         context: dict[str, Any] = {
             "topic": name, "sink": sink, "is_there": False, "fields": dict(asked.query.fields),
@@ -72,7 +72,7 @@ class AuditPages(Pages):
         return asked.page("audit.html", "audit", 400 if context["problem"] else 200, **context)
 
 
-async def _where(asked: Asked) -> tuple[str, str]:
+async def _where(asked: PageRequest) -> tuple[str, str]:
     """Returns the topic of the audit log, and where the brokers write it: `none`, `file` or
     `topic`; nothing if they do not say."""
     try:
@@ -88,7 +88,7 @@ async def _where(asked: Asked) -> tuple[str, str]:
     return _USUAL, ""
 
 
-async def _read(asked: Asked, topic: Topic, text: str) -> Found:
+async def _read(asked: PageRequest, topic: Topic, text: str) -> Found:
     query = asked.query
     timestamp_ms = time_ms(query.text("time")) if query.text("start") == "time" else None
     wanted = Wanted(

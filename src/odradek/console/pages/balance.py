@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from odradek.client.admin.admin import Admin
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.rendering import duration, size
 from odradek.console.rights import require_on_cluster
 from odradek.groups.consumer.topic_patterns import InvalidPattern, compile_pattern
@@ -98,7 +98,7 @@ class BalancePages(Pages):
 
     # Planning
 
-    async def _form(self, asked: Asked, problem: str = "") -> Response:
+    async def _form(self, asked: PageRequest, problem: str = "") -> Response:
         balancer = await _balancer(asked)
         progress: Progress | None = None
         notes: list[str] = []
@@ -116,7 +116,7 @@ class BalancePages(Pages):
             journal=balancer.journal.path, fields=dict(asked.form.fields),
         )  # fmt: skip
 
-    async def _make(self, asked: Asked) -> Response:
+    async def _make(self, asked: PageRequest) -> Response:
         form = asked.form
         try:
             kind = _kind(form.text("kind"))
@@ -135,7 +135,7 @@ class BalancePages(Pages):
         )
         return asked.go(asked.url("balance", "plans", name))
 
-    def _known(self, asked: Asked) -> _Planned:
+    def _known(self, asked: PageRequest) -> _Planned:
         found = self._plans.get(str(asked.path["plan"]))
         is_old = (
             found is not None
@@ -148,7 +148,7 @@ class BalancePages(Pages):
             )
         return found
 
-    async def _plan(self, asked: Asked, problem: str = "") -> Response:
+    async def _plan(self, asked: PageRequest, problem: str = "") -> Response:
         planned = self._known(asked)
         plan = planned.plan
         options = _options(asked.form.text("throttle", "50"), asked.form.text("moves", "5"), None)
@@ -168,7 +168,7 @@ class BalancePages(Pages):
 
     # Carrying out
 
-    async def _run(self, asked: Asked) -> Response:
+    async def _run(self, asked: PageRequest) -> Response:
         planned = self._known(asked)
         form = asked.form
         try:
@@ -183,14 +183,14 @@ class BalancePages(Pages):
         asked.changed()
         return asked.go(asked.url("balance"), "good", "The plan is being carried out.")
 
-    async def _resume(self, asked: Asked) -> Response:
+    async def _resume(self, asked: PageRequest) -> Response:
         try:
             await self._start(asked, None, Options())
         except (AlreadyRunning, PlanImpossible, RunFailed, JournalUnreadable) as error:
             return await self._form(asked, str(error))
         return asked.go(asked.url("balance"), "good", "The run goes on.")
 
-    async def _start(self, asked: Asked, planned: _Planned | None, options: Options) -> None:
+    async def _start(self, asked: PageRequest, planned: _Planned | None, options: Options) -> None:
         """Returns when the run has begun, or raises why it cannot."""
         name = asked.cluster.name
         if self._is_running(name):
@@ -210,7 +210,7 @@ class BalancePages(Pages):
         return run is not None and not run.done()
 
     async def _carried_out(
-        self, asked: Asked, planned: _Planned | None, options: Options, started: asyncio.Event
+        self, asked: PageRequest, planned: _Planned | None, options: Options, started: asyncio.Event
     ) -> None:
         """A run, with clients of its own: the request that began it ends before."""
         cluster = asked.cluster
@@ -230,7 +230,7 @@ class BalancePages(Pages):
                 logger.warning("The plan could not be carried out: %s", error)
                 self._failures[cluster.name] = str(error)
 
-    async def _stop(self, asked: Asked) -> Response:
+    async def _stop(self, asked: PageRequest) -> Response:
         await require_on_cluster(asked, Operation.ALTER, _MAY_NOT)
         said: list[str] = []
         try:
@@ -242,7 +242,7 @@ class BalancePages(Pages):
         return asked.go(asked.url("balance"), "good", " ".join([words, *said]))
 
 
-async def _balancer(asked: Asked) -> Balancer:
+async def _balancer(asked: PageRequest) -> Balancer:
     return await _opened(asked.admin)
 
 

@@ -20,7 +20,7 @@ from odradek.client.admin.config_types import (
 )
 from odradek.client.errors import ClientError
 from odradek.config.operation import ConfigOperation
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.pages.topic import change_setting
 from odradek.protocol.errors import KafkaError
 from odradek.web.endpoints import Endpoint
@@ -106,7 +106,7 @@ class BrokerSettingPages(Pages):
 
     # Settings
 
-    async def _settings(self, asked: Asked, problem: str = "") -> Response:
+    async def _settings(self, asked: PageRequest, problem: str = "") -> Response:
         rows, silent = await _rows(asked)
         text, which = asked.query.text("q").lower(), asked.query.text("which")
         shown = [row for row in rows if text in row.name and _is_of(row, which)]
@@ -116,7 +116,7 @@ class BrokerSettingPages(Pages):
             choices=_WHICH, action=asked.url("brokers", "settings"),
         )  # fmt: skip
 
-    async def _change(self, asked: Asked) -> Response:
+    async def _change(self, asked: PageRequest) -> Response:
         try:
             words = await change_setting(asked, ALL_BROKERS)
         except BadForm as error:
@@ -126,7 +126,7 @@ class BrokerSettingPages(Pages):
 
     # Loggers
 
-    async def _loggers(self, asked: Asked, problem: str = "") -> Response:
+    async def _loggers(self, asked: PageRequest, problem: str = "") -> Response:
         broker = int(asked.path["broker"])
         await _require_broker(asked, broker)
         entries: list[ConfigEntry] = []
@@ -149,7 +149,7 @@ class BrokerSettingPages(Pages):
             action=asked.url("brokers", broker, "loggers"),
         )  # fmt: skip
 
-    async def _change_level(self, asked: Asked) -> Response:
+    async def _change_level(self, asked: PageRequest) -> Response:
         broker = int(asked.path["broker"])
         try:
             name, level = asked.form.needed("logger", "The logger"), asked.form.text("level")
@@ -178,7 +178,7 @@ def _is_of(row: SettingRow, which: str) -> bool:
     return which != "dynamic" or not row.any.is_read_only
 
 
-async def _rows(asked: Asked) -> tuple[list[SettingRow], list[int]]:
+async def _rows(asked: PageRequest) -> tuple[list[SettingRow], list[int]]:
     """Returns the settings that the brokers tell, and the brokers that told none. Raises what they
     answer if none tells any."""
     brokers = [int(one.id) for one in (await asked.admin.describe_cluster()).brokers]
@@ -198,7 +198,7 @@ async def _rows(asked: Asked) -> tuple[list[SettingRow], list[int]]:
     return [SettingRow(name, told[name]) for name in sorted(told)], silent
 
 
-async def _entries(asked: Asked, broker: int) -> dict[str, ConfigEntry] | Exception:
+async def _entries(asked: PageRequest, broker: int) -> dict[str, ConfigEntry] | Exception:
     resource = ConfigResource(ConfigType.BROKER, str(broker))
     try:
         return (
@@ -210,7 +210,7 @@ async def _entries(asked: Asked, broker: int) -> dict[str, ConfigEntry] | Except
         return error
 
 
-async def _require_broker(asked: Asked, broker: int) -> None:
+async def _require_broker(asked: PageRequest, broker: int) -> None:
     known = [int(one.id) for one in (await asked.admin.describe_cluster()).brokers]
     if broker not in known:
         raise Problem(404, f"there is no broker {broker} in this cluster that runs")

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from odradek.client.admin.config_types import ConfigResource, ConfigType
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.pages.overview import broker_row
 from odradek.console.pages.topic import change_setting, matching, setting_entries
 from odradek.protocol.errors import KafkaError
@@ -22,7 +22,7 @@ class BrokerPages(Pages):
             self.changes("/brokers/{broker:int}/settings", self._change, "Changes a setting."),
         ]
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         watcher = asked.watcher
         figures = await watcher.first()
         rows = [broker_row(broker) for broker in figures.brokers] if figures is not None else []
@@ -31,7 +31,7 @@ class BrokerPages(Pages):
             cluster_id=figures.cluster_id if figures is not None else "",
         )  # fmt: skip
 
-    async def _broker(self, asked: Asked) -> Response:
+    async def _broker(self, asked: PageRequest) -> Response:
         broker = int(asked.path["broker"])
         row = await _row(asked, broker)
         directories, problem = [], ""
@@ -48,7 +48,7 @@ class BrokerPages(Pages):
             directories=directories, problem=problem,
         )  # fmt: skip
 
-    async def _settings(self, asked: Asked, problem: str = "") -> Response:
+    async def _settings(self, asked: PageRequest, problem: str = "") -> Response:
         broker = int(asked.path["broker"])
         row = await _row(asked, broker)
         entries = []
@@ -65,7 +65,7 @@ class BrokerPages(Pages):
             action=asked.url("brokers", broker, "settings"),
         )  # fmt: skip
 
-    async def _change(self, asked: Asked) -> Response:
+    async def _change(self, asked: PageRequest) -> Response:
         broker = int(asked.path["broker"])
         try:
             words = await change_setting(asked, ConfigResource(ConfigType.BROKER, str(broker)))
@@ -74,7 +74,7 @@ class BrokerPages(Pages):
         return asked.go(asked.url("brokers", broker, "settings"), "good", words)
 
 
-async def _row(asked: Asked, broker: int) -> dict[str, object]:
+async def _row(asked: PageRequest, broker: int) -> dict[str, object]:
     figures = await asked.watcher.first()
     for one in figures.brokers if figures is not None else ():
         if one.id == broker:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.console.connect_worker import (
     CONNECT,
     WorkerRefused,
@@ -75,7 +75,7 @@ class ConnectorFormPages(Pages):
 
     # A new one
 
-    async def _new(self, asked: Asked) -> Response:
+    async def _new(self, asked: PageRequest) -> Response:
         query = asked.query
         if not query.text("class"):
             return await self._choose(asked)
@@ -87,7 +87,7 @@ class ConnectorFormPages(Pages):
             return await self._choose(asked, str(error))
         return await self._page(asked, config, groups)
 
-    async def _choose(self, asked: Asked, problem: str = "") -> Response:
+    async def _choose(self, asked: PageRequest, problem: str = "") -> Response:
         plugins = await see(asked, "/connector-plugins")
         kinds = {str(plugin["class"]): str(plugin.get("type", "")) for plugin in plugins}
         shown = {name: f"{name.rpartition('.')[2]} ({kind})" for name, kind in kinds.items()}
@@ -97,7 +97,7 @@ class ConnectorFormPages(Pages):
             fields=dict(asked.query.fields),
         )  # fmt: skip
 
-    async def _create(self, asked: Asked) -> Response:
+    async def _create(self, asked: PageRequest) -> Response:
         await require_right(asked)
         form = asked.form
         config = {"name": form.needed("name", "The name")}
@@ -106,17 +106,17 @@ class ConnectorFormPages(Pages):
 
     # One that is there
 
-    async def _edit(self, asked: Asked) -> Response:
+    async def _edit(self, asked: PageRequest) -> Response:
         config = await self._known(asked)
         groups = await _described(asked, config, is_checked=False, kept=config)
         return await self._page(asked, config, groups, config)
 
-    async def _save(self, asked: Asked) -> Response:
+    async def _save(self, asked: PageRequest) -> Response:
         await require_right(asked)
         known = await self._known(asked)
         return await self._obeyed(asked, {one: known.get(one, "") for one in _OWN}, known)
 
-    async def _known(self, asked: Asked) -> dict[str, str]:
+    async def _known(self, asked: PageRequest) -> dict[str, str]:
         name = str(asked.path["connector"])
         found = await see(asked, connector_path(name, "config"))
         return {**{str(key): str(value) for key, value in found.items()}, "name": name}
@@ -124,7 +124,7 @@ class ConnectorFormPages(Pages):
     # Both
 
     async def _obeyed(
-        self, asked: Asked, own: dict[str, str], known: Mapping[str, str]
+        self, asked: PageRequest, own: dict[str, str], known: Mapping[str, str]
     ) -> Response:
         """Does what the button says: checks, previews, or makes and changes the connector."""
         config, groups = own, list[Group]()
@@ -152,7 +152,11 @@ class ConnectorFormPages(Pages):
         return asked.go(asked.url("connectors", name), "good", words)
 
     async def _preview(
-        self, asked: Asked, config: dict[str, str], groups: list[Group], known: Mapping[str, str]
+        self,
+        asked: PageRequest,
+        config: dict[str, str],
+        groups: list[Group],
+        known: Mapping[str, str],
     ) -> Response:
         if asked.cluster.has_masks and _renames(config):
             raise BadForm(
@@ -168,7 +172,7 @@ class ConnectorFormPages(Pages):
 
     async def _page(
         self,
-        asked: Asked,
+        asked: PageRequest,
         config: Mapping[str, str],
         groups: list[Group],
         known: Mapping[str, str] | None = None,
@@ -242,7 +246,7 @@ def _filled(form: Form, known: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _described(
-    asked: Asked,
+    asked: PageRequest,
     config: Mapping[str, str],
     *,
     is_checked: bool,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.connect_worker import (
     CONNECT,
     WorkerRefused,
@@ -42,7 +42,7 @@ class ConnectorPages(Pages):
             *ConnectorFormPages(self.console).endpoints(),
         ]
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         rows = None
         if asked.cluster.has_connect:
             answer = await see(asked, "/connectors?expand=status&expand=info")
@@ -50,7 +50,7 @@ class ConnectorPages(Pages):
             rows = [_row(name, one) for name, one in sorted(answer.items()) if text in name.lower()]
         return asked.page("connectors.html", "connectors", rows=rows, text=asked.query.text("q"))
 
-    async def _connector(self, asked: Asked, problem: str = "") -> Response:
+    async def _connector(self, asked: PageRequest, problem: str = "") -> Response:
         name = str(asked.path["connector"])
         info = await see(asked, connector_path(name))
         status = await see(asked, connector_path(name, "status"))
@@ -64,7 +64,7 @@ class ConnectorPages(Pages):
 
     # Offsets and log
 
-    async def _offsets(self, asked: Asked, problem: str = "") -> Response:
+    async def _offsets(self, asked: PageRequest, problem: str = "") -> Response:
         name = str(asked.path["connector"])
         status = await see(asked, connector_path(name, "status"))
         answer = await see_if_offered(asked, connector_path(name, "offsets"))
@@ -79,7 +79,7 @@ class ConnectorPages(Pages):
             tab="offsets", row=_row(name, {"status": status}), offsets=offsets,
         )  # fmt: skip
 
-    async def _reset(self, asked: Asked) -> Response:
+    async def _reset(self, asked: PageRequest) -> Response:
         await require_right(asked)
         name = str(asked.path["connector"])
         if asked.form.text("confirm") != name:
@@ -93,7 +93,7 @@ class ConnectorPages(Pages):
             f"{name} begins again when it is resumed.",
         )  # fmt: skip
 
-    async def _log(self, asked: Asked) -> Response:
+    async def _log(self, asked: PageRequest) -> Response:
         name = str(asked.path["connector"])
         status = await see(asked, connector_path(name, "status"))
         lines = await see_if_offered(asked, connector_path(name, "logs"))
@@ -105,7 +105,7 @@ class ConnectorPages(Pages):
 
     # What can be done
 
-    async def _do(self, asked: Asked) -> Response:
+    async def _do(self, asked: PageRequest) -> Response:
         await require_right(asked)
         action, name = asked.form.text("action"), str(asked.path["connector"])
         try:

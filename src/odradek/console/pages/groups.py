@@ -14,7 +14,7 @@ from odradek.client.admin.group_types import (
 )
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import LATEST
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.pages.history import shown_hours
 from odradek.console.pages.offset_plans import TARGETS, Move, plan_moves
 from odradek.console.prometheus import RANGES
@@ -64,7 +64,7 @@ class GroupPages(Pages):
             self.changes(f"{group}/delete", self._delete, "Deletes a group."),
         ]
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         listings = await asked.admin.list_groups()
         figures = await asked.watcher.first()
         known = {group.name: group for group in figures.groups} if figures is not None else {}
@@ -90,7 +90,7 @@ class GroupPages(Pages):
             text=asked.query.text("q"), problem=asked.watcher.problem,
         )  # fmt: skip
 
-    async def _group(self, asked: Asked, problem: str = "") -> Response:
+    async def _group(self, asked: PageRequest, problem: str = "") -> Response:
         name = str(asked.path["group"])
         other = await _of_another_kind(asked, name)
         if other is not None:
@@ -128,7 +128,7 @@ class GroupPages(Pages):
             lag=sum(row["lag"] or 0 for rows in topics.values() for row in rows),
         )  # fmt: skip
 
-    async def _points(self, asked: Asked) -> Response:
+    async def _points(self, asked: PageRequest) -> Response:
         watcher = asked.watcher
         lags = watcher.lags.of(str(asked.path["group"]))
         return json_response(
@@ -140,10 +140,10 @@ class GroupPages(Pages):
 
     # Moving
 
-    async def _plan(self, asked: Asked) -> Response:
+    async def _plan(self, asked: PageRequest) -> Response:
         return await self._reset_page(asked)
 
-    async def _reset_page(self, asked: Asked, problem: str = "") -> Response:
+    async def _reset_page(self, asked: PageRequest, problem: str = "") -> Response:
         name = str(asked.path["group"])
         group = await _described(asked, name)
         offsets = await _offsets(asked, name)
@@ -164,7 +164,7 @@ class GroupPages(Pages):
             plan="\n".join(f"{move.topic}:{move.partition}:{move.after}" for move in moves),
         )  # fmt: skip
 
-    async def _reset(self, asked: Asked) -> Response:
+    async def _reset(self, asked: PageRequest) -> Response:
         name = str(asked.path["group"])
         plan: dict[TopicPartition, GroupOffset | int] = {}
         try:
@@ -191,7 +191,7 @@ class GroupPages(Pages):
 
     # Deleting
 
-    async def _delete_offsets(self, asked: Asked) -> Response:
+    async def _delete_offsets(self, asked: PageRequest) -> Response:
         name = str(asked.path["group"])
         topic = asked.form.needed("topic", "The topic")
         offsets = await _offsets(asked, name)
@@ -207,7 +207,7 @@ class GroupPages(Pages):
             asked.url("groups", name), "good", f"The offsets of {name} in {topic} were deleted."
         )
 
-    async def _delete(self, asked: Asked) -> Response:
+    async def _delete(self, asked: PageRequest) -> Response:
         name = str(asked.path["group"])
         if asked.form.text("confirm") != name:
             return await self._group(
@@ -260,7 +260,7 @@ def active_words(group: GroupDescription) -> str:
     )
 
 
-async def _described(asked: Asked, name: str) -> GroupDescription:
+async def _described(asked: PageRequest, name: str) -> GroupDescription:
     found = (await asked.admin.describe_groups([name]))[name]
     if isinstance(found, KafkaError):
         if found.code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -269,7 +269,7 @@ async def _described(asked: Asked, name: str) -> GroupDescription:
     return found
 
 
-async def _of_another_kind(asked: Asked, name: str) -> GroupListing | None:
+async def _of_another_kind(asked: PageRequest, name: str) -> GroupListing | None:
     """Returns the group if it is none of consumers: a share group, one of streams, of Connect or of
     a schema registry. These have members, but no offsets that a consumer would go on from."""
     listings = await asked.admin.list_groups()
@@ -277,7 +277,7 @@ async def _of_another_kind(asked: Asked, name: str) -> GroupListing | None:
     return None if found is None or found.is_of_consumers else found
 
 
-async def _offsets(asked: Asked, name: str) -> dict[TopicPartition, int]:
+async def _offsets(asked: PageRequest, name: str) -> dict[TopicPartition, int]:
     answers = await asked.admin.list_group_offsets(name)
     return {
         partition: answer.offset

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.prometheus import RANGES, Prometheus, Series
 from odradek.console.rights import require_on_cluster
 from odradek.protocol.acls import Operation
@@ -18,7 +18,7 @@ class HistoryPages(Pages):
             self.shows("/history", self._history, "Figures of days, for charts.", produces=(JSON,)),
         ]
 
-    async def _history(self, asked: Asked) -> Response:
+    async def _history(self, asked: PageRequest) -> Response:
         """Prometheus does not know who asks, so the brokers are asked first whether the user may
         see the topic, the group, or the whole cluster."""
         prometheus = asked.cluster.prometheus
@@ -30,7 +30,7 @@ class HistoryPages(Pages):
         series = await self._series(asked, prometheus)
         return json_response(await prometheus.points(series, hours))
 
-    async def _series(self, asked: Asked, prometheus: Prometheus) -> list[Series]:
+    async def _series(self, asked: PageRequest, prometheus: Prometheus) -> list[Series]:
         query = asked.query
         if name := query.text("topic"):
             await asked.topic(name)
@@ -46,7 +46,7 @@ class HistoryPages(Pages):
         return prometheus.of_cluster()
 
 
-def shown_hours(asked: Asked) -> int:
+def shown_hours(asked: PageRequest) -> int:
     """Returns how many hours of Prometheus' history a page is asked to show; 0 is the last hour,
     which the console knows itself."""
     text = asked.query.text("hours")

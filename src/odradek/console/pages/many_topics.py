@@ -9,7 +9,7 @@ from starlette.responses import Response
 from odradek.client.admin.admin import Admin
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.web.endpoints import Endpoint
@@ -46,7 +46,7 @@ class ManyTopicsPages(Pages):
             self.changes("/selected-topics", self._chosen, "What is done to several topics."),
         ]
 
-    async def _chosen(self, asked: Asked) -> Response:
+    async def _chosen(self, asked: PageRequest) -> Response:
         form = asked.form
         names = sorted(set(form.many("topic")))
         if not names:
@@ -79,7 +79,9 @@ class ManyTopicsPages(Pages):
             return self._page(asked, names, action, f"{done} {action.done}. {'; '.join(failed)}")
         return asked.go(asked.url("topics"), "good", f"{done} {action.done}.")
 
-    def _page(self, asked: Asked, names: list[str], action: Action, problem: str = "") -> Response:
+    def _page(
+        self, asked: PageRequest, names: list[str], action: Action, problem: str = ""
+    ) -> Response:
         return asked.page(
             "many_topics.html", "topics", 400 if problem else 200, names=names, action=action,
             action_name=asked.form.text("action"), problem=problem,

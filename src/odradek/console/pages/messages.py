@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import UnsupportedVersion
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.console.pages.producing import ProducingPages
 from odradek.console.records import parquet
 from odradek.console.records.decoding import HOW, Decoded, Decoder
@@ -55,7 +55,7 @@ class MessagePages(Pages):
             *ProducingPages(self.console).endpoints(),
         ]  # fmt: skip
 
-    async def _messages(self, asked: Asked) -> Response:
+    async def _messages(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         query = asked.query
         start = query.text("start", "newest")
@@ -84,11 +84,11 @@ class MessagePages(Pages):
             context["problem"] = str(error)
         return asked.page("messages.html", "topics", 400 if context["problem"] else 200, **context)
 
-    async def _read(self, asked: Asked, topic: Topic, wanted: Wanted) -> Found:
+    async def _read(self, asked: PageRequest, topic: Topic, wanted: Wanted) -> Found:
         async with asked.clients.reader() as reader:
             return await read_records(asked.admin, reader, topic, wanted, decoder_of(asked, topic))
 
-    async def _by_key(self, asked: Asked, topic: Topic) -> Found | None:
+    async def _by_key(self, asked: PageRequest, topic: Topic) -> Found | None:
         text = asked.query.raw("key")
         if not text:
             return None
@@ -110,7 +110,7 @@ class MessagePages(Pages):
 
     # One record
 
-    async def _record(self, asked: Asked) -> Response:
+    async def _record(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         partition, offset = int(asked.path["partition"]), int(asked.path["offset"])
         view = await one_record(asked, topic, partition, offset)
@@ -128,7 +128,7 @@ class MessagePages(Pages):
 
     # Downloads
 
-    async def _download(self, asked: Asked) -> Response:
+    async def _download(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         try:
             wanted = replace(wanted_of(asked.query, topic), limit=_MAX_DOWNLOADED)
@@ -206,14 +206,16 @@ def places_text(places: dict[int, int]) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in sorted(places.items()))
 
 
-def decoder_of(asked: Asked, topic: Topic) -> Decoder:
+def decoder_of(asked: PageRequest, topic: Topic) -> Decoder:
     how = {part: asked.query.text(f"{part}_as", "auto") for part in ("key", "value")}
     known = {part: name for part, name in how.items() if name in HOW}
     masks = asked.cluster.masks(topic.name)
     return Decoder(asked.cluster.formats.of(asked.clients), masks, known)
 
 
-async def one_record(asked: Asked, topic: Topic, partition: int, offset: int) -> RecordView | None:
+async def one_record(
+    asked: PageRequest, topic: Topic, partition: int, offset: int
+) -> RecordView | None:
     """Returns the record at an offset, decoded and masked; None if there is none. Raises `Problem`
     if it could not be read."""
     if partition not in topic.partitions:
@@ -248,7 +250,7 @@ def _format(decoded: Decoded) -> str:
     return {"bytes": "hex", "JSON": "json"}.get(decoded.kind, decoded.kind)
 
 
-def _kcat(asked: Asked, view: RecordView) -> str:
+def _kcat(asked: PageRequest, view: RecordView) -> str:
     servers = shlex.quote(asked.cluster.servers)
     return (
         f"kcat -C -b {servers} -t {shlex.quote(view.topic)} -p {view.partition}"
@@ -256,7 +258,7 @@ def _kcat(asked: Asked, view: RecordView) -> str:
     )
 
 
-def _python(asked: Asked, view: RecordView) -> str:
+def _python(asked: PageRequest, view: RecordView) -> str:
     return (
         "import asyncio\n"
         "from odradek.client import Consumer, TopicPartition\n\n\n"

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, Pages
+from odradek.console.asking import PageRequest, Pages
 from odradek.console.pages.history import shown_hours
 from odradek.console.pages.tailing import Tail, tails_of
 from odradek.console.prometheus import RANGES
@@ -39,7 +39,7 @@ class OverviewPages(Pages):
             ),
         ]
 
-    async def _overview(self, asked: Asked) -> Response:
+    async def _overview(self, asked: PageRequest) -> Response:
         watcher = asked.watcher
         # A cluster that is away is named at once, and not after the first sample has given up.
         is_unsure = asked.cluster.watchers.is_unsure(asked.log_in.caller)
@@ -63,15 +63,15 @@ class OverviewPages(Pages):
             ranges=RANGES, hours=shown_hours(asked),
         )  # fmt: skip
 
-    async def _points(self, asked: Asked) -> Response:
+    async def _points(self, asked: PageRequest) -> Response:
         return json_response([point.to_json() for point in asked.watcher.points])
 
-    async def _live(self, asked: Asked) -> Response:
+    async def _live(self, asked: PageRequest) -> Response:
         tails = await tails_of(asked)
         return EventStream(_events(asked, asked.watcher, tails))
 
 
-async def _events(asked: Asked, watcher: Watcher, tails: list[Tail]) -> AsyncGenerator[bytes]:
+async def _events(asked: PageRequest, watcher: Watcher, tails: list[Tail]) -> AsyncGenerator[bytes]:
     """Yields events until the browser goes, or the brokers no longer accept the log-in."""
     queue: asyncio.Queue[bytes] = asyncio.Queue(maxsize=100)
 

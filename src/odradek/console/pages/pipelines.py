@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.rights import require_on_cluster
 from odradek.protocol.acls import Operation
 from odradek.spark.pipelines.state import (
@@ -63,7 +63,7 @@ class PipelinePages(Pages):
             self.changes("/pipelines/{pipeline}/stop", self._stop, "Stops a pipeline."),
         ]
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         rows: list[PipelineRow] | None = None
         directory = asked.cluster.settings.odradek_pipelines_directory
         if directory:
@@ -71,7 +71,7 @@ class PipelinePages(Pages):
             rows = await asyncio.to_thread(_rows, directory)
         return asked.page("pipelines.html", "pipelines", rows=rows, directory=directory)
 
-    async def _pipeline(self, asked: Asked, problem: str = "") -> Response:
+    async def _pipeline(self, asked: PageRequest, problem: str = "") -> Response:
         await require_on_cluster(asked, Operation.DESCRIBE, "may not see the pipelines")
         found = _directory(asked)
         row = await asyncio.to_thread(_row, found)
@@ -82,7 +82,7 @@ class PipelinePages(Pages):
             checkpoint=found.checkpoint,
         )  # fmt: skip
 
-    async def _stop(self, asked: Asked) -> Response:
+    async def _stop(self, asked: PageRequest) -> Response:
         await require_on_cluster(asked, Operation.ALTER, "may not stop pipelines")
         found = _directory(asked)
         name = found.name
@@ -100,7 +100,7 @@ class PipelinePages(Pages):
         )  # fmt: skip
 
 
-def _directory(asked: Asked) -> PipelineDirectory:
+def _directory(asked: PageRequest) -> PipelineDirectory:
     """Returns the files of the pipeline of a path. A name with a slash would lead elsewhere."""
     directory = asked.cluster.settings.odradek_pipelines_directory
     name = str(asked.path["pipeline"])
@@ -111,7 +111,7 @@ def _directory(asked: Asked) -> PipelineDirectory:
     return PipelineDirectory(OsDisk(), directory, name)
 
 
-def _missing(asked: Asked) -> Problem:
+def _missing(asked: PageRequest) -> Problem:
     directory = asked.cluster.settings.odradek_pipelines_directory
     return Problem(404, f"no pipeline {asked.path['pipeline']} has run in {directory}")
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from odradek.client.admin.partitions import ElectionType
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.web.endpoints import Endpoint
@@ -57,14 +57,14 @@ class PlacementPages(Pages):
 
     # Moves
 
-    async def _moves(self, asked: Asked, problem: str = "") -> Response:
+    async def _moves(self, asked: PageRequest, problem: str = "") -> Response:
         rows = await _move_rows(asked)
         return asked.page(
             "balance.html", "balance", 400 if problem else 200, tab="moves", problem=problem,
             rows=rows[:_SHOWN], count=len(rows),
         )  # fmt: skip
 
-    async def _cancel(self, asked: Asked) -> Response:
+    async def _cancel(self, asked: PageRequest) -> Response:
         try:
             chosen = _partitions(asked.form.many("partition"))
             if not chosen:
@@ -84,14 +84,14 @@ class PlacementPages(Pages):
 
     # Leaders
 
-    async def _leaders(self, asked: Asked, problem: str = "") -> Response:
+    async def _leaders(self, asked: PageRequest, problem: str = "") -> Response:
         rows = await _leader_rows(asked)
         return asked.page(
             "balance.html", "balance", 400 if problem else 200, tab="leaders", problem=problem,
             rows=rows[:_SHOWN], count=len(rows), able=sum(row.is_in_sync for row in rows),
         )  # fmt: skip
 
-    async def _elect(self, asked: Asked) -> Response:
+    async def _elect(self, asked: PageRequest) -> Response:
         try:
             chosen = _partitions(asked.form.many("partition"))
         except BadForm as error:
@@ -130,7 +130,7 @@ def _partitions(texts: Iterable[str]) -> list[TopicPartition]:
     return found
 
 
-async def _move_rows(asked: Asked) -> list[MoveRow]:
+async def _move_rows(asked: PageRequest) -> list[MoveRow]:
     moving = await asked.admin.list_partition_reassignments()
     sizes: dict[tuple[int, TopicPartition], int] = {}
     brokers = {int(broker) for one in moving.values() for broker in one.replicas}
@@ -157,7 +157,7 @@ async def _move_rows(asked: Asked) -> list[MoveRow]:
     return rows
 
 
-async def _leader_rows(asked: Asked) -> list[LeaderRow]:
+async def _leader_rows(asked: PageRequest) -> list[LeaderRow]:
     topics = await asked.admin.list_topics(include_internal=True)
     return sorted(
         (

@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.console.records import parquet
 from odradek.console.records.masks import HIDDEN
 from odradek.protocol.errors import KafkaError
@@ -47,7 +47,7 @@ class ProducingPages(Pages):
             self.changes(f"{topic}/import", self._import, "Writes records from lines of JSON."),
         ]
 
-    async def _form(self, asked: Asked) -> Response:
+    async def _form(self, asked: PageRequest) -> Response:
         fields: dict[str, str] = {}
         problem = ""
         source = asked.query.text("from")
@@ -58,7 +58,9 @@ class ProducingPages(Pages):
                 problem = str(error)
         return await self._page(asked, fields, problem)
 
-    async def _page(self, asked: Asked, fields: dict[str, str], problem: str = "") -> Response:
+    async def _page(
+        self, asked: PageRequest, fields: dict[str, str], problem: str = ""
+    ) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         formats = {
             name: label
@@ -70,7 +72,7 @@ class ProducingPages(Pages):
             fields=fields, problem=problem, formats=formats,
         )  # fmt: skip
 
-    async def _produce(self, asked: Asked) -> Response:
+    async def _produce(self, asked: PageRequest) -> Response:
         topic = str(asked.path["topic"])
         form = asked.form
         try:
@@ -106,14 +108,14 @@ class ProducingPages(Pages):
 
     # Many
 
-    async def _import_form(self, asked: Asked, problem: str = "") -> Response:
+    async def _import_form(self, asked: PageRequest, problem: str = "") -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         return asked.page(
             "import.html", "topics", 400 if problem else 200, topic=topic, tab="messages",
             problem=problem, lines=asked.form.raw("lines"), max_imported=_MAX_IMPORTED,
         )  # fmt: skip
 
-    async def _import(self, asked: Asked) -> Response:
+    async def _import(self, asked: PageRequest) -> Response:
         topic = str(asked.path["topic"])
         try:
             lines = await _lines(asked)
@@ -142,7 +144,7 @@ class ProducingPages(Pages):
         )
 
 
-async def _lines(asked: Asked) -> list[str]:
+async def _lines(asked: PageRequest) -> list[str]:
     """Returns the lines of the form: of the text, or of a Parquet file."""
     encoded = asked.form.raw("parquet")
     if not encoded:
@@ -155,7 +157,7 @@ async def _lines(asked: Asked) -> list[str]:
         raise BadForm(f"The file: {error}") from None
 
 
-async def _content(asked: Asked, kind: str, text: str, *, is_key: bool) -> bytes | None:
+async def _content(asked: PageRequest, kind: str, text: str, *, is_key: bool) -> bytes | None:
     """Returns the bytes of a key or value as the form gives it."""
     label = "Key" if is_key else "Value"
     if kind == "null" or (is_key and not text):
@@ -201,7 +203,7 @@ def headers_of(form: Form) -> list[tuple[str, bytes | None]]:
     return headers
 
 
-async def _copied(asked: Asked, source: str) -> dict[str, str]:
+async def _copied(asked: PageRequest, source: str) -> dict[str, str]:
     """Returns the fields of the form for a copy of a record, masked as it is shown."""
     from odradek.console.pages.messages import one_record  # noqa: PLC0415 - it imports this module
 
@@ -228,7 +230,7 @@ async def _copied(asked: Asked, source: str) -> dict[str, str]:
     return fields
 
 
-async def _imported(asked: Asked, line: str, number: int) -> _Record:
+async def _imported(asked: PageRequest, line: str, number: int) -> _Record:
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:

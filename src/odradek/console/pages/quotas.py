@@ -5,7 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.protocol.errors import KafkaError
 from odradek.security.quotas.entities import DEFAULT, InvalidQuota, QuotaEntity
 from odradek.web.endpoints import Endpoint
@@ -26,7 +26,7 @@ class QuotaPages(Pages):
             self.changes("/quotas", self._change, "Sets or removes a quota."),
         ]
 
-    async def _list(self, asked: Asked, problem: str = "") -> Response:
+    async def _list(self, asked: PageRequest, problem: str = "") -> Response:
         quotas = await asked.admin.describe_client_quotas()
         rows = [
             {"entity": entity_words(entity), "parts": entity, "key": key, "value": value}
@@ -39,7 +39,7 @@ class QuotaPages(Pages):
             problem=problem, fields=dict(asked.form.fields),
         )  # fmt: skip
 
-    async def _change(self, asked: Asked) -> Response:
+    async def _change(self, asked: PageRequest) -> Response:
         form = asked.form
         try:
             entity = _entity(form)

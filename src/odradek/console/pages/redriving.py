@@ -16,7 +16,7 @@ from odradek.client.cluster_view import Topic
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.pages.messages import decoder_of, wanted_of
 from odradek.console.records.dead_letters import DeadLetter, dead_letter
 from odradek.console.records.expression import BadExpression
@@ -61,7 +61,7 @@ class RedrivePages(Pages):
             self.changes(path, self._redrive, "Writes dead letters back."),
         ]
 
-    async def _preview(self, asked: Asked, problem: str = "") -> Response:
+    async def _preview(self, asked: PageRequest, problem: str = "") -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         candidates: list[Candidate] | None = None
         stopped = ""
@@ -77,7 +77,7 @@ class RedrivePages(Pages):
             plan=" ".join(found.place for found in candidates or () if not found.problem),
         )  # fmt: skip
 
-    async def _candidates(self, asked: Asked, topic: Topic) -> tuple[list[Candidate], str]:
+    async def _candidates(self, asked: PageRequest, topic: Topic) -> tuple[list[Candidate], str]:
         if asked.query.text("start") not in _STARTS:
             raise BadForm(f"Show: one of {', '.join(_STARTS)}")
         limit = asked.query.number("limit", "At most", at_least=1, at_most=MAX_REDRIVEN) or 100
@@ -88,7 +88,7 @@ class RedrivePages(Pages):
         target = asked.query.text("target")
         return [_candidate(asked, view, target, topics) for view in found.records], found.stopped
 
-    async def _redrive(self, asked: Asked) -> Response:
+    async def _redrive(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         target = asked.form.text("target")
         places = _places(asked.form.text("plan"))
@@ -124,7 +124,7 @@ class RedrivePages(Pages):
 
 
 def _candidate(
-    asked: Asked, view: RecordView, target: str, topics: Mapping[str, Topic]
+    asked: PageRequest, view: RecordView, target: str, topics: Mapping[str, Topic]
 ) -> Candidate:
     letter = dead_letter([(name, value.encode()) for name, value in view.headers])
     to = target or letter.topic or ""
@@ -133,7 +133,7 @@ def _candidate(
     return Candidate(view, to, partition, letter.reason, letter.redriven, problem)
 
 
-def _problem(asked: Asked, source: str, to: str, topics: Mapping[str, Topic]) -> str:
+def _problem(asked: PageRequest, source: str, to: str, topics: Mapping[str, Topic]) -> str:
     """Returns why a record cannot go to a topic."""
     if not to:
         return "it does not say where it is from: name a topic"

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.responses import Response
 
 from odradek.client.errors import ClientError, UnsupportedVersion
-from odradek.console.asking import Asked, BadForm, Form, Pages
+from odradek.console.asking import BadForm, Form, PageRequest, Pages
 from odradek.protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -54,7 +54,7 @@ class RolePages(Pages):
         ]
 
     async def _list(
-        self, asked: Asked, problem: str = "", preview: Preview | None = None
+        self, asked: PageRequest, problem: str = "", preview: Preview | None = None
     ) -> Response:
         bindings: list[RoleBinding] = []
         missing = ""
@@ -81,7 +81,7 @@ class RolePages(Pages):
             resources=_RESOURCES, patterns=_PATTERNS, sentences=sentences,
         )  # fmt: skip
 
-    async def _change(self, asked: Asked) -> Response:
+    async def _change(self, asked: PageRequest) -> Response:
         try:
             binding = binding_of(asked.form)
             if asked.form.text("action") == "preview":
@@ -129,7 +129,7 @@ def binding_of(form: Form) -> RoleBinding:
     return binding
 
 
-async def _preview(asked: Asked, binding: RoleBinding) -> Preview:
+async def _preview(asked: PageRequest, binding: RoleBinding) -> Preview:
     """Returns what a role would allow, with the names that exist now, as far as the user may see
     them."""
     resource = binding.resource

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 from starlette.responses import Response
 
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked, Pages
+from odradek.console.asking import PageRequest, Pages
 from odradek.console.records.decoding import indent_of
 from odradek.console.rights import named
 from odradek.schemas.errors import NotRegistered, RegistryUnreachable, SchemaError
@@ -43,7 +43,7 @@ class SchemaPages(Pages):
             self.changes("/schemas/{subject}/delete", self._delete, "Deletes a subject."),
         ]
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         if not asked.cluster.has_registry:
             return asked.page("schemas.html", "schemas", subjects=None, level="", count=0, text="",
                               page=1, last=1)  # fmt: skip
@@ -61,7 +61,7 @@ class SchemaPages(Pages):
             page=page, last=last,
         )  # fmt: skip
 
-    async def _subject(self, asked: Asked, problem: str = "") -> Response:
+    async def _subject(self, asked: PageRequest, problem: str = "") -> Response:
         subject = str(asked.path["subject"])
         versions = await ask(asked, lambda registry: registry.versions(subject))
         wanted = asked.query.number("version", "Version", at_least=1, at_most=2**31) or versions[-1]
@@ -84,7 +84,7 @@ class SchemaPages(Pages):
             level=config["compatibilityLevel"], problem=problem,
         )  # fmt: skip
 
-    async def _level(self, asked: Asked) -> Response:
+    async def _level(self, asked: PageRequest) -> Response:
         subject, level = str(asked.path["subject"]), asked.form.text("level")
         if level not in LEVELS:
             return await self._subject(asked, f"The compatibility is one of {', '.join(LEVELS)}")
@@ -94,7 +94,7 @@ class SchemaPages(Pages):
             raise _refused(asked, error) from None
         return asked.go(asked.url("schemas", subject), "good", f"New versions must be {level} now.")
 
-    async def _delete(self, asked: Asked) -> Response:
+    async def _delete(self, asked: PageRequest) -> Response:
         subject = str(asked.path["subject"])
         if asked.form.text("confirm") != subject:
             return await self._subject(
@@ -111,14 +111,14 @@ class SchemaPages(Pages):
 
     # New schemas
 
-    async def _new(self, asked: Asked) -> Response:
+    async def _new(self, asked: PageRequest) -> Response:
         fields = dict(asked.query.fields)
         if subject := fields.get("subject"):
             latest = await ask(asked, lambda registry: registry.latest(subject))
             fields |= {"kind": latest.schema.kind, "schema": pretty(latest.schema.text)}
         return self._form(asked, fields)
 
-    async def _register(self, asked: Asked) -> Response:
+    async def _register(self, asked: PageRequest) -> Response:
         form = asked.form
         fields = dict(form.fields)
         subject, text = form.text("subject"), form.raw("schema")
@@ -140,7 +140,7 @@ class SchemaPages(Pages):
 
     def _form(
         self,
-        asked: Asked,
+        asked: PageRequest,
         fields: dict[str, str],
         *,
         problem: str = "",
@@ -153,7 +153,7 @@ class SchemaPages(Pages):
         )  # fmt: skip
 
 
-async def ask(asked: Asked, question: Callable[[RegistryClient], T]) -> T:
+async def ask(asked: PageRequest, question: Callable[[RegistryClient], T]) -> T:
     """Asks the registry as the user, in a thread. Raises a `Problem` if it cannot be asked."""
     registry = asked.cluster.formats.registry(asked.clients)
     if registry is None:
@@ -176,20 +176,20 @@ async def ask(asked: Asked, question: Callable[[RegistryClient], T]) -> T:
         raise _refused(asked, error) from None
 
 
-def _refused(asked: Asked, error: SchemaError) -> Problem:
+def _refused(asked: PageRequest, error: SchemaError) -> Problem:
     status = getattr(error, "status", 0)
     words = named(asked, str(error))
     return Problem(status if 400 <= status < 500 else 502, f"the registry answered: {words}")
 
 
-async def _verdict(asked: Asked, subject: str, kind: SchemaType, text: str) -> Verdict:
+async def _verdict(asked: PageRequest, subject: str, kind: SchemaType, text: str) -> Verdict:
     try:
         return await ask(asked, lambda registry: registry.check(subject, kind, text, version=None))
     except NotRegistered:
         return Verdict(True, ())  # The first version of a subject.
 
 
-async def _row(asked: Asked, subject: str) -> dict[str, Any]:
+async def _row(asked: PageRequest, subject: str) -> dict[str, Any]:
     try:
         latest = await ask(asked, lambda registry: registry.latest(subject))
     except (Problem, ClientError) as error:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.http_asking import HttpService, ServiceAway
 from odradek.console.rights import authorization, named, require_write
 from odradek.console.sql.answers import Shown, shown
@@ -81,7 +81,7 @@ class SqlPages(Pages):
 
     # The editor
 
-    async def _editor(self, asked: Asked) -> Response:
+    async def _editor(self, asked: PageRequest) -> Response:
         if not asked.cluster.sql_url:
             return asked.page("sql.html", "sql", is_configured=False)
         text = asked.query.raw("text")
@@ -89,7 +89,7 @@ class SqlPages(Pages):
 
     async def _page(
         self,
-        asked: Asked,
+        asked: PageRequest,
         text: str,
         problem: str = "",
         *,
@@ -107,14 +107,14 @@ class SqlPages(Pages):
             is_masked=asked.cluster.has_masks,
         )  # fmt: skip
 
-    async def _listed(self, asked: Asked) -> list[dict[str, Any]]:
+    async def _listed(self, asked: PageRequest) -> list[dict[str, Any]]:
         server = await _server(asked)
         try:
             return await server.execute("SHOW STREAMS; SHOW TABLES; SHOW QUERIES;")
         except (ServiceAway, Refused) as error:
             raise _problem(asked, error) from None
 
-    async def _run(self, asked: Asked) -> Response:
+    async def _run(self, asked: PageRequest) -> Response:
         server = await _server(asked)
         form = asked.form
         text = form.raw("text")
@@ -145,7 +145,7 @@ class SqlPages(Pages):
         return await self._page(asked, text, answers=answers)
 
     async def _begin(
-        self, asked: Asked, server: SqlServer, text: str, found: list[str]
+        self, asked: PageRequest, server: SqlServer, text: str, found: list[str]
     ) -> Response:
         """Answers a query: one that ends at once, and another one on a page of its own."""
         if len(found) > 1:
@@ -163,7 +163,7 @@ class SqlPages(Pages):
 
     # Queries that go on
 
-    def _known(self, asked: Asked) -> _Query:
+    def _known(self, asked: PageRequest) -> _Query:
         found = self._queries.get(str(asked.path["query"]))
         if found is None or (found.session, found.cluster) != (
             asked.session.name, asked.cluster.name,
@@ -171,7 +171,7 @@ class SqlPages(Pages):
             raise Problem(404, "this query is forgotten; send it again from the page SQL")
         return found
 
-    async def _rows(self, asked: Asked) -> Response:
+    async def _rows(self, asked: PageRequest) -> Response:
         query = self._known(asked)
         return asked.page(
             "sql_rows.html", "sql", text=query.text, max_rows=_MAX_ROWS,
@@ -179,14 +179,14 @@ class SqlPages(Pages):
             stream=asked.url("sql", "rows", asked.path["query"], "stream"),
         )  # fmt: skip
 
-    async def _stream(self, asked: Asked) -> Response:
+    async def _stream(self, asked: PageRequest) -> Response:
         query = self._known(asked)
         server = await _server(asked)
         return EventStream(_events(asked, server.query(query.text, query.properties)))
 
     # Persistent queries
 
-    async def _query(self, asked: Asked, problem: str = "") -> Response:
+    async def _query(self, asked: PageRequest, problem: str = "") -> Response:
         name = str(asked.path["query"])
         server = await _server(asked)
         try:
@@ -209,7 +209,7 @@ class SqlPages(Pages):
             picture=picture_of(topology), readers=[reader for reader in readers if reader != name],
         )  # fmt: skip
 
-    async def _do(self, asked: Asked) -> Response:
+    async def _do(self, asked: PageRequest) -> Response:
         name, action = str(asked.path["query"]), asked.form.text("action")
         server = await _server(asked)
         if action not in _ACTIONS:
@@ -230,7 +230,7 @@ class SqlPages(Pages):
         return asked.go(asked.url("sql", "queries", name), "good", f"Query {name} {words}.")
 
 
-async def _server(asked: Asked) -> SqlServer:
+async def _server(asked: PageRequest) -> SqlServer:
     """Returns the SQL server, if there is one and the user may use it.
 
     A server that wants a log-in gets that of the user and decides by itself, as Odradek's does.
@@ -261,7 +261,7 @@ async def _server(asked: Asked) -> SqlServer:
     return SqlServer(replace(service, authorization=authorization(asked, own) if own else ""))
 
 
-def _problem(asked: Asked, error: ServiceAway | Refused) -> Problem:
+def _problem(asked: PageRequest, error: ServiceAway | Refused) -> Problem:
     url = asked.cluster.sql_url
     if isinstance(error, Refused):
         return Problem(502, f"the SQL server at {url} answered: {named(asked, str(error))}")
@@ -272,7 +272,7 @@ def _problem(asked: Asked, error: ServiceAway | Refused) -> Problem:
     )
 
 
-def _check(asked: Asked, text: str, found: list[str]) -> None:
+def _check(asked: PageRequest, text: str, found: list[str]) -> None:
     if not found:
         raise BadForm("There is no statement; an example: SHOW STREAMS;")
     if len(text) > _MAX_TEXT:
@@ -335,7 +335,7 @@ def _quoted(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else "`{}`".format(name.replace("`", "``"))
 
 
-async def _events(asked: Asked, rows: AsyncIterator[Rows]) -> AsyncGenerator[bytes]:
+async def _events(asked: PageRequest, rows: AsyncIterator[Rows]) -> AsyncGenerator[bytes]:
     """Yields what came as events; the last one has the server's last word."""
     final = ""
     try:

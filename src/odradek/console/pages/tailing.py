@@ -12,7 +12,7 @@ import msgspec
 
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.errors import ClientError
-from odradek.console.asking import Asked
+from odradek.console.asking import PageRequest
 from odradek.console.records.decoding import Decoder
 from odradek.console.records.expression import BadExpression, Filter
 from odradek.console.records.reading import RecordView, view_of
@@ -29,7 +29,7 @@ _MAX_POLL_RECORDS: Final = 500
 _MAX_LAG_RECORDS: Final = 5000
 
 
-async def tails_of(asked: Asked) -> list["Tail"]:
+async def tails_of(asked: PageRequest) -> list["Tail"]:
     """Returns the tails that the query of a request names, as `topic` or `topic?filter`.
 
     Each tail already is at the ends of its partitions. So records that are written after the
@@ -48,7 +48,7 @@ async def tails_of(asked: Asked) -> list["Tail"]:
     return tails
 
 
-async def _opened(asked: Asked, name: str, topic: str, filter_text: str) -> "Tail":
+async def _opened(asked: PageRequest, name: str, topic: str, filter_text: str) -> "Tail":
     described = await asked.topic(topic)
     try:
         wanted = Filter(filter_text) if filter_text else None

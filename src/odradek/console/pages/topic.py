@@ -18,7 +18,7 @@ from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
 from odradek.client.leader_requests import EARLIEST, LATEST
 from odradek.config.operation import ConfigOperation
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.pages.history import shown_hours
 from odradek.console.prometheus import RANGES
 from odradek.console.records.copying import copy_records
@@ -68,7 +68,7 @@ class TopicPages(Pages):
 
     # Partitions
 
-    async def _partitions(self, asked: Asked) -> Response:
+    async def _partitions(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         rows, problem = await _rows(asked, topic)
         return asked.page(
@@ -80,7 +80,7 @@ class TopicPages(Pages):
 
     # Settings
 
-    async def _settings(self, asked: Asked, problem: str = "") -> Response:
+    async def _settings(self, asked: PageRequest, problem: str = "") -> Response:
         name = str(asked.path["topic"])
         topic = await asked.topic(name)
         entries = await setting_entries(asked, ConfigResource(ConfigType.TOPIC, name))
@@ -91,7 +91,7 @@ class TopicPages(Pages):
             action=asked.url("topics", name, "settings"),
         )  # fmt: skip
 
-    async def _change_setting(self, asked: Asked) -> Response:
+    async def _change_setting(self, asked: PageRequest) -> Response:
         name = str(asked.path["topic"])
         resource = ConfigResource(ConfigType.TOPIC, name)
         try:
@@ -102,7 +102,7 @@ class TopicPages(Pages):
 
     # Consumers
 
-    async def _consumers(self, asked: Asked) -> Response:
+    async def _consumers(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         partitions = [TopicPartition(topic.name, index) for index in topic.partitions]
         listings = await asked.admin.list_groups()
@@ -151,7 +151,7 @@ class TopicPages(Pages):
 
     # Producers
 
-    async def _producers(self, asked: Asked) -> Response:
+    async def _producers(self, asked: PageRequest) -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         partitions = [
             TopicPartition(topic.name, index)
@@ -187,14 +187,14 @@ class TopicPages(Pages):
 
     # Changes
 
-    async def _manage(self, asked: Asked, problem: str = "") -> Response:
+    async def _manage(self, asked: PageRequest, problem: str = "") -> Response:
         topic = await asked.topic(str(asked.path["topic"]))
         return asked.page(
             "topic.html", "topics", 400 if problem else 200, topic=topic, tab="manage",
             problem=problem, fields=dict(asked.form.fields), max_copied=_MAX_COPIED,
         )  # fmt: skip
 
-    async def _grow(self, asked: Asked) -> Response:
+    async def _grow(self, asked: PageRequest) -> Response:
         name = str(asked.path["topic"])
         try:
             total = asked.form.number("total", "Partitions", at_least=1, at_most=100_000)
@@ -212,7 +212,7 @@ class TopicPages(Pages):
             f"Topic {name} has {counted(total, 'partition')} now.",
         )
 
-    async def _purge(self, asked: Asked) -> Response:
+    async def _purge(self, asked: PageRequest) -> Response:
         name = str(asked.path["topic"])
         topic = await asked.topic(name)
         if problem := _not_confirmed(asked, name):
@@ -226,7 +226,7 @@ class TopicPages(Pages):
         asked.changed()
         return asked.go(asked.url("topics", name), "good", f"All records of {name} were deleted.")
 
-    async def _delete(self, asked: Asked) -> Response:
+    async def _delete(self, asked: PageRequest) -> Response:
         name = str(asked.path["topic"])
         if problem := _not_confirmed(asked, name):
             return await self._manage(asked, problem)
@@ -234,7 +234,7 @@ class TopicPages(Pages):
         asked.changed()
         return asked.go(asked.url("topics"), "good", f"Topic {name} was deleted.")
 
-    async def _clone(self, asked: Asked) -> Response:
+    async def _clone(self, asked: PageRequest) -> Response:
         source = await asked.topic(str(asked.path["topic"]))
         try:
             target = asked.form.needed("target", "The name of the new topic")
@@ -288,7 +288,7 @@ class TopicPages(Pages):
         )
 
 
-async def _rows(asked: Asked, topic: Topic) -> tuple[list[PartitionRow], str]:
+async def _rows(asked: PageRequest, topic: Topic) -> tuple[list[PartitionRow], str]:
     """Returns the partitions with offsets and sizes, and why these are missing if they are."""
     led = [
         TopicPartition(topic.name, index)
@@ -331,7 +331,7 @@ async def _rows(asked: Asked, topic: Topic) -> tuple[list[PartitionRow], str]:
     return rows, problem
 
 
-async def setting_entries(asked: Asked, resource: ConfigResource) -> list[ConfigEntry]:
+async def setting_entries(asked: PageRequest, resource: ConfigResource) -> list[ConfigEntry]:
     """Returns the settings of a resource, those that differ from the default first."""
     answers = await asked.admin.describe_configs(
         [resource], include_synonyms=True, include_documentation=True
@@ -353,7 +353,7 @@ def matching(entries: list[ConfigEntry], text: str) -> list[ConfigEntry]:
     ]
 
 
-async def change_setting(asked: Asked, resource: ConfigResource) -> str:
+async def change_setting(asked: PageRequest, resource: ConfigResource) -> str:
     """Does what the form of a setting asks for, and returns what was done. Raises `BadForm`."""
     setting = asked.form.needed("setting", "The setting")
     if asked.form.text("action") == "reset":
@@ -369,7 +369,7 @@ async def change_setting(asked: Asked, resource: ConfigResource) -> str:
     return words
 
 
-def _not_confirmed(asked: Asked, name: str) -> str:
+def _not_confirmed(asked: PageRequest, name: str) -> str:
     if asked.form.text("confirm") == name:
         return ""
     return f"Nothing was done: type {name} into the field to confirm it"

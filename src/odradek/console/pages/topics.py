@@ -10,7 +10,7 @@ from odradek.client.admin.topic_types import NewTopic
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
 from odradek.cluster.placement import NotEnoughBrokers, place
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.ops.top.figures import TopicFigures
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
@@ -42,7 +42,7 @@ class TopicListPages(Pages):
             self.changes("/topics/{topic}/mark", self._mark, "Pins or hides a topic."),
         ]
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         rows = await topic_rows(asked)
         marks = Marks.of(asked)
         text, sort = asked.query.text("q").lower(), asked.query.text("sort", "name")
@@ -68,7 +68,7 @@ class TopicListPages(Pages):
             with_hidden=with_hidden, problem=asked.watcher.problem,
         )  # fmt: skip
 
-    async def _mark(self, asked: Asked) -> Response:
+    async def _mark(self, asked: PageRequest) -> Response:
         topic = str(asked.path["topic"])
         marks = Marks.of(asked)
         marks.change(topic, asked.form.text("mark"))
@@ -83,10 +83,10 @@ class TopicListPages(Pages):
 
     # New topics
 
-    async def _new(self, asked: Asked) -> Response:
+    async def _new(self, asked: PageRequest) -> Response:
         return await self._form(asked, asked.query.fields)
 
-    async def _create(self, asked: Asked) -> Response:
+    async def _create(self, asked: PageRequest) -> Response:
         fields = asked.form.fields
         try:
             wanted = _wanted(asked)
@@ -103,7 +103,7 @@ class TopicListPages(Pages):
         asked.changed()
         return asked.go(asked.url("topics", wanted.name), "good", f"Topic {wanted.name} was made.")
 
-    async def _preview(self, asked: Asked, wanted: NewTopic) -> Response:
+    async def _preview(self, asked: PageRequest, wanted: NewTopic) -> Response:
         """Asks the brokers whether they would make the topic, and shows where its replicas go."""
         try:
             answer = (await asked.admin.create_topics([wanted], validate_only=True))[wanted.name]
@@ -124,7 +124,7 @@ class TopicListPages(Pages):
 
     async def _form(
         self,
-        asked: Asked,
+        asked: PageRequest,
         fields: list[tuple[str, str]],
         *,
         problem: str = "",
@@ -148,7 +148,7 @@ class TopicListPages(Pages):
         )  # fmt: skip
 
 
-def _wanted(asked: Asked) -> NewTopic:
+def _wanted(asked: PageRequest) -> NewTopic:
     """Returns the topic that the form describes."""
     form = asked.form
     name = form.needed("name", "The name")
@@ -201,7 +201,7 @@ class Marks:
     hidden: list[str]
 
     @classmethod
-    def of(cls, asked: Asked) -> "Marks":
+    def of(cls, asked: PageRequest) -> "Marks":
         cookie = f"odradek-topics-{asked.cluster.name}"
         marks = cls(cookie, [], [])
         try:
@@ -228,7 +228,7 @@ class Marks:
         return json.dumps({"pinned": self.pinned, "hidden": self.hidden}).encode().hex()
 
 
-async def topic_rows(asked: Asked) -> list[TopicFigures]:
+async def topic_rows(asked: PageRequest) -> list[TopicFigures]:
     """Returns all topics that the user may see, with figures if there are any. After a change by
     the console, and before the first sample, the brokers are asked."""
     watcher = asked.watcher

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.transactions import PartitionProducer, TransactionDescription
 from odradek.client.leader_requests import LATEST
-from odradek.console.asking import Asked, BadForm, Pages
+from odradek.console.asking import BadForm, PageRequest, Pages
 from odradek.console.records.reading import listed_offsets
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
@@ -54,7 +54,7 @@ class TransactionPages(Pages):
 
     # Of coordinators
 
-    async def _list(self, asked: Asked) -> Response:
+    async def _list(self, asked: PageRequest) -> Response:
         with_all = asked.query.has("all")
         text = asked.query.text("q")
         listings = await asked.admin.list_transactions(states=() if with_all else _OPEN)
@@ -71,14 +71,14 @@ class TransactionPages(Pages):
             text=text, with_all=with_all, now_ms=SystemClock().now_ms(), ended=_ENDING,
         )  # fmt: skip
 
-    async def _one(self, asked: Asked, problem: str = "") -> Response:
+    async def _one(self, asked: PageRequest, problem: str = "") -> Response:
         one = await _described(asked)
         return asked.page(
             "transaction.html", "transactions", 400 if problem else 200, one=one, problem=problem,
             is_open=one.state not in _ENDING, now_ms=SystemClock().now_ms(),
         )  # fmt: skip
 
-    async def _abort(self, asked: Asked) -> Response:
+    async def _abort(self, asked: PageRequest) -> Response:
         one = await _described(asked)
         name = one.transactional_id
         if asked.form.text("confirm") != name:
@@ -95,7 +95,7 @@ class TransactionPages(Pages):
 
     # Of partitions
 
-    async def _hanging(self, asked: Asked) -> Response:
+    async def _hanging(self, asked: PageRequest) -> Response:
         name = asked.query.text("topic")
         rows: list[OpenTransaction] | None = None
         problem, searched = "", 0
@@ -125,7 +125,7 @@ class TransactionPages(Pages):
             problem=problem, hanging=rows, searched=searched, text=name,
         )  # fmt: skip
 
-    async def _in_partition(self, asked: Asked, problem: str = "") -> Response:
+    async def _in_partition(self, asked: PageRequest, problem: str = "") -> Response:
         found = await _found(asked)
         ends = await listed_offsets(asked.admin, [found.partition], LATEST)
         start = found.producer.transaction_start_offset or 0
@@ -134,7 +134,7 @@ class TransactionPages(Pages):
             behind=max(0, ends.get(found.partition, start) - start),
         )  # fmt: skip
 
-    async def _abort_in_partition(self, asked: Asked) -> Response:
+    async def _abort_in_partition(self, asked: PageRequest) -> Response:
         found = await _found(asked)
         producer = found.producer
         if found.known is not None:
@@ -160,7 +160,7 @@ class TransactionPages(Pages):
         )  # fmt: skip
 
 
-async def _described(asked: Asked) -> TransactionDescription:
+async def _described(asked: PageRequest) -> TransactionDescription:
     name = str(asked.path["id"])
     found = (await asked.admin.describe_transactions([name]))[name]
     if isinstance(found, KafkaError):
@@ -170,7 +170,7 @@ async def _described(asked: Asked) -> TransactionDescription:
     return found
 
 
-async def _found(asked: Asked) -> OpenTransaction:
+async def _found(asked: PageRequest) -> OpenTransaction:
     topic = await asked.topic(str(asked.path["topic"]))
     partition = TopicPartition(topic.name, int(asked.path["partition"]))
     if partition.partition not in topic.partitions:

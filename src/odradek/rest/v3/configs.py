@@ -24,7 +24,7 @@ from odradek.rest.v3.resources import (
     NOT_FOUND,
     OK,
     SERVER,
-    Asked,
+    ResourceRequest,
     Resources,
     missing,
     require_broker,
@@ -227,7 +227,7 @@ def _code(error: KafkaError) -> int:
     return 500 if problem is None else problem.code
 
 
-async def _of_several(asked: Asked, kind: str, owners: Iterable[_Owner]) -> Json:
+async def _of_several(asked: ResourceRequest, kind: str, owners: Iterable[_Owner]) -> Json:
     owners = list(owners)
     data: list[Json] = []
     answers = await asked.admin.describe_configs(
@@ -241,7 +241,7 @@ async def _of_several(asked: Asked, kind: str, owners: Iterable[_Owner]) -> Json
     return asked.links.collection(f"{kind}Config", (place, "-", "configs"), data)
 
 
-def _owner(asked: Asked) -> _Owner:
+def _owner(asked: ResourceRequest) -> _Owner:
     if "topic_name" in asked.path:
         return _topic(asked.path["topic_name"])
     if "broker_id" in asked.path:
@@ -268,7 +268,7 @@ def _broker(broker_id: int, *, all_brokers: bool = False) -> _Owner:
     )  # fmt: skip
 
 
-async def _entries(asked: Asked, owner: _Owner) -> dict[str, ConfigEntry]:
+async def _entries(asked: ResourceRequest, owner: _Owner) -> dict[str, ConfigEntry]:
     if owner.kind == "Broker":
         # A request to a broker that is not there could not be sent.
         await require_broker(asked)
@@ -288,7 +288,11 @@ def _change(name: str, value: Value, operation: str | None) -> ConfigChange:
 
 
 async def _apply(
-    asked: Asked, owner: _Owner, changes: list[ConfigChange], *, validate_only: bool = False
+    asked: ResourceRequest,
+    owner: _Owner,
+    changes: list[ConfigChange],
+    *,
+    validate_only: bool = False,
 ) -> None:
     if not changes:
         return

@@ -18,7 +18,7 @@ from odradek.rest.v3.resources import (
     NOT_FOUND,
     OK,
     SERVER,
-    Asked,
+    ResourceRequest,
     Resources,
     is_unknown,
     missing,
@@ -146,11 +146,11 @@ class Groups(Resources):
             return json_response(summary_json(asked.links, group.group_id, lags))
 
 
-def _partition(asked: Asked) -> TopicPartition:
+def _partition(asked: ResourceRequest) -> TopicPartition:
     return TopicPartition(asked.path["topic_name"], asked.path["partition_id"])
 
 
-async def _group(asked: Asked) -> GroupDescription:
+async def _group(asked: ResourceRequest) -> GroupDescription:
     name = asked.path["consumer_group_id"]
     found = (await asked.admin.describe_groups([name]))[name]
     if is_unknown(found) or (isinstance(found, GroupDescription) and found.state == "Dead"):
@@ -160,7 +160,7 @@ async def _group(asked: Asked) -> GroupDescription:
     return found
 
 
-async def _group_and_member(asked: Asked) -> tuple[GroupDescription, GroupMember]:
+async def _group_and_member(asked: ResourceRequest) -> tuple[GroupDescription, GroupMember]:
     group = await _group(asked)
     for member in group.members:
         if member.member_id == asked.path["consumer_id"]:
@@ -168,7 +168,7 @@ async def _group_and_member(asked: Asked) -> tuple[GroupDescription, GroupMember
     raise missing(f"group {group.group_id} has no member {asked.path['consumer_id']}")
 
 
-async def _lags_of_one(asked: Asked, group: GroupDescription) -> list[Lag]:
+async def _lags_of_one(asked: ResourceRequest, group: GroupDescription) -> list[Lag]:
     """Returns the lags of a group; raises 404 if it has committed no offsets."""
     lags = await lags_of(asked, group)
     if not lags:
@@ -176,7 +176,7 @@ async def _lags_of_one(asked: Asked, group: GroupDescription) -> list[Lag]:
     return lags
 
 
-async def lags_of(asked: Asked, group: GroupDescription) -> list[Lag]:
+async def lags_of(asked: ResourceRequest, group: GroupDescription) -> list[Lag]:
     """Returns the lag in each partition of which the group has committed an offset."""
     offsets = await asked.admin.list_group_offsets(group.group_id)
     committed = {

@@ -13,7 +13,7 @@ from odradek.rest.v3.resources import (
     NOT_FOUND,
     OK,
     SERVER,
-    Asked,
+    ResourceRequest,
     Resources,
     missing,
 )
@@ -127,7 +127,7 @@ class Partitions(Resources):
             return json_response(_reassignments(asked.links, segments, moves))
 
 
-async def _partition(asked: Asked) -> tuple[str, Partition]:
+async def _partition(asked: ResourceRequest) -> tuple[str, Partition]:
     name: str = asked.path["topic_name"]
     return name, await asked.partition(name, asked.path["partition_id"])
 

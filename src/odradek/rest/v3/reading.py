@@ -29,7 +29,15 @@ from odradek.rest.offset_ranges import offset_range
 from odradek.rest.producing import require_topic_name
 from odradek.rest.schema_formats import CallerFormats, SchemaFormats
 from odradek.rest.v3.records import iso_time
-from odradek.rest.v3.resources import CLUSTER, NOT_FOUND, OK, SERVER, Asked, ClusterId, Resources
+from odradek.rest.v3.resources import (
+    CLUSTER,
+    NOT_FOUND,
+    OK,
+    SERVER,
+    ClusterId,
+    ResourceRequest,
+    Resources,
+)
 from odradek.services.client_pool import RECHECK_S
 from odradek.services.identity import caller_in
 from odradek.services.kafka_problems import BAD_REQUEST
@@ -121,7 +129,7 @@ class Reading(Resources):
             }  # fmt: skip
             return json_response(answer)
 
-    async def _json(self, asked: Asked, record: ConsumerRecord) -> Json:
+    async def _json(self, asked: ResourceRequest, record: ConsumerRecord) -> Json:
         topic, index, offset = record.topic, record.partition, record.offset
         return asked.links.resource(
             "Record", ("topics", topic, "partitions", index, "records"),
@@ -278,7 +286,7 @@ def _begin(text: str) -> int | str:
 
 
 @asynccontextmanager
-async def _reader(asked: Asked, isolation_level: str) -> AsyncIterator[Consumer]:
+async def _reader(asked: ResourceRequest, isolation_level: str) -> AsyncIterator[Consumer]:
     """Lends a reader; one that reads committed records is made for the request."""
     if isolation_level == "read_uncommitted":
         async with asked.clients.reader() as reader:

@@ -37,7 +37,14 @@ from odradek.rest.links import Json
 from odradek.rest.producing import Outgoing, Sending, require_topic_name, send
 from odradek.rest.schema_formats import CallerFormats, SchemaFormats, SchemaOf, Written
 from odradek.rest.settings import RestSettings
-from odradek.rest.v3.resources import CLUSTER, NOT_FOUND, SERVER, Asked, ClusterId, Resources
+from odradek.rest.v3.resources import (
+    CLUSTER,
+    NOT_FOUND,
+    SERVER,
+    ClusterId,
+    ResourceRequest,
+    Resources,
+)
 from odradek.services.kafka_problems import PARTITION_NOT_FOUND
 from odradek.services.running import Service
 from odradek.web.bodies import decode_json, read_body
@@ -249,7 +256,7 @@ class Records(Resources):
             finally:
                 await pieces.close()
 
-    async def _take(self, asked: Asked, topic: str, text: bytes) -> "_Produced | Problem":
+    async def _take(self, asked: ResourceRequest, topic: str, text: bytes) -> "_Produced | Problem":
         try:
             return await self._produce(asked, topic, decode_json(text, ProduceRecord))
         except Problem as problem:
@@ -278,7 +285,9 @@ class Records(Resources):
                     failures.append({"id": entry_id, **report})
             return json_response({"successes": successes, "failures": failures}, status=207)
 
-    async def _produce(self, asked: Asked, topic: str, record: ProduceRecord) -> _Produced:
+    async def _produce(
+        self, asked: ResourceRequest, topic: str, record: ProduceRecord
+    ) -> _Produced:
         """Sends a record. Raises a `Problem` for what is wrong with the record itself."""
         if record.partition_id is not None and not 0 <= record.partition_id < 2**31:
             raise Problem(404, "there is no such partition", code=PARTITION_NOT_FOUND)
@@ -387,7 +396,7 @@ def _is_settled(produced: "_Produced | Problem") -> bool:
     return isinstance(produced, Problem) or produced.sending.is_settled
 
 
-async def _line(asked: Asked, produced: "_Produced | Problem") -> Json:
+async def _line(asked: ResourceRequest, produced: "_Produced | Problem") -> Json:
     if isinstance(produced, Problem):
         return failure(produced)
     return await produced.report(asked.links.cluster_id)
@@ -435,7 +444,7 @@ async def _piece(stream: AsyncIterator[bytes]) -> bytes | None:
     return await anext(stream, None)
 
 
-async def _report(asked: Asked, waiting: "deque[_Produced | Problem]") -> bytes:
+async def _report(asked: ResourceRequest, waiting: "deque[_Produced | Problem]") -> bytes:
     """Returns the lines of the first records that have their answers."""
     lines: list[bytes] = []
     size = 0

@@ -20,12 +20,13 @@ CLUSTER: Final = "/v3/clusters/{cluster_id}"
 NOT_FOUND: Final = {404: "There is no such resource."}
 OK: Final = {200: "The resource."}
 NO_CONTENT: Final = {204: "It is done."}
-SERVER: Final = {500: "The brokers gave an error that the caller cannot mend."}
+SERVER: Final = {500: "The brokers returned an error that the caller cannot correct."}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request: the clients of who asks, and the links of the answer."""
+class ResourceRequest:
+    """One request of version 3: the caller's Kafka clients, the parameters of the path, and the
+    links for the response."""
 
     clients: CallerClients
     links: Links
@@ -36,7 +37,8 @@ class Asked:
         return self.clients.admin
 
     async def topic(self, name: str) -> Topic:
-        """Returns a topic, or raises 404 or what the brokers say."""
+        """Returns a topic. Raises the error of the brokers, which becomes 404 if there is no such
+        topic."""
         found = (await self.admin.describe_topics([name]))[name]
         if isinstance(found, KafkaError):
             raise found
@@ -50,8 +52,8 @@ class Asked:
 
 
 class ClusterId:
-    """The id of the cluster behind the service, asked for once. It is no secret: every client that
-    connects is told."""
+    """The id of the service's cluster, which is fetched once. It may be kept for all callers,
+    because brokers tell it to every client."""
 
     def __init__(self) -> None:
         self._known: str | None = None
@@ -70,8 +72,8 @@ class Resources:
         self._cluster = cluster
 
     @asynccontextmanager
-    async def asked(self, request: Request) -> AsyncIterator[Asked]:
-        """Lends what an endpoint needs; raises 404 for another cluster than the one behind."""
+    async def asked(self, request: Request) -> AsyncIterator[ResourceRequest]:
+        """Provides what an endpoint needs. Raises 404 if the path names another cluster."""
         async with self._service.clients(request) as clients:
             cluster_id = await self._cluster.of(clients)
             given = request.path_params.get("cluster_id", cluster_id)
@@ -80,10 +82,10 @@ class Resources:
                     404, f"there is no cluster {given} here; GET /v3/clusters says which there is"
                 )
             links = Links(base_url(request, self._service.settings), cluster_id)
-            yield Asked(clients, links, request.path_params)
+            yield ResourceRequest(clients, links, request.path_params)
 
 
-async def require_broker(asked: Asked) -> Broker:
+async def require_broker(asked: ResourceRequest) -> Broker:
     """Returns the broker that the path names, or raises 404."""
     for broker in (await asked.admin.describe_cluster()).brokers:
         if broker.id == asked.path["broker_id"]:

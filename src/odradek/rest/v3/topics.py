@@ -16,7 +16,7 @@ from odradek.rest.v3.resources import (
     NOT_FOUND,
     OK,
     SERVER,
-    Asked,
+    ResourceRequest,
     Resources,
 )
 from odradek.services.kafka_problems import BAD_REQUEST
@@ -119,7 +119,7 @@ class Topics(Resources):
                 raise error
             return json_response(topic_json(asked.links, await self._grown(asked, name, wanted)))
 
-    async def _grown(self, asked: Asked, name: str, wanted: GrowTopic) -> Topic:
+    async def _grown(self, asked: ResourceRequest, name: str, wanted: GrowTopic) -> Topic:
         """Returns the topic as it is now. A broker that has not heard of the new partitions yet
         would show the old number."""
         topic = await asked.topic(name)
