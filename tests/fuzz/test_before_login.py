@@ -10,6 +10,7 @@ from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.fuzz.attacks import PROBE, Attack, AttackSource, frame
 from tests.fuzz.before_login import Attacker, Outcome, attack_broker, differences
 from tests.fuzz.half_open import compare
+from tests.fuzz.log_ins import by_password, measure
 from tests.fuzz.report import MEBIBYTE
 from tests.fuzz.secured_broker import PASSWORD, USER, SecuredBroker, secured_broker
 from tests.fuzz.slow_readers import MAX_GROWTH_BYTES, allow, fill, growth_by
@@ -46,6 +47,12 @@ def test_somebody_who_gets_in_would_be_noticed(broker: SecuredBroker, listener: 
     asyncio.run(attacker.run(WithThePassword(0, EVERYTHING), range(3), 1))
     assert outcome.outcomes["got in"] == 3
     assert len(outcome.violations) == 3
+
+
+def test_log_ins_are_right_or_wrong_as_they_should_be(broker: SecuredBroker) -> None:
+    """Time is judged by `python -m tests.fuzz.log_ins`."""
+    seen = asyncio.run(measure(broker, by_password("PLAIN", USER, PASSWORD), rate=40, seconds=1))
+    assert (seen["log_ins"], seen["mistakes"]) == (40, 0)
 
 
 def test_half_open_handshakes_cost_little_and_clients_are_served(broker: SecuredBroker) -> None:
