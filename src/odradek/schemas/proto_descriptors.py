@@ -57,11 +57,12 @@ def is_encoded(text: str) -> bool:
 
 
 def decode(text: str) -> ProtoFile:
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415 - see parsed
-    from google.protobuf.message import DecodeError  # noqa: PLC0415
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - see parsed
+
+    from odradek.schemas.proto_meta import descriptor_class  # noqa: PLC0415 - it imports this
 
     try:
-        return _file(FileDescriptorProto.FromString(base64.b64decode("".join(text.split()))))
+        return _file(descriptor_class().FromString(base64.b64decode("".join(text.split()))))
     except (binascii.Error, DecodeError, ValueError) as error:
         raise InvalidSchema(
             f"this is neither a .proto text nor a file descriptor in base64: {error}"
@@ -202,7 +203,7 @@ def _service(service: Any) -> Service:
 
 def _options(options: Any) -> tuple[Option, ...]:
     """The options that are set. Those of extensions that are not known here are lost, because a
-    descriptor has only their numbers."""
+    descriptor has only their numbers; known are Confluent's."""
     found = []
     for field, value in options.ListFields():
         if field.name == "uninterpreted_option":
@@ -221,10 +222,11 @@ def _options(options: Any) -> tuple[Option, ...]:
 
 def _value(field: Any, value: Any) -> Value:
     if field.message_type is not None:
+        is_meta = field.is_extension
         pairs = [
-            (one.name, _value(one, element))
+            pair
             for one, inner in value.ListFields()
-            for element in (inner if hasattr(inner, "append") else [inner])
+            for pair in (_listed(one, inner) if is_meta else _pairs(one, inner))
         ]
         return Value("map", tuple(pairs))
     if field.enum_type is not None:
@@ -235,3 +237,23 @@ def _value(field: Any, value: Any) -> Value:
     if isinstance(value, bytes):
         return Value("string", value.decode("latin-1"))
     return Value("string", value) if isinstance(value, str) else Value("number", str(value))
+
+
+def _pairs(field: Any, value: Any) -> Iterable[tuple[str, Value]]:
+    for element in value if hasattr(value, "append") else [value]:
+        yield field.name, _value(field, element)
+
+
+def _listed(field: Any, value: Any) -> Iterable[tuple[str, Value]]:
+    """A member of one of Confluent's options, as its registry prints it: several values are a
+    list, and a map is a list of keys and values."""
+    if hasattr(value, "items"):
+        entries = (
+            Value("map", (("key", Value("string", key)), ("value", Value("string", inner))))
+            for key, inner in value.items()
+        )
+        yield field.name, Value("list", tuple(entries))
+    elif hasattr(value, "append"):
+        yield field.name, Value("list", tuple(_value(field, one) for one in value))
+    else:
+        yield field.name, _value(field, value)

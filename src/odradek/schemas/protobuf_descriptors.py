@@ -25,6 +25,7 @@ from google.protobuf.message import DecodeError
 
 from odradek.schemas import proto_compiling, proto_file
 from odradek.schemas.errors import BadPayload, BadSchema, InvalidSchema
+from odradek.schemas.proto_for_protoc import for_protoc, missing_imports
 from odradek.schemas.proto_model import Message, ProtoFile
 from odradek.world.installing import install_line
 
@@ -183,7 +184,7 @@ def _run_protoc(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDes
     with tempfile.TemporaryDirectory() as where:
         root = Path(where).resolve()
         compiled = descriptor_pb2.FileDescriptorSet()
-        for name, imported in {**imports, _MAIN: text}.items():
+        for name, imported in _complete({**imports, _MAIN: text}).items():
             path = (root / name).resolve()
             if not path.is_relative_to(root):
                 raise BadSchema(f"a Protobuf schema cannot be imported as {name}")
@@ -212,6 +213,21 @@ def _run_protoc(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDes
             said = " ".join(done.stderr.split()).replace(f"{_MAIN}:", "line ")
             raise BadSchema(f"this is no Protobuf schema: {said}")
         return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+def _complete(texts: Mapping[str, str]) -> dict[str, str]:
+    """Returns the files that protoc gets: those given, and those that everybody knows."""
+    written = {}
+    for name, text in texts.items():
+        is_text = _decoded(text) is None
+        try:
+            written[name] = for_protoc(text) if is_text else text
+        except InvalidSchema:
+            written[name] = text  # protoc says what is wrong with it.
+    try:
+        return {**missing_imports(written), **written}
+    except InvalidSchema:
+        return written
 
 
 def compiled_file(text: str, imports: Iterable[tuple[str, str]] = ()) -> bytes:
