@@ -273,9 +273,11 @@ class Guards:
         if limit is not None and int(length) > limit:
             raise _too_large(limit)
         has_body = int(length) > 0 or "transfer-encoding" in headers
-        allowed = endpoint.media_types if endpoint is not None else _JSON_ONLY
+        if not has_body or endpoint is None:
+            return  # Where there is nothing, no content type is right.
+        allowed = endpoint.media_types
         given = given_type(headers.get("content-type", ""))
-        if has_body and given not in allowed:
+        if given not in allowed:
             raise Problem(415, f"the content type must be {' or '.join(allowed)}, not {given!r}")
 
 
@@ -334,7 +336,6 @@ def _shown_path(scope: Scope) -> str:
 
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_JSON_ONLY: Final = ("application/json",)
 
 
 def _too_large(limit: int) -> Problem:

@@ -97,6 +97,12 @@ class TestBrowsers:
             full = {"content-type": "application/json; charset=utf-8"}
             assert (await client.ask("POST", "/orders", ORDER, full)).status == 201
 
+    async def test_a_path_that_is_not_there_is_said_before_the_type_of_a_body(self) -> None:
+        async with served(Service()) as client:
+            for kind in ("application/json", "application/vnd.schemaregistry.v1+json"):
+                answer = await client.ask("POST", "/nothing", ORDER, {"content-type": kind})
+                assert answer.status == 404, kind
+
     def test_hosts_are_read_as_browsers_write_them(self) -> None:
         assert host_of("Localhost.:80") == "localhost"
         assert host_of("[::1]:9090") == "::1"
