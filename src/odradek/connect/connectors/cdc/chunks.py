@@ -32,12 +32,20 @@ RowT = TypeVar("RowT")
 @dataclass(frozen=True, slots=True)
 class TableToRead:
     """`condition` is a filter in the language of the source; `key` are columns to read by in place
-    of the table's key; `signal` is the identifier of the signal that asked for it."""
+    of the table's key; `signal` is the identifier of the signal that asked for it. One that was
+    asked for as blocking is read like the others, but its rows look like those of a first snapshot,
+    and its condition is a whole statement."""
 
     name: str
     condition: str | None = None
     key: tuple[str, ...] | None = None
     signal: str | None = None
+    is_blocking: bool = False
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether its rows are marked as those of a signal."""
+        return self.signal is not None and not self.is_blocking
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,7 @@ class Progress:
                     table.get("condition"),
                     None if table.get("key") is None else tuple(map(str, table["key"])),
                     table.get("signal"),
+                    bool(table.get("is_blocking")),
                 )
                 for table in found["tables"]
             )

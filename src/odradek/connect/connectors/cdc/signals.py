@@ -29,6 +29,7 @@ from odradek.connect.errors import InvalidConfig
 from odradek.protocol.errors import KafkaError
 
 _log = logging.getLogger("odradek.connect")
+_BLOCKING: Final = "blocking"
 _POLL_MS: Final = 200
 _RETRY_S: Final = 2.0
 
@@ -48,6 +49,7 @@ class ExecuteSnapshot:
     tables: tuple[str, ...]
     conditions: tuple[tuple[str, str], ...] = ()
     surrogate_key: tuple[str, ...] | None = None
+    is_blocking: bool = False
 
     def of(self, captured: Iterable[str]) -> list[TableToRead]:
         """Returns the captured tables that are meant, in the order of the signal."""
@@ -57,7 +59,11 @@ class ExecuteSnapshot:
             for name in captured:
                 if name not in found and _matches(text, name):
                     found[name] = TableToRead(
-                        name, self._condition(name), self.surrogate_key, self.id
+                        name,
+                        self._condition(name),
+                        self.surrogate_key,
+                        self.id,
+                        self.is_blocking,
                     )
         return list(found.values())
 
@@ -118,20 +124,22 @@ def signal_of(row: Mapping[str, Any]) -> Signal | None:
     return Signal(str(name), kind, found)
 
 
-def action_of(signal: Signal) -> Action | None:
+def action_of(signal: Signal, *, takes_blocking: bool = False) -> Action | None:
     """Returns what is to be done; None if the signal is wrong, which the log says."""
     try:
-        return _action(signal)
+        return _action(signal, takes_blocking=takes_blocking)
     except (InvalidConfig, KeyError, TypeError, ValueError) as error:
         _log.warning("signal %s (%s) is skipped: %s", signal.id, signal.type, error)
         return None
 
 
-def _action(signal: Signal) -> Action:
+def _action(signal: Signal, *, takes_blocking: bool) -> Action:
     data = signal.data
     match signal.type:
         case "execute-snapshot":
-            _only_incremental(data)
+            is_blocking = takes_blocking and _kind(data) == _BLOCKING
+            if not is_blocking:
+                _only_incremental(data)
             tables = _names(data)
             if not tables:
                 raise InvalidConfig("it names no tables in `data-collections`")
@@ -143,6 +151,7 @@ def _action(signal: Signal) -> Action:
                     for entry in data.get("additional-conditions") or ()
                 ),
                 _surrogate(data.get("surrogate-key")),
+                is_blocking,
             )
         case "stop-snapshot":
             _only_incremental(data)
@@ -156,8 +165,12 @@ def _action(signal: Signal) -> Action:
     raise InvalidConfig("there is no signal of this type")
 
 
+def _kind(data: Mapping[str, Any]) -> str:
+    return str(data.get("type") or "incremental").lower()
+
+
 def _only_incremental(data: Mapping[str, Any]) -> None:
-    kind = str(data.get("type") or "incremental").lower()
+    kind = _kind(data)
     if kind != "incremental":
         raise InvalidConfig(f"snapshots by signals are incremental, and this one is {kind}")
 

@@ -397,7 +397,7 @@ class CaptureSession:
 
     def act(self, signals: list[Signal]) -> None:
         for signal in signals:
-            action = action_of(signal)
+            action = action_of(signal, takes_blocking=True)
             if action is not None:
                 _log.info("%s: signal %s: %s", self._settings.topic_prefix, signal.id, action)
                 self._act(action)
@@ -437,7 +437,7 @@ class CaptureSession:
 
 def _mark(progress: Progress, is_first: bool, is_last: bool, chunk: Chunk) -> str:
     """Returns what `source.snapshot` says of a row."""
-    if progress.table.signal is not None:
+    if progress.table.is_incremental:
         return envelope.SNAPSHOT_INCREMENTAL
     if is_first and not progress.has_sent:
         return envelope.SNAPSHOT_FIRST

@@ -242,6 +242,12 @@ class PostgresSettings(DatabaseSettings):
             reason = "a slot has up to 63 lower-case letters, digits and underscores"
             problems["slot.name"] = [invalid("slot.name", self.slot_name, reason)]
         problems.update(self._wrong_snapshot())
+        try:
+            _ = self.modes.placeholder_data
+        except ValueError:
+            name = "unavailable.value.placeholder"
+            reason = "hexadecimal digits are due behind hex:"
+            problems[name] = [invalid(name, self.unavailable_value_placeholder, reason)]
         for name, text, replacement_ in (
             ("topic.regex", self.topic_regex, self.topic_replacement),
             ("topic.key.field.regex", self.topic_key_field_regex, self.topic_key_field_replacement),

@@ -96,10 +96,12 @@ class ChunkReader:
         captured = CapturedTable(table, table.columns, self._settings, self._headers)
         if any(not visible.sees(xid) for xid in recent):
             return Chunk(captured, [], False, progress.up_to, visible, until_lsn)
-        statement = None
-        if progress.kind == INITIAL and progress.table.signal is None:
+        condition, statement = progress.table.condition, None
+        if progress.table.is_blocking:
+            condition, statement = None, condition
+        elif progress.kind == INITIAL and progress.table.signal is None:
             statement = self._settings.snapshot_statements.get(table.full_name)
-        query = _Query(table, progress.table.condition, statement)
+        query = _Query(table, condition, statement)
         if not table.unique:
             rows = self._database.query(query.everything()).rows
             whole: list[tuple[Key | None, Values]] = [(None, list(row)) for row in rows]

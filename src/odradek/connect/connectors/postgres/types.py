@@ -31,6 +31,7 @@ _NO_NUMBERS: Final = {
     "Infinity": "POSITIVE_INFINITY",
     "-Infinity": "NEGATIVE_INFINITY",
 }
+_HEX: Final = "hex:"
 _NO_DIGITS: Final = -1
 _MOST_DIGITS: Final = 6
 _ALL_BITS: Final = 2_147_483_647
@@ -75,8 +76,20 @@ class Modes:
     hstore: str = "json"
     binary: str = "bytes"
     money_digits: int = 2
-    placeholder: str = "__debezium_unavailable_value"
+    unavailable: str = "__debezium_unavailable_value"
     includes_unknown: bool = False
+
+    @property
+    def placeholder_data(self) -> bytes:
+        """What stands for bytes that were not sent. Raises ValueError for `hex:` without digits."""
+        if self.unavailable.startswith(_HEX):
+            return bytes.fromhex(self.unavailable.removeprefix(_HEX))
+        return self.unavailable.encode()
+
+    @property
+    def placeholder(self) -> str:
+        """What stands for a text that was not sent."""
+        return self.placeholder_data.decode(errors="replace")
 
 
 def column_type(found: TypeRow, modifier: int, modes: Modes) -> ColumnType | None:
@@ -205,7 +218,7 @@ def _binary(modes: Modes, to_bytes: Callable[[str], bytes]) -> ColumnType:
         binary_schema(modes.binary),
         to_bytes if modes.binary == "bytes" else lambda text: write(to_bytes(text)),
         write(b""),
-        write(modes.placeholder.encode()),
+        modes.placeholder_data if modes.binary == "bytes" else modes.placeholder,
     )
 
 
@@ -389,7 +402,7 @@ def _array_type(found: TypeRow, modifier: int, modes: Modes) -> ColumnType | Non
 
 def _unavailable_array(item: Schema, modes: Modes) -> list[Any] | None:
     """Returns what stands for an array that was not sent."""
-    data = modes.placeholder.encode()
+    data = modes.placeholder_data
     if item.name == logical_types.UUID.name:
         return [_uuid_of(data)]
     match item.type:
@@ -398,7 +411,7 @@ def _unavailable_array(item: Schema, modes: Modes) -> list[Any] | None:
         case Type.BYTES if item.name is None:
             return [data]
         case Type.INT16 | Type.INT32 | Type.INT64:
-            return [*data]
+            return [byte - 256 if byte > 127 else byte for byte in data]
     return None
 
 

@@ -164,6 +164,35 @@ def test_signals_read_tables_again(postgres_server: Postgres) -> None:
         assert capture.progress() is None
 
 
+def test_a_signal_may_ask_for_a_blocking_snapshot(postgres_server: Postgres) -> None:
+    """It blocks nothing here, but its rows look like those of a first snapshot."""
+    setup = (
+        ORDERS,
+        "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)",
+        "INSERT INTO orders SELECT g, 'old', g FROM generate_series(1, 9) g",
+    )
+    properties = {
+        "snapshot_mode": "no_data",
+        "table_include_list": "public.orders",
+        "signal_data_collection": "public.signals",
+        "incremental_snapshot_chunk_size": "2",
+    }
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.step()
+        capture.run(
+            "INSERT INTO signals VALUES ('s1', 'execute-snapshot',"
+            ' \'{"type": "blocking", "data-collections": ["public.orders"],'
+            ' "additional-conditions": [{"data-collection": "public.orders",'
+            ' "filter": "SELECT * FROM public.orders WHERE id > 4"}]}\')',
+        )
+        capture.until_count(3)
+        capture.kill()
+        capture.until_count(5)
+        marks = [record.value["source"]["snapshot"] for record in capture.records]
+        assert marks == ["first", "true", "true", "true", "last"]
+        assert [key for key, _, _ in capture.events()] == [5, 6, 7, 8, 9]
+
+
 def test_a_changed_table_has_another_schema(postgres_server: Postgres) -> None:
     with capturing(postgres_server.new_database(), ORDERS, snapshot_mode="no_data") as capture:
         capture.step()

@@ -162,6 +162,21 @@ def test_arrays_have_the_values_of_their_elements() -> None:
         assert column_type(array_of(base(name)), -1, Modes()) is None
 
 
+def test_a_placeholder_can_be_given_as_bytes() -> None:
+    def unavailable(found: TypeRow, **modes: Any) -> Any:
+        kind = column_type(found, -1, Modes(unavailable="hex:41ff", **modes))
+        assert kind is not None
+        return kind.unavailable
+
+    assert unavailable(base("text")) == "A\ufffd"
+    assert unavailable(base("bytea")) == b"A\xff"
+    assert unavailable(base("bytea"), binary="hex") == "A\ufffd"
+    assert unavailable(base("bytea"), binary="base64") == "A\ufffd"
+    assert unavailable(array_of(base("int4"))) == [65, -1]
+    with pytest.raises(ValueError, match="hexadecimal"):
+        _ = Modes(unavailable="hex:x").placeholder_data
+
+
 def test_what_was_not_sent_has_a_placeholder_of_its_type() -> None:
     def unavailable(found: TypeRow) -> Any:
         kind = column_type(found, -1, Modes())
