@@ -133,18 +133,12 @@ def serve(
             _print_first_lines(broker, None if in_memory else settings, announcement)
         manager.ready(f"ready at {broker.bootstrap}")
 
+    serving = _serve(
+        broker, world, collector, manager, announce, until_input_closes=until_input_closes
+    )
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(
-                _serve(
-                    broker,
-                    world,
-                    collector,
-                    manager,
-                    announce,
-                    until_input_closes=until_input_closes,
-                )
-            )
+            runner.run(serving)
     finally:
         if pid_path is not None:
             remove_pid(world.disk, pid_path, os.getpid())

@@ -61,20 +61,22 @@ _VERBOSE = Parameter("verbose", bool, False, "Also say why not.")
 _MAX_ID = 2**31 - 1
 
 
+def _get(
+    path: str, handler: Any, summary: str, parameters: tuple[Parameter, ...] = (),
+    answer: Any = None,
+) -> Endpoint:  # fmt: skip
+    return Endpoint(
+        "GET", path, handler, summary, parameters, produces=PRODUCES, responses=page(),
+        answer=answer, ignores_unknown=True,
+    )  # fmt: skip
+
+
 class SchemaEndpoints:
     def __init__(self, registry: Registry, subjects: SubjectEndpoints) -> None:
         self._registry = registry
         self._state = registry.state
         self._subjects = subjects
-
-        def get(path: str, handler: Any, summary: str, parameters: tuple[Parameter, ...] = (),
-                answer: Any = None) -> Endpoint:  # fmt: skip
-            return Endpoint(
-                "GET", path, handler, summary, parameters, produces=PRODUCES, responses=page(),
-                answer=answer, ignores_unknown=True,
-            )  # fmt: skip
-
-        self._list_of = get(
+        self._list_of = _get(
             "/schemas", self._list, "Lists versions with their schemas.",
             (Parameter("subjectPrefix", str, "", "Only of subjects that begin so; `:*:` for those"
                        " of all contexts, which else are those of the default one."),
@@ -85,28 +87,28 @@ class SchemaEndpoints:
              OFFSET, LIMIT),
             list[RegisteredSchema],
         )  # fmt: skip
-        self._by_id_of = get(
+        self._by_id_of = _get(
             "/schemas/ids/{id}", self._by_id, "Returns the schema of an id.",
             (_SUBJECT, FORMAT, Parameter("fetchMaxId", bool, False, "Also the highest id."),
              REFERENCE_FORMAT, FIND_TAGS), SchemaString,
         )  # fmt: skip
-        self._schema_of = get(
+        self._schema_of = _get(
             "/schemas/ids/{id}/schema", self._schema, "Returns the schema of an id alone.",
             (_SUBJECT, FORMAT),
         )  # fmt: skip
-        self._subjects_of = get(
+        self._subjects_of = _get(
             "/schemas/ids/{id}/subjects", self._subjects_with, "Lists the subjects with an id.",
             (_SUBJECT, DELETED, OFFSET, LIMIT), list[str],
         )  # fmt: skip
-        self._versions_of = get(
+        self._versions_of = _get(
             "/schemas/ids/{id}/versions", self._versions_with, "Lists the versions with an id.",
             (_SUBJECT, DELETED, OFFSET, LIMIT), list[SubjectVersion],
         )  # fmt: skip
-        self._by_guid_of = get(
+        self._by_guid_of = _get(
             "/schemas/guids/{guid}", self._by_guid, "Returns a schema by its GUID.", (FORMAT,),
             SchemaString,
         )  # fmt: skip
-        self._contexts_of = get(
+        self._contexts_of = _get(
             "/contexts", self._contexts, "Lists the contexts.",
             (Parameter("contextPrefix", str, "", "Only those that begin so."), OFFSET, LIMIT),
             list[str],
@@ -115,23 +117,6 @@ class SchemaEndpoints:
         self._compatible_with_of = self._comparing(
             "/compatibility/subjects/{subject}/versions/{version}"
         )
-        self._others = [
-            get("/schemas/types", self._types, "Lists the formats of schemas.", (), list[str]),
-            get("/schemas/guids/{guid}/ids", self._ids_of_guid, "Lists the ids of a GUID.", (),
-                list[ContextId]),
-            get("/", self._root, "Says that there is a registry."),
-            Endpoint("POST", "/", self._root, "Says that there is a registry.",
-                     media_types=ACCEPTS, produces=PRODUCES),
-            get("/v1/metadata/id", self._cluster_id, "Returns the id of the Kafka cluster.", (),
-                ServerClusterId),
-            get("/v1/metadata/deployment", self._deployment, "Returns what is said of the"
-                " deployment: nothing.", (), ServerDeployment),
-            get("/v1/metadata/version", self._server_version, "Returns the version of the service.",
-                (), ServerVersion),
-            Endpoint("DELETE", "/contexts/{context}", self._delete_context,
-                     "Deletes a context that is empty.", changes=True, produces=PRODUCES,
-                     responses={**change(), 204: "It was deleted."}),
-        ]  # fmt: skip
 
     def _comparing(self, path: str) -> Endpoint:
         return Endpoint(
@@ -145,7 +130,21 @@ class SchemaEndpoints:
         return [
             self._list_of, self._by_id_of, self._schema_of, self._subjects_of, self._versions_of,
             self._by_guid_of, self._contexts_of, self._compatible_of, self._compatible_with_of,
-            *self._others,
+            _get("/schemas/types", self._types, "Lists the formats of schemas.", (), list[str]),
+            _get("/schemas/guids/{guid}/ids", self._ids_of_guid, "Lists the ids of a GUID.", (),
+                 list[ContextId]),
+            _get("/", self._root, "Says that there is a registry."),
+            Endpoint("POST", "/", self._root, "Says that there is a registry.",
+                     media_types=ACCEPTS, produces=PRODUCES),
+            _get("/v1/metadata/id", self._cluster_id, "Returns the id of the Kafka cluster.", (),
+                 ServerClusterId),
+            _get("/v1/metadata/deployment", self._deployment, "Returns what is said of the"
+                 " deployment: nothing.", (), ServerDeployment),
+            _get("/v1/metadata/version", self._server_version,
+                 "Returns the version of the service.", (), ServerVersion),
+            Endpoint("DELETE", "/contexts/{context}", self._delete_context,
+                     "Deletes a context that is empty.", changes=True, produces=PRODUCES,
+                     responses={**change(), 204: "It was deleted."}),
         ]  # fmt: skip
 
     # By id
