@@ -407,13 +407,10 @@ def _aggregated(
 def _suppressed(node: Node, windows: Windows | None, query: Query, context: Context) -> Node:
     if windows is None:
         raise Invalid("EMIT FINAL is only supported for windowed aggregations", query.place)
-    wait_ms = windows.grace_ms
-    if isinstance(windows, SessionWindows):
-        wait_ms += windows.gap_ms
     name = context.names("final")
     return nodes.Suppress(
-        name=name, parents=(node,), store=name, until_closed=True, wait_ms=wait_ms,
-        is_session=isinstance(windows, SessionWindows), detail="EMIT FINAL",
+        name=name, parents=(node,), store=name, until_closed=True,
+        wait_ms=windows.closes_after_ms, detail="EMIT FINAL",
     )  # fmt: skip
 
 

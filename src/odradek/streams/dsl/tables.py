@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from odradek.streams.dsl.streams import Stream
 from odradek.streams.plan import nodes
 from odradek.streams.plan.nodes import Codec, JoinKind, Node
-from odradek.streams.plan.windows import SessionWindows, Windows
+from odradek.streams.plan.windows import Windows
 
 if TYPE_CHECKING:
     from odradek.streams.dsl.builder import StreamsBuilder
@@ -108,9 +108,7 @@ class Table(Generic[K, V]):
         if until_window_closes:
             if self._windows is None:
                 raise ValueError("only a windowed table has windows that close: give wait_ms")
-            wait_ms = self._windows.grace_ms
-            if isinstance(self._windows, SessionWindows):
-                wait_ms += self._windows.gap_ms
+            wait_ms = self._windows.closes_after_ms
         name = self.builder.name("suppress", name)
         node = nodes.Suppress(
             name=name, parents=(self.node,), store=name, until_closed=until_window_closes,

@@ -197,7 +197,6 @@ class Suppress(_Stateful):
 
     until_closed: bool
     wait_ms: int
-    is_session: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -33,6 +33,11 @@ class TimeWindows:
     def kept_ms(self) -> int:
         return max(self.retention_ms or 0, self.size_ms + self.grace_ms)
 
+    @property
+    def closes_after_ms(self) -> int:
+        """How much stream time must pass after the end of a window until nothing changes it."""
+        return self.grace_ms
+
     def starts_of(self, timestamp_ms: int) -> range:
         """Returns the starts of the windows that a time is in, the earliest first."""
         advance_ms = self.advance_ms
@@ -64,6 +69,12 @@ class SessionWindows:
     @property
     def kept_ms(self) -> int:
         return max(self.retention_ms or 0, self.gap_ms + self.grace_ms)
+
+    @property
+    def closes_after_ms(self) -> int:
+        """How much stream time must pass after the end of a session until nothing changes it: a
+        record within the gap would extend it."""
+        return self.gap_ms + self.grace_ms
 
     def __str__(self) -> str:
         return f"SESSION ({self.gap_ms} MILLISECONDS)"

@@ -103,7 +103,7 @@ class SessionAggregate(Operator[nodes.Aggregate]):
             merged = Window(
                 min(merged.start_ms, window.start_ms), max(merged.end_ms, window.end_ms)
             )
-        if merged.end_ms < now_ms - self._windows.grace_ms - gap_ms:
+        if merged.end_ms < now_ms - self._windows.closes_after_ms:
             self.task.executor.note_late(node, key, timestamp_ms)
             return
         old = None
