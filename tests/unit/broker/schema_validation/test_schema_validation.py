@@ -1,14 +1,12 @@
 """Produce to topics that validate schemas, with a registry that the test controls."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import UUID
 
 import pytest
 
-from odradek.broker.schema_validation import registered_ids, validation
+from odradek.broker.schema_validation import registered_ids
 from odradek.broker.schema_validation.registered_ids import RegisteredIds
 from odradek.broker.schema_validation.rules import SideRule
 from odradek.config.schema_validation_settings import TOPIC_NAME
@@ -21,126 +19,27 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from odradek.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from odradek.protocol.messages.produce import PartitionProduceResponse
-from odradek.protocol.records import BatchBuilder, Record, decode_records, split_batches
-from odradek.protocol.types import Offset
-from odradek.schemas.errors import RegistryFailed
-from odradek.schemas.framing import SchemaId
-from odradek.world.processes import Message
 from tests.unit.broker.harness import Client, on_broker
+from tests.unit.broker.schema_validation.validating_broker import (
+    GOOD,
+    OTHER_SUBJECT,
+    PLAIN,
+    UNKNOWN,
+    Connect,
+    Registry,
+    errors,
+    framed,
+    on_validating_broker,
+    read,
+    topic,
+)
 from tests.unit.broker.test_produce_and_fetch import produce
-
-Connect = Callable[[], Awaitable[Client]]
-AVRO_INT = '"int"'
-GOOD = b"\0\0\0\0\7\x02"  # schema 7, the integer 1
-OTHER_SUBJECT = b"\0\0\0\0\x08\x02"
-UNKNOWN = b"\0\0\0\0\x09\x02"
-PLAIN = b'{"a": 1}'
-GUID = UUID("6a3a1f0e-38a5-4b4c-9c6e-0a1b2c3d4e5f").bytes  # of schema 7
-OTHER_GUID = UUID("00000000-38a5-4b4c-9c6e-0a1b2c3d4e5f").bytes  # of schema 8
-UNKNOWN_GUID = bytes(range(16))
-BY_GUID = ("__value_schema_id", b"\1" + GUID)
-# Of a record whose first field is null, in Avro: it looks like the frame of schema 0x02020202.
-BARE = b"\0\2\2\2\2"
-
-
-class Registry:
-    """A registry with two schemas, that may be away."""
-
-    def __init__(self) -> None:
-        self.subjects = {7: {"t-value", "t-key", "com.shop.Click"}, 8: {"other-value"}}
-        self.is_away = False
-        self.ids: dict[SchemaId, int] = {GUID: 7, OTHER_GUID: 8}
-        self.asked: list[SchemaId] = []
-
-    def subjects_of(self, schema_id: SchemaId) -> frozenset[str]:
-        self.asked.append(schema_id)
-        if self.is_away:
-            raise RegistryFailed("the registry cannot be reached")
-        return frozenset(self.subjects.get(self._id(schema_id), ()))
-
-    def _id(self, schema_id: SchemaId) -> int:
-        return schema_id if isinstance(schema_id, int) else self.ids.get(schema_id, -1)
-
-    def record_name(self, schema_id: SchemaId) -> str:
-        return {7: "com.shop.Click"}.get(self._id(schema_id), "")
-
-    def source(self, schema_id: SchemaId) -> Message:
-        return {"kind": "AVRO", "text": AVRO_INT, "imports": []}
-
-
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    found = Registry()
-    monkeypatch.setattr(validation, "AskedRegistry", lambda _: found)
-    return found
-
-
-on_validating_broker = on_broker(confluent_schema_registry_url="http://registry:8081")
-
-
-def framed(
-    *values: bytes | None, key: bytes | None = b"k", codec: Codec = Codec.NONE, sequence: int = -1
-) -> bytes:
-    builder = BatchBuilder(codec)
-    for number, value in enumerate(values):
-        builder.append(key, value, [("h", b"1")], 1_700_000_000_000 + number)
-    if sequence < 0:
-        return builder.build()
-    return builder.build(producer_id=1000, producer_epoch=0, base_sequence=sequence)
-
-
-def headed(*records: tuple[bytes, Sequence[tuple[str, bytes | None]]]) -> bytes:
-    """Returns a batch of records with values and headers."""
-    builder = BatchBuilder(Codec.NONE)
-    for value, headers in records:
-        builder.append(b"k", value, headers, 1_700_000_000_000)
-    return builder.build()
-
-
-async def topic(client: Client, name: str = "t", **overrides: str) -> None:
-    await client.create_topic(
-        name, partitions=1, confluent_value_schema_validation="true", **overrides
-    )
-
-
-async def read(client: Client, name: str = "t") -> list[Record]:
-    request = FetchRequest(
-        topics=[
-            FetchTopic(
-                topic=name,
-                partitions=[
-                    FetchPartition(partition=0, fetch_offset=Offset(0), partition_max_bytes=1 << 20)
-                ],
-            )
-        ]
-    )
-    data = (await client.ask(request, FetchResponse, version=12)).responses[0].partitions[0]
-    assert data.error_code == 0
-    assert isinstance(data.records, bytes | memoryview)
-    return [
-        record
-        for position, _ in split_batches(data.records)
-        for record in decode_records(data.records, position)
-    ]
-
-
-def errors(answer: PartitionProduceResponse) -> dict[int, str]:
-    return {
-        error.batch_index: error.batch_index_error_message or "" for error in answer.record_errors
-    }
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
@@ -327,136 +226,6 @@ async def test_content_is_decoded_if_the_topic_asks_for_it(
     found = errors(answer)
     assert list(found) == [1, 2]
     assert found[1].startswith("the value does not fit schema 7: ")
-
-
-@on_validating_broker
-async def test_a_schema_may_be_named_in_a_header(connect: Connect, registry: Registry) -> None:
-    client = await connect()
-    await topic(client)
-    by_id = ("__value_schema_id", b"\0\0\0\0\7")
-    batch = headed(
-        (b"\2", [BY_GUID]), (GOOD, []), (b"\4", [("other", b"1"), by_id]), (b"", [BY_GUID])
-    )
-    assert (await produce(client, batch)).error_code == 0
-    assert (await produce(client, batch)).error_code == 0
-    assert registry.asked == [7, GUID]
-
-
-@pytest.mark.parametrize(
-    ("header", "reason"),
-    [
-        (b"\1" + UNKNOWN_GUID, "no schema 00010203-0405-0607-0809-0a0b0c0d0e0f"),
-        (b"\1" + OTHER_GUID, "schema 00000000-38a5-4b4c-9c6e-0a1b2c3d4e5f of the value is not"),
-        (
-            b"\1" + GUID[:9],
-            "header __value_schema_id is 01 6a 3a 1f 0e 38 a5 4b 4c 9c: it names no",
-        ),
-        (b"", "header __value_schema_id is empty: it names no schema"),
-        (b"\0\0\0\0\x09", "the schema registry has no schema 9"),
-        (None, "the value begins with 02, not with 00"),
-    ],
-)
-@on_validating_broker
-async def test_a_header_that_names_no_registered_schema_refuses_its_record(
-    connect: Connect, registry: Registry, header: bytes | None, reason: str
-) -> None:
-    client = await connect()
-    await topic(client)
-    name = "__value_schema_id"
-    answer = await produce(client, headed((b"\2", [BY_GUID]), (b"\2", [(name, header)])))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert list(errors(answer)) == [1]
-    assert reason in errors(answer)[1]
-    assert await read(client) == []
-
-
-@on_validating_broker
-async def test_a_right_id_in_the_value_does_not_hide_a_wrong_one_in_the_header(
-    connect: Connect, registry: Registry
-) -> None:
-    """Readers look at the header first."""
-    client = await connect()
-    await topic(client)
-    assert (await produce(client, framed(GOOD))).error_code == 0
-    wrong = ("__value_schema_id", b"\1" + OTHER_GUID)
-    answer = await produce(client, headed((GOOD, []), (GOOD, [wrong])))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert list(errors(answer)) == [1]
-    assert len(await read(client)) == 1
-
-
-@on_validating_broker
-async def test_the_header_of_a_key_does_not_stand_for_its_value(
-    connect: Connect, registry: Registry
-) -> None:
-    client = await connect()
-    await topic(client, confluent_key_schema_validation="true")
-    of_key = ("__key_schema_id", b"\1" + GUID)
-    assert (await produce(client, headed((b"\2", [of_key, BY_GUID])))).error_code == 0
-    refused = await produce(client, headed((b"\2", [of_key])))
-    assert errors(refused) == {0: "the value begins with 02, not with 00 and the id of a schema"}
-    refused = await produce(client, headed((b"\2", [BY_GUID])))
-    assert errors(refused) == {0: "the key begins with 6b, not with 00 and the id of a schema"}
-
-
-@on_validating_broker
-async def test_payloads_that_look_like_unknown_ids_do_not_ask_for_them(
-    connect: Connect, registry: Registry
-) -> None:
-    client = await connect()
-    await topic(client)
-    bare = [BARE[:1] + number.to_bytes(4, "big") for number in range(1 << 20, (1 << 20) + 3000)]
-    batch = headed(*((value, [BY_GUID]) for value in bare))
-    assert (await produce(client, batch)).error_code == 0
-    assert registry.asked == [GUID]
-
-
-@on_validating_broker
-async def test_without_the_registry_known_schemas_of_headers_pass(
-    connect: Connect, registry: Registry
-) -> None:
-    client = await connect()
-    await topic(client)
-    assert (await produce(client, headed((BARE, [BY_GUID])))).error_code == 0
-    registry.is_away = True
-    await asyncio.sleep(400)  # Virtual: the answer is an old one now.
-    assert (await produce(client, headed((BARE, [BY_GUID])))).error_code == 0
-    other = ("__value_schema_id", b"\1" + OTHER_GUID)
-    refused = await produce(client, headed((BARE, [other])))
-    assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-
-
-@on_validating_broker
-async def test_records_with_wrong_headers_are_diverted(
-    connect: Connect, registry: Registry
-) -> None:
-    client = await connect()
-    await topic(client, odradek_schema_validation_action="divert")
-    wrong = ("__value_schema_id", b"\1" + UNKNOWN_GUID)
-    answer = await produce(client, headed((b"\2", [BY_GUID]), (b"\4", [wrong])))
-    assert answer.error_code == 0
-    assert [record.value for record in await read(client)] == [b"\2"]
-    (letter,) = await read(client, "t-dead-letters")
-    assert letter.value == b"\4"
-    assert dict(letter.headers)["__value_schema_id"] == wrong[1]
-
-
-@on_validating_broker
-async def test_content_is_decoded_by_the_schema_of_a_header(
-    connect: Connect, registry: Registry
-) -> None:
-    client = await connect()
-    await topic(client, odradek_schema_validation_content="true")
-    good = headed((b"\2", [BY_GUID]), (GOOD, []))
-    assert (await produce(client, good)).error_code == 0
-    # The header of the last one counts, although its value begins like a frame.
-    answer = await produce(client, headed((b"\2", [BY_GUID]), (b"", [BY_GUID]), (GOOD, [BY_GUID])))
-    found = errors(answer)
-    assert list(found) == [1, 2]
-    name = "6a3a1f0e-38a5-4b4c-9c6e-0a1b2c3d4e5f"
-    assert all(
-        text.startswith(f"the value does not fit schema {name}: ") for text in found.values()
-    )
 
 
 @on_validating_broker
