@@ -482,7 +482,12 @@ class LogReader:
         before, after = shape.value(row), shape.value(new)
         if self._settings.skip_messages_without_change and before == after:
             return []
-        return shape.records.updated(shape.key(row), shape.key(new), before, after, origin)
+        records = shape.records.updated(shape.key(row), shape.key(new), before, after, origin)
+        if self._transactions is not None and len(records) > 1:
+            # A changed key is two changes of the transaction.
+            block = self._transactions.change(shape.table.full_name)
+            records[-1].value["transaction"] = block
+        return records
 
     def _signalled(self, event: Event, shape: RowShape, row: Row) -> None:
         if event.type in INSERTS and not self._is_skipping:

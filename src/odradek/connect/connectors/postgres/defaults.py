@@ -11,7 +11,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-from odradek.connect.connectors.postgres.types import ColumnType, TypeRow
+from odradek.connect.connectors.postgres.types import ColumnType, TypeRow, numeric_scale
 from odradek.connect.errors import DataError
 
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'(?:::[^()']+(?:\(\d+(?:,-?\d+)?\))?[\w\s\".]*)?")
@@ -51,7 +51,7 @@ _ZERO_VALUES: Final[dict[str, str]] = {
 }
 
 
-def default_of(expression: str | None, row: TypeRow, kind: ColumnType) -> Any:
+def default_of(expression: str | None, row: TypeRow, modifier: int, kind: ColumnType) -> Any:
     """Returns the default for a column's schema, or None. `row` is the type in the catalog."""
     if expression is None or row.kind not in "be" or row.element is not None:
         return None  # Only base types (b) and enums (e) have one; arrays have elements.
@@ -59,21 +59,28 @@ def default_of(expression: str | None, row: TypeRow, kind: ColumnType) -> Any:
         return None
     text = _text_of(expression, row)
     try:
-        if text is None or (row.name == "numeric" and not _fits(text, kind)):
+        if text is not None and row.name == "numeric":
+            text = None if kind.schema.type == "struct" else _number(text, modifier)
+        if text is None:
             return None
         return text if kind.convert is None else kind.convert(text)
     except (ValueError, ArithmeticError, DataError):
         return None
 
 
-def _fits(text: str, kind: ColumnType) -> bool:
-    """Whether the schema of a numeric column can have this default. It must not be a struct, and
-    the number must not have to be rounded."""
-    scale = kind.schema.parameters.get("scale")
-    exponent = Decimal(text).as_tuple().exponent
-    if scale is not None and isinstance(exponent, int):
-        return -exponent <= int(scale)
-    return kind.schema.type != "struct"
+def _number(text: str, modifier: int) -> str | None:
+    """Returns a number with the digits that its column has; None for one that would have to be
+    rounded, and for NaN."""
+    number, digits = Decimal(text), numeric_scale(modifier)
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int):
+        return None
+    if digits is None:
+        return text
+    scale = digits[1]
+    if -exponent > scale:
+        return None
+    return f"{number:f}" if scale <= 0 else f"{number:.{scale}f}"
 
 
 def _text_of(expression: str, row: TypeRow) -> str | None:

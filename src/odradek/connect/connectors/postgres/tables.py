@@ -110,7 +110,7 @@ class CapturedTable:
         kind = column_type(column.type, column.modifier, self._settings.modes)
         if kind is None:
             return None
-        default = default_of(column.default, column.type, kind)
+        default = default_of(column.default, column.type, column.modifier, kind)
         schema: Schema = replace(
             kind.schema,
             is_optional=not column.is_required,

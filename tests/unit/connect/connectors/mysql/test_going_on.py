@@ -213,3 +213,24 @@ def test_a_position_of_debezium_is_gone_on_from(bench: Callable[..., Bench]) -> 
     here.positions = Positions([({"server": here.prefix}, offset)])
     here.restart()
     assert [event(record)[2]["id"] for record in here.until("t", 2)] == [3, 4]
+
+
+def test_a_changed_key_is_two_changes_of_its_transaction(bench: Callable[..., Bench]) -> None:
+    here = bench(snapshot_mode="no_data", provide_transaction_metadata="true")
+    here.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(20))")
+    here.step()
+    here.run(
+        "BEGIN",
+        "INSERT INTO t VALUES (1, 'a')",
+        "UPDATE t SET id = 2",
+        "DELETE FROM t",
+        "INSERT INTO t VALUES (2000, 'last')",
+        "COMMIT",
+    )
+    records = here.drain(_is_last)
+    blocks = [
+        record.value["transaction"]["total_order"]
+        for record in records
+        if record.value is not None and record.value.get("transaction")
+    ]
+    assert blocks == [1, 2, 3, 4, 5]

@@ -242,16 +242,29 @@ def test_a_default_is_a_constant_or_the_zero_of_a_function(
     found = base(name)
     kind = column_type(found, 1 if name == "bit" else -1, Modes())
     assert kind is not None
-    assert default_of(expression, found, kind) == expected
+    assert default_of(expression, found, -1, kind) == expected
 
 
-def test_a_default_that_would_have_to_be_rounded_is_left_out() -> None:
-    found = base("numeric")
-    kind = column_type(found, (5 << 16 | 1) + 4, Modes())
-    assert kind is not None
-    assert default_of("1.5", found, kind) == Decimal("1.5")
-    assert default_of("1.25", found, kind) is None
-    assert default_of("now()", found, kind) == 0
+@pytest.mark.parametrize(
+    ("expression", "as_number", "as_text"),
+    [
+        ("1.5", Decimal("1.50"), "1.50"),
+        ("0", Decimal("0.00"), "0.00"),
+        ("'-1.25'::numeric", Decimal("-1.25"), "-1.25"),
+        ("1.255", None, None),
+        ("'NaN'::numeric", None, None),
+        ("now()", Decimal("0.00"), "0.00"),
+    ],
+)
+def test_a_default_of_a_number_has_the_digits_of_its_column(
+    expression: str, as_number: Decimal | None, as_text: str | None
+) -> None:
+    found, modifier = base("numeric"), numeric(5, 2)
+    for mode, expected in (("precise", as_number), ("string", as_text)):
+        kind = column_type(found, modifier, Modes(decimal=mode))
+        assert kind is not None
+        assert default_of(expression, found, modifier, kind) == expected
+        assert str(default_of(expression, found, modifier, kind)) == str(expected)
 
 
 @pytest.mark.parametrize(
