@@ -23,7 +23,7 @@ from odradek.sql.engine.sessions import Session, defaults_of
 from odradek.sql.engine.upgrading import Version, altered, check_upgrade, kept_stores
 from odradek.sql.errors import Invalid, Refused, SqlError
 from odradek.sql.formats.catalogue import Formats
-from odradek.sql.formats.inferring import register
+from odradek.sql.formats.inferring import forget_schemas, register
 from odradek.sql.formats.memory import MemoryRegistry
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse, split
@@ -273,6 +273,7 @@ class SqlTester:
         del self.catalogue.sources[source.name]
         if statement.delete_topic:
             self.topics.pop(source.topic, None)
+            forget_schemas(self.defaults.formats, source)
 
     # Rows
 

@@ -225,6 +225,17 @@ def test_columns_come_from_the_registry() -> None:
     assert source.schema == tester.catalogue.sources["BY_ID"].schema
 
 
+def test_schemas_go_with_their_topic() -> None:
+    tester = SqlTester()
+    tester.run(
+        _SOURCE + "CREATE STREAM o AS SELECT * FROM s; DROP STREAM o; DROP STREAM s DELETE TOPIC;"
+    )
+    registry: Any = tester.defaults.formats.registry
+    assert registry.subjects() == ["O-key", "O-value"]
+    with pytest.raises(SqlError, match="Schema for message keys on topic 's' does not exist"):
+        tester.run("CREATE STREAM again WITH (kafka_topic='s', format='AVRO');")
+
+
 def test_what_queries_write_is_registered() -> None:
     tester = SqlTester()
     tester.run(_SOURCE + "CREATE STREAM my_sink AS SELECT * FROM s;")

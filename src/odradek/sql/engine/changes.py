@@ -27,7 +27,7 @@ from odradek.sql.engine.sessions import Session, check_property, defaults_of, re
 from odradek.sql.engine.topics import Topics, end_offsets
 from odradek.sql.engine.upgrading import Version, altered, check_upgrade, kept_stores
 from odradek.sql.errors import Invalid, Place, Refused, SqlError
-from odradek.sql.formats.inferring import register
+from odradek.sql.formats.inferring import forget_schemas, register
 from odradek.sql.language import statements as s
 from odradek.sql.language.parser import parse
 from odradek.sql.planning.sources import DataSource
@@ -108,12 +108,16 @@ class Changes:
         command_id = command_id_of(statement)
         if skipped is not None:
             return _status(statement, command_id, Outcome(skipped))
-        dropped = self._topic_to_delete(statement)
+        dropped = self._source_without_topic(statement)
         command = Command(statement.text, dict(session.properties), start)
         outcome: Outcome = await self._log.write(command)
+        status = _status(statement, command_id, outcome)
         if dropped is not None:
-            await access.admin.delete_topics([dropped])
-        return _status(statement, command_id, outcome)
+            await access.admin.delete_topics([dropped.topic])
+            formats = self._settings.defaults.formats
+            left = await asyncio.to_thread(forget_schemas, formats, dropped)
+            status["warnings"] += [{"message": one} for one in left]
+        return status
 
     # Checks
 
@@ -142,6 +146,10 @@ class Changes:
                 return f"Source {statement.name} does not exist.", {}
             source = self._check_drop(statement)
             if statement.delete_topic:
+                if source.is_read_only:
+                    raise Invalid(
+                        f"Cannot delete topic for read-only source: {source.name}", statement.place
+                    )
                 await access.require(Operation.DELETE, [source.topic], f"delete {source.topic}")
         else:
             return self._check_other(statement), {}
@@ -250,9 +258,10 @@ class Changes:
         self._catalogue.check_droppable(source, statement.place)
         return source
 
-    def _topic_to_delete(self, statement: s.Statement) -> str | None:
+    def _source_without_topic(self, statement: s.Statement) -> DataSource | None:
+        """Returns the stream or table that a statement drops together with its topic."""
         if isinstance(statement, s.DropSource) and statement.delete_topic:
-            return self._catalogue.sources[statement.name].topic
+            return self._catalogue.sources[statement.name]
         return None
 
     # What comes back from the command topic

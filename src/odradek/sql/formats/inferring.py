@@ -224,6 +224,22 @@ def register(formats: Formats, source: DataSource, place: Place, *, always: bool
             raise Invalid(f"Could not register schema for topic: {error}", place) from None
 
 
+def forget_schemas(formats: Formats, source: DataSource) -> list[str]:
+    """Deletes the schemas of a topic that is deleted; returns what could not be done."""
+    left = []
+    for form, is_key in ((source.key_format, True), (source.value_format, False)):
+        if not form.is_registered or formats.registry is None:
+            continue
+        subject = subject_of(source.topic, is_key)
+        try:
+            formats.registry.delete_subject(subject)
+        except NotRegistered:
+            continue
+        except RegistryFailed as error:
+            left.append(f"the schemas of {subject} are not deleted: {error}")
+    return left
+
+
 def _exists(formats: Formats, subject: str) -> bool:
     assert formats.registry is not None
     try:

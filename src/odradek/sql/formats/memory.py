@@ -40,6 +40,12 @@ class MemoryRegistry(RegistryClient):
             versions.append(schema_id)
         return Registered(schema_id, schema, subject)
 
+    def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        versions = self._subjects.pop(subject, None)
+        if versions is None:
+            raise NotRegistered(f"Subject '{subject}' not found.", 404, 40401)
+        return list(range(1, len(versions) + 1))
+
     def latest(self, subject: str) -> Registered:
         versions = self._subjects.get(subject)
         if not versions:
