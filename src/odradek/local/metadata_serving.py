@@ -1,4 +1,5 @@
-"""Runs the metadata store of a cluster on this machine: a SQLite file behind a Unix socket."""
+"""Runs the metadata store of a cluster on this machine: a SQLite file that brokers use over a Unix
+socket. It is the main function of a process that `odradek up` starts."""
 
 import asyncio
 import signal
@@ -12,8 +13,8 @@ from odradek.tools.failures import CommandFailed
 from odradek.tools.standard_input import watch_input_end
 from odradek.world import OsDisk, World
 
-# How long the store waits for brokers after its parent has ended: they stop by themselves, and need
-# the store for it.
+# How long the store waits for the brokers after its parent has ended. They stop then too, and need
+# the store while they do.
 _BROKER_STOP_TIMEOUT_S = 10.0
 _POLL_INTERVAL_S = 0.05
 _LOCK_TIMEOUT_S = 2.0
@@ -29,10 +30,11 @@ def serve_metadata(
     is_deserted: Callable[[], bool],
     forgets_sessions: bool,
 ) -> int:
-    """Serves until SIGTERM, or until standard input ends and `is_deserted` returns True.
+    """Serves until SIGTERM or SIGINT, or until standard input has ended and `is_deserted` returns
+    True, which means that no broker is left.
 
-    With `forgets_sessions`, sessions of an earlier run are dropped at once. The caller sets it if
-    no broker of that run is alive.
+    With `forgets_sessions`, it drops the sessions of an earlier run at once. The caller sets this
+    if no broker of that run is alive.
     """
     files = one_file(log_path, OsDisk())
     files.report_errors()
@@ -50,14 +52,14 @@ async def _serve(
     forgets_sessions: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
+    stopping = asyncio.Event()
     abandoned = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stopping.set)
 
     def abandon() -> None:
         abandoned.set()
-        told.set()
+        stopping.set()
 
     watch_input_end(abandon)
     try:
@@ -71,7 +73,7 @@ async def _serve(
         raise CommandFailed(str(error)) from None
     try:
         on_ready(socket_path)
-        await told.wait()
+        await stopping.wait()
         if abandoned.is_set():
             await _wait_until(is_deserted)
     finally:
@@ -80,8 +82,8 @@ async def _serve(
 
 
 async def _opened(path: str, world: World, *, has_durable_sessions: bool) -> SqliteMetadata:
-    """Opens the store. If a previous `odradek up` was killed, its store process ends only a moment
-    after its last broker, so this waits for the file's lock."""
+    """Opens the store. It waits for the lock of the file for a moment: if a previous `odradek up`
+    was killed, its store process ends a little later than its last broker."""
     for _ in range(round(_LOCK_TIMEOUT_S / _POLL_INTERVAL_S)):
         try:
             return SqliteMetadata(path, world, has_durable_sessions=has_durable_sessions)

@@ -1,4 +1,4 @@
-"""`odradek acls --explain`: asks a broker what decides, and prints the answer."""
+"""`odradek acls --explain`: asks a broker why it allows or denies something, and prints that."""
 
 import argparse
 
@@ -25,7 +25,7 @@ _FLAGS = {
 
 
 async def explain(arguments: argparse.Namespace) -> int:
-    """Returns 0 if everything that was asked about is allowed, and else 1."""
+    """Returns 0 if everything that was asked about is allowed, otherwise 1."""
     operations = [Operation.from_display_name(name) for name in arguments.operation]
     answers: list[tuple[ResourcePattern, Operation, AccessExplanation]] = []
     async with open_admin(RoleCalls, arguments) as admin:
@@ -114,7 +114,7 @@ def _resource_flags(resource: ResourcePattern) -> str:
 
 
 def _word(text: str) -> str:
-    """Returns text as one word of a shell."""
+    """Quotes text so that a shell takes it as one word."""
     from shlex import quote
 
     return quote(text)

@@ -1,4 +1,4 @@
-"""The action of the verifiable producer, after its flags are parsed."""
+"""Runs the verifiable producer: it sends numbered records, and prints each result as JSON."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from odradek.tools.producing import producer_settings, report_failures_here
 class VerifiableProducer:
     def __init__(self, arguments: argparse.Namespace, events: Events) -> None:
         self._topic = arguments.topic
-        self._most = arguments.max_messages
+        self._max_messages = arguments.max_messages
         self._prefix = arguments.value_prefix
         self._keys = arguments.repeating_keys
         self._created_ms = arguments.message_create_time
@@ -29,7 +29,7 @@ class VerifiableProducer:
     async def run(self, producer: Producer) -> None:
         clock = self._events.clock
         start_ms = clock.now_ms()
-        while self._most < 0 or self.sent < self._most:
+        while self._max_messages < 0 or self.sent < self._max_messages:
             number = self.sent
             self.sent += 1
             value = str(number) if self._prefix is None else f"{self._prefix}.{number}"

@@ -12,7 +12,7 @@ from odradek.cli.running.options import (
 )
 from odradek.cli.running.up import DEFAULT_PORT, DEFAULTS, port_number
 
-# Bytes a second: below what one broker can send, so that clients are served meanwhile.
+# Bytes a second. A broker can send more, so clients are served meanwhile.
 DEFAULT_THROTTLE = 100_000_000
 
 _EXAMPLES = """\
@@ -61,10 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host",
         metavar="HOST",
         default="127.0.0.1",
-        help="with start and grow (default: 127.0.0.1)",
+        help="with start and grow: the address on which brokers listen (default: 127.0.0.1)",
     )
     parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT/CHROOT", help="with start: keep metadata there"
+        "--zookeeper",
+        metavar="HOST:PORT/CHROOT",
+        help="with start: keep the metadata in this ZooKeeper",
     )
     parser.add_argument(
         "--throttle",

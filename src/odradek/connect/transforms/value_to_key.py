@@ -1,4 +1,4 @@
-"""ValueToKey: makes a key of fields of the value."""
+"""The transform ValueToKey: makes a key from fields of the value."""
 
 from typing import ClassVar
 

@@ -1,7 +1,7 @@
-"""The steps that may help a goal, the most promising first.
+"""Proposes steps that may bring a cluster nearer to a goal, the most promising first.
 
-They are proposals: the planner takes one only if it helps the goal and harms no earlier one. Steps
-that a scope forbids are not proposed.
+The planner takes a step only if it helps the goal and does no harm to an earlier goal. Steps that
+the scope forbids are not proposed.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,9 +25,9 @@ class Scope:
     """Which steps a plan may take."""
 
     eligible: frozenset[int]
-    """Brokers that may hold replicas in the end."""
+    """Brokers that may have replicas after the plan."""
     receiving: frozenset[int]
-    """Those of them that may get replicas that they do not have now."""
+    """The eligible brokers to which replicas may be moved."""
     movable: frozenset[TopicPartition]
     swaps: bool = field(default=True)
     """Whether two replicas may change places. A swap gives both brokers a new replica."""
@@ -93,8 +93,8 @@ def _away_from(
 
 
 def _transfers(goal: Bounds, placement: Placement, scope: Scope) -> Iterator[_Transfer]:
-    """Yields brokers that should give to others, and how much. One of the two is beyond its
-    bounds, and those with the largest difference come first."""
+    """Yields pairs of brokers of which the first should give load to the second. At least one of
+    them is outside its bounds. Pairs with the largest difference come first."""
     resource = goal.resource
     load = {broker: placement.loads[broker][resource] for broker in scope.eligible}
     everywhere = (0.0, float("inf"))
@@ -114,7 +114,8 @@ def _transfers(goal: Bounds, placement: Placement, scope: Scope) -> Iterator[_Tr
 def _steps_of(
     transfer: _Transfer, resource: Resource, placement: Placement, scope: Scope
 ) -> Iterator[Step]:
-    """Yields steps that do a transfer with one partition, the best fitting first."""
+    """Yields steps that do a transfer with a single partition. Partitions whose weight is nearest
+    to the wanted transfer come first."""
     source, target, wanted = transfer
     partitions = placement.model.partitions
     by_leaders = resource in (Resource.LEADERS, Resource.LEADER_RATE)
@@ -149,7 +150,7 @@ def _fitting(
     resource: Resource,
     placement: Placement,
 ) -> list[tuple[Step, Step]]:
-    """Returns pairs of steps whose difference is about what is wanted, the best first."""
+    """Returns pairs of steps whose weights differ by about the wanted transfer, the best first."""
     partitions = placement.model.partitions
 
     def weight(step: Step) -> float:
@@ -166,6 +167,6 @@ def _fitting(
 
 
 def _sample(steps: list[Step]) -> list[Step]:
-    """Returns some of the steps, evenly from the list, which is sorted by weight."""
+    """Returns at most `_SWAP_PARTITIONS` steps, taken at equal distances from the list."""
     every = max(1, len(steps) // _SWAP_PARTITIONS)
     return steps[::every][:_SWAP_PARTITIONS]

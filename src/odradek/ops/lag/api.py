@@ -19,8 +19,8 @@ _GROUP = f"{_CLUSTER}/consumer/{{group}}"
 
 
 class BurrowApi:
-    """The endpoints of a service. They only read, but for DELETE, which drops what the service
-    remembers of a group; the group itself stays."""
+    """The endpoints of a lag service. They only read, except for DELETE: it removes what the
+    service remembers about a group, and not the group itself."""
 
     def __init__(self, service: LagService) -> None:
         self._service = service
@@ -28,20 +28,36 @@ class BurrowApi:
     def endpoints(self) -> list[Endpoint]:
         return [
             Endpoint("GET", "/burrow/admin", self._alive, "Whether the service is alive."),
-            Endpoint("GET", "/burrow/admin/ready", self._ready, "Whether brokers answer it."),
-            Endpoint("GET", "/metrics", self._metrics, "Lag and statuses for Prometheus."),
-            Endpoint("GET", "/v3/kafka", self._clusters, "The names of clusters: one."),
-            Endpoint("GET", _CLUSTER, self._describe_cluster, "The cluster."),
-            Endpoint("GET", f"{_CLUSTER}/topic", self._topics, "Topics that groups read."),
-            Endpoint("GET", f"{_CLUSTER}/topic/{{topic}}", self._topic, "Its end offsets."),
             Endpoint(
-                "GET", f"{_CLUSTER}/topic/{{topic}}/consumers", self._consumers, "Who reads it."
+                "GET", "/burrow/admin/ready", self._ready, "Whether the brokers answer the service."
             ),
-            Endpoint("GET", f"{_CLUSTER}/consumer", self._groups, "Consumer groups."),
-            Endpoint("GET", _GROUP, self._group, "The window of each partition."),
-            Endpoint("GET", f"{_GROUP}/status", self._status, "Partitions that are not OK."),
-            Endpoint("GET", f"{_GROUP}/lag", self._lag, "All partitions with their status."),
-            Endpoint("DELETE", _GROUP, self._forget, "Forgets the group's past.", changes=True),
+            Endpoint("GET", "/metrics", self._metrics, "Lag and statuses for Prometheus."),
+            Endpoint("GET", "/v3/kafka", self._clusters, "A list with the name of the cluster."),
+            Endpoint("GET", _CLUSTER, self._describe_cluster, "Describes the cluster."),
+            Endpoint("GET", f"{_CLUSTER}/topic", self._topics, "The topics that groups read."),
+            Endpoint(
+                "GET", f"{_CLUSTER}/topic/{{topic}}", self._topic, "The end offsets of a topic."
+            ),
+            Endpoint(
+                "GET",
+                f"{_CLUSTER}/topic/{{topic}}/consumers",
+                self._consumers,
+                "The groups that read a topic.",
+            ),
+            Endpoint("GET", f"{_CLUSTER}/consumer", self._groups, "The consumer groups."),
+            Endpoint("GET", _GROUP, self._group, "The window of commits of each partition."),
+            Endpoint(
+                "GET",
+                f"{_GROUP}/status",
+                self._status,
+                "The status of a group, with the partitions that are not OK.",
+            ),
+            Endpoint(
+                "GET", f"{_GROUP}/lag", self._lag, "The status of a group, with all partitions."
+            ),
+            Endpoint(
+                "DELETE", _GROUP, self._forget, "Forgets the history of a group.", changes=True
+            ),
         ]
 
     async def _alive(self, request: Request) -> Response:
@@ -98,7 +114,7 @@ class BurrowApi:
         topics: dict[str, list[dict[str, Any] | None]] = {}
         for partition, window in windows.items():
             listed = topics.setdefault(partition.topic, [])
-            # The place in the list is the number of the partition.
+            # The index in the list is the number of the partition.
             listed.extend([None] * (partition.partition - len(listed)))
             listed.append(window_json(window, history.rules.intervals))
         return _answer(request, "consumer detail returned", topics=topics)

@@ -1,4 +1,4 @@
-"""Takes samples again and again, and gives the figures of the cluster after each."""
+"""Samples a cluster repeatedly, and computes its figures from the last two samples."""
 
 import asyncio
 from collections import deque
@@ -35,7 +35,7 @@ class MonitorAdmin(TopAdmin, ConfigCalls):
 
 
 class Monitor:
-    """One cluster. `refresh` is called every few seconds by whoever shows the figures."""
+    """Monitors one cluster. `odradek top` and the console call `refresh` every few seconds."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Monitor:
             self._events.extend(between(before.sample, sample))
         brokers_before = {} if before is None else before.sample.brokers
         passed_s = None if before is None else sample.at_s - before.sample.at_s
-        # Each step takes long for tens of thousands of partitions; others have a turn between.
+        # With tens of thousands of partitions each step takes long, so other tasks run in between.
         partitions = partition_figures(before, now)
-        del before  # It is as large as all that follows.
+        del before  # It needs as much memory as all steps that follow.
         await asyncio.sleep(0)
         topics = topic_figures(now, partitions)
         await asyncio.sleep(0)
@@ -93,21 +93,24 @@ class Monitor:
     def _groups(self, now: Moment) -> list[GroupFigures]:
         sample = now.sample
         statuses = self._lag.evaluate_all(sample.at_ms)
-        told = {
+        # The brokers themselves report the lag in seconds, if they are Odradek's.
+        reported_s = {
             group: seconds
             for readings in now.readings.values()
             for group, seconds in readings.now.by_label(
                 management.LAG_SECONDS, "consumergroup"
             ).items()
         }
-        figures = [self._group(status, told, now) for status in statuses]
+        figures = [self._group(status, reported_s, now) for status in statuses]
         judged = {figure.name: figure.status for figure in figures if figure.status != "-"}
         self._events.extend(status_changes(self._statuses, judged, sample.at_ms))
         self._statuses = judged
         return figures
 
-    def _group(self, status: GroupStatus, told: dict[str, float], now: Moment) -> GroupFigures:
-        seconds = told.get(status.group)
+    def _group(
+        self, status: GroupStatus, reported_s: dict[str, float], now: Moment
+    ) -> GroupFigures:
+        seconds = reported_s.get(status.group)
         age = self._oldest(status, now.sample.at_s) if seconds is None else Age(seconds, False)
         worst = status.worst
         return GroupFigures(
@@ -134,8 +137,8 @@ class Monitor:
         return max((age for age in ages if age is not None), default=None)
 
     def _consumed(self, status: GroupStatus, at_ms: int) -> float | None:
-        """Returns the rate over the window of commits: consumers commit every few seconds, so the
-        rate between two samples would jump."""
+        """Returns the rate of consumption over the window of commits. The rate between two samples
+        would fluctuate, because consumers commit only every few seconds."""
         windows = [judged.window.commits for judged in status.partitions if judged.window.commits]
         if self._lag.samples < 2 or not windows:
             return None
@@ -145,8 +148,9 @@ class Monitor:
 
 
 def _watched_ends(sample: ClusterSample) -> Mapping[TopicPartition, int]:
-    """Returns the ends whose growth is kept, for the ages of unread records. Of a large cluster
-    these are the partitions that groups read; of a small one all, also for groups to come."""
+    """Returns the end offsets to remember, from which the ages of unread records are computed. In a
+    large cluster these are only the partitions that groups read. In a small one these are all, so
+    that the ages for a new group are known at once."""
     groups = sample.groups
     if len(sample.ends) <= _MANY_PARTITIONS or groups is None:
         return sample.ends

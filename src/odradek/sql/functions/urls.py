@@ -1,4 +1,5 @@
-"""Functions of URLs, by RFC 3986 and as Java reads them. What is no URL gives null."""
+"""SQL functions of URLs (RFC 3986), as Java parses them. For a text that is not a URL they raise
+`ValueError`, so that their result is null."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +24,7 @@ _ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class _Url(NamedTuple):
-    """The parts of a URL; None for one that is not there."""
+    """The parts of a URL; None for a part that it does not have."""
 
     scheme: str | None
     host: str | None
@@ -34,14 +35,14 @@ class _Url(NamedTuple):
 
 
 def _split(url: str) -> _Url:
-    """Returns the parts of a URL, decoded. Raises `ValueError` if it is none."""
+    """Returns the decoded parts of a URL. Raises `ValueError` if the text is not a URL."""
     if not url or not _ALLOWED.fullmatch(url):
-        raise ValueError(f"{url!r} is no URL")
+        raise ValueError(f"{url!r} is not a URL")
     match = _PARTS.fullmatch(url)
     assert match is not None
     scheme, authority, path, query, fragment = match.groups()
     if scheme is not None and not _SCHEME.fullmatch(scheme):
-        raise ValueError(f"{url!r} is no URL: {scheme!r} is no scheme")
+        raise ValueError(f"{url!r} is not a URL: {scheme!r} is not a scheme")
     is_opaque = scheme is not None and authority is None and not path.startswith("/")
     named = None if authority is None else _HOST.fullmatch(authority)
     return _Url(
@@ -58,19 +59,24 @@ def _part(name: str, doc: str, read: Callable[[_Url], Any], kind: str = "STRING"
     SUBJECT.add(name, lambda url: read(_split(url)), f"STRING -> {kind}", doc=doc)
 
 
-_part("URL_EXTRACT_FRAGMENT", "Returns what follows # in a URL.", lambda url: url.fragment)
+_part(
+    "URL_EXTRACT_FRAGMENT",
+    "Returns the fragment of a URL: the part after #.",
+    lambda url: url.fragment,
+)
 _part("URL_EXTRACT_HOST", "Returns the host of a URL.", lambda url: url.host)
 _part("URL_EXTRACT_PATH", "Returns the path of a URL; empty if there is none.",
       lambda url: url.path)  # fmt: skip
-_part("URL_EXTRACT_PORT", "Returns the port of a URL, if it is given.", lambda url: url.port,
+_part("URL_EXTRACT_PORT", "Returns the port of a URL, null without one.", lambda url: url.port,
       "INTEGER")  # fmt: skip
 _part("URL_EXTRACT_PROTOCOL", "Returns the scheme of a URL.", lambda url: url.scheme)
-_part("URL_EXTRACT_QUERY", "Returns what follows ? in a URL.", lambda url: url.query)
+_part("URL_EXTRACT_QUERY", "Returns the query of a URL: the part after ?.", lambda url: url.query)
 
 
 @scalar("URL_EXTRACT_PARAMETER", "STRING, STRING -> STRING")
 def url_extract_parameter(url: str, name: str) -> str | None:
-    """Returns the value of a parameter of a URL; empty if it has none."""
+    """Returns the value of a parameter of a URL: null if the URL does not have the parameter,
+    empty if the parameter has no value."""
     query = _split(url).query
     for pair in () if query is None else query.split("&"):
         key, _, value = pair.partition("=")
@@ -81,7 +87,7 @@ def url_extract_parameter(url: str, name: str) -> str | None:
 
 @scalar("URL_DECODE_PARAM", "STRING -> STRING")
 def url_decode_param(text: str) -> str:
-    """Decodes a parameter of a URL."""
+    """Decodes a string from the form that it has as a parameter of a URL."""
     if _ESCAPE.search(text):
         raise ValueError(f"{text!r} has a % without two hexadecimal digits")
     return unquote_plus(text)
@@ -89,6 +95,6 @@ def url_decode_param(text: str) -> str:
 
 @scalar("URL_ENCODE_PARAM", "STRING -> STRING")
 def url_encode_param(text: str) -> str:
-    """Encodes a text for use as a parameter of a URL."""
-    # As Java's URLEncoder: the tilde is encoded, and the asterisk is not.
+    """Encodes a string for use as a parameter of a URL."""
+    # Java's URLEncoder encodes the tilde, and not the asterisk.
     return quote_plus(text, safe="*").replace("~", "%7E")

@@ -41,7 +41,7 @@ class MongoDbConnector(SourceConnector):
     def check_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         wanted = partition_of(self._settings.topic_prefix)
         if dict(partition) != wanted:
-            raise DataError(f"the partition of this connector is {wanted}")
+            raise DataError(f"the partition of this connector must be {wanted}")
         if offset is not None:
             position_of(offset)
             progress_of(offset)

@@ -50,7 +50,7 @@ class MongoEventConnector(SourceConnector):
     def check_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         wanted = event_partition(self._settings.offset_name)
         if dict(partition) != wanted:
-            raise DataError(f"the partition of this connector is {wanted}")
+            raise DataError(f"the partition of this connector must be {wanted}")
         if offset is not None:
             event_position(offset)
             copying_progress(offset)

@@ -1,8 +1,10 @@
-"""Where a source of change events is: offsets as MongoDB's connector for Kafka writes them.
+"""The positions of a source of change events, stored as offsets in the format of MongoDB's Kafka
+connector:
 
-_id                 where the stream goes on: a document of the server, as JSON
-copy                documents are being copied; how far stands beside it
-odradek_time        where the stream begins, as long as no change has come
+_id                 the resume token of the change stream: a document of the server, as JSON
+copy                documents are being copied
+odradek_snapshot    how far they have been copied
+odradek_time        the time at which the stream begins, until the first change has arrived
 odradek_invalid     the stream ended here, because what it watched was dropped or renamed
 """
 
@@ -31,7 +33,8 @@ def event_partition(name: str) -> SourcePartition:
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
-    """`time` counts as long as there is no token. `is_ended` says that the stream ended there."""
+    """A position in a change stream: a resume token, or a time as long as there is no token.
+    `is_ended` says that the stream ended there."""
 
     token: Mapping[str, Any] | None = None
     time: Timestamp | None = None
@@ -52,14 +55,14 @@ class EventPosition:
 
 
 def event_position(offset: SourceOffset) -> EventPosition:
-    """Raises `DataError`."""
+    """Returns the position of an offset. Raises `DataError` if the offset is not one."""
     try:
         token, time = offset.get(_PLACE), offset.get(_TIME)
         parsed = None if token is None else json_util.loads(str(token))
         if parsed is not None and not isinstance(parsed, dict):
-            raise TypeError(f"{token} is no token")
+            raise TypeError(f"{token} is not a resume token")
         if time is None and parsed is None:
-            raise TypeError("there is no token")
+            raise TypeError("it has no resume token")
         at = None
         if time is not None:
             seconds, _, number = str(time).partition(".")
@@ -67,16 +70,16 @@ def event_position(offset: SourceOffset) -> EventPosition:
         return EventPosition(parsed, at, _INVALID in offset)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f'the offset in a change stream is {{"_id": "TOKEN AS JSON"}}: {error}'
+            f'the offset in a change stream is like {{"_id": "TOKEN AS JSON"}}: {error}'
         ) from error
 
 
 def copying_progress(offset: SourceOffset) -> Progress | None:
-    """Returns what is still to be copied. Raises `DataError`."""
+    """Returns the progress of a copy that has not ended, or None. Raises `DataError`."""
     text = offset.get(_PROGRESS)
     return None if text is None else Progress.from_text(str(text))
 
 
 def copies_elsewhere(offset: SourceOffset) -> bool:
-    """Whether MongoDB's connector was copying, which must begin again then."""
+    """Returns whether MongoDB's connector stopped while copying, which must begin again then."""
     return _COPY in offset and _PROGRESS not in offset

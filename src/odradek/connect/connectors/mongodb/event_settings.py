@@ -274,7 +274,7 @@ class MongoEventSettings(PluginSettings):
             return None
         found = json.loads(self.collation_text)
         if not isinstance(found, dict):
-            raise ValueError("a JSON object is due")
+            raise ValueError("it must be a JSON object")
         return found
 
     def copies(self) -> re.Pattern[str] | None:
@@ -318,5 +318,5 @@ class MongoEventSettings(PluginSettings):
 def _stages(text: str) -> list[dict[str, Any]]:
     found = json_util.loads(text) if text.strip() else []
     if not isinstance(found, list) or not all(isinstance(stage, dict) for stage in found):
-        raise ValueError("a JSON array of stages is due")
+        raise ValueError("it must be a JSON array of stages")
     return found

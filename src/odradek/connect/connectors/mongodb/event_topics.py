@@ -1,9 +1,15 @@
-"""Which topic the changes of a collection go to: `topic.prefix`, `.suffix` and `.namespace.map`.
+"""Chooses the topic for the changes of a collection, by the settings `topic.prefix`, `topic.suffix`
+and `topic.namespace.map`.
 
-The map is a JSON object. Its names are tried in this order, and the first that fits counts:
-`DATABASE.COLLECTION`; `DATABASE`, whose topic is followed by the collection's name; `/PATTERN` of
-the whole name, with `{db}`, `{coll}`, `{sep}`, `{sep_coll}`, `{coll_sep}` and `{sep_coll_sep}` in
-the topic; and `*`. A name without a topic does not count.
+The map is a JSON object from names to topics. The first name that matches decides, in this order:
+
+DATABASE.COLLECTION
+DATABASE               the topic is followed by the name of the collection
+/PATTERN               matches the whole name; the topic may have {db}, {coll}, {sep}, {sep_coll},
+                       {coll_sep} and {sep_coll_sep}
+*                      all others
+
+A name with an empty topic is ignored.
 """
 
 import json
@@ -27,10 +33,10 @@ class EventTopics:
         self._for_others = ""
         found = json.loads(namespace_map) if namespace_map.strip() else {}
         if not isinstance(found, dict):
-            raise ValueError("a JSON object is due")
+            raise ValueError("it must be a JSON object")
         for name, topic in found.items():
             if not isinstance(topic, str):
-                raise ValueError(f"the topic of {name!r} must be a text")
+                raise ValueError(f"the topic of {name!r} must be a string")
             self._add(name, topic)
 
     def _add(self, name: str, topic: str) -> None:
@@ -40,7 +46,7 @@ class EventTopics:
             if topic:
                 self._patterns.append((pattern, topic))
         elif "/" in name:
-            raise ValueError(f"{name!r} has a solidus, which only patterns begin with")
+            raise ValueError(f"{name!r} has a slash, but only a pattern has one, at its beginning")
         elif name == "*":
             self._for_others = topic
         elif topic:
@@ -79,7 +85,7 @@ class EventTopics:
 def _check_template(topic: str) -> None:
     rest = _PLACE.sub("", topic)
     if "{" in rest or "}" in rest:
-        raise ValueError(f"{topic!r} has a brace that has no partner")
+        raise ValueError(f"{topic!r} has a brace without its counterpart")
     for name in _PLACE.findall(topic):
         if name not in _VARIABLES:
-            raise ValueError(f"{name!r} is none of {', '.join(_VARIABLES)}")
+            raise ValueError(f"{name!r} is not one of {', '.join(_VARIABLES)}")

@@ -180,7 +180,9 @@ class MongoDbSettings(CdcSettings):
             self.pipeline()
         except ValueError:
             name = "cursor.pipeline"
-            problems[name] = [invalid(name, self.cursor_pipeline, "a JSON array of stages is due")]
+            problems[name] = [
+                invalid(name, self.cursor_pipeline, "it must be a JSON array of stages")
+            ]
         return problems
 
     def pipeline(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The settings of the sink for MongoDB, under the names of MongoDB's own connector for Kafka."""
+"""The settings of the sink for MongoDB, with the names of MongoDB's own Kafka connector."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -41,7 +41,8 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "timeseries.timefield": (),
     "value.projection.type": ("none",),
 }
-"""What other values mean is not done here; fields are changed by transforms."""
+"""Settings of MongoDB's connector that this sink does not have, and the values that are accepted
+for them. Transforms can change fields instead."""
 _OVERRIDE: Final = "topic.override."
 _OVERRIDDEN: Final = (".database", ".collection")
 
@@ -56,34 +57,38 @@ class MongoSinkSettings(PluginSettings):
     database = string(
         "database", REQUIRED, "The database.", importance=Importance.HIGH, may_be_empty=False
     )
-    collection = string("collection", "", "The collection; empty, that of the topic's name.")
+    collection = string("collection", "", "The collection. Empty: the name of the topic.")
     id_strategy = string(
         "document.id.strategy",
         "BsonOidStrategy",
-        "What becomes the _id of a document: " + ", ".join(ID_STRATEGIES) + ".",
+        "How the _id of a document is chosen: " + ", ".join(ID_STRATEGIES) + ".",
     )
     id_overwrites = boolean(
-        "document.id.strategy.overwrite.existing", False, "Replace an _id that the value has."
+        "document.id.strategy.overwrite.existing", False, "Whether an _id in the value is replaced."
     )
     key_projection_type = string(
         "document.id.strategy.partial.key.projection.type",
         "allowlist",
-        "Whether the list of PartialKeyStrategy names the fields that stay, or those that go.",
+        "Whether the list of PartialKeyStrategy names the fields to use, or those to leave out.",
         choices=("allowlist", "blocklist"),
         folds_case=True,
     )
     key_projection_list = names(
-        "document.id.strategy.partial.key.projection.list", (), "Fields of the key."
+        "document.id.strategy.partial.key.projection.list",
+        (),
+        "The fields of the key for PartialKeyStrategy.",
     )
     value_projection_type = string(
         "document.id.strategy.partial.value.projection.type",
         "allowlist",
-        "Whether the list of PartialValueStrategy names the fields that stay, or those that go.",
+        "Whether the list of PartialValueStrategy names the fields to use, or those to leave out.",
         choices=("allowlist", "blocklist"),
         folds_case=True,
     )
     value_projection_list = names(
-        "document.id.strategy.partial.value.projection.list", (), "Fields of the value."
+        "document.id.strategy.partial.value.projection.list",
+        (),
+        "The fields of the value for PartialValueStrategy.",
     )
     write_strategy = string(
         "writemodel.strategy",
@@ -91,30 +96,35 @@ class MongoSinkSettings(PluginSettings):
         "How documents are written: " + ", ".join(WRITE_STRATEGIES) + ".",
     )
     delete_on_null_values = boolean(
-        "delete.on.null.values", False, "A record without a value deletes the document of its key."
+        "delete.on.null.values",
+        False,
+        "Whether a record without a value deletes the document with its key.",
     )
     max_batch_size = integer(
-        "max.batch.size", 0, "How many documents are sent at once; 0: all.", at_least=0
+        "max.batch.size", 0, "How many documents are sent in one request. 0: all.", at_least=0
     )
     bulk_write_ordered = boolean(
-        "bulk.write.ordered", True, "Write documents one after the other, in their order."
+        "bulk.write.ordered",
+        True,
+        "Whether documents are written one after the other, in their order.",
     )
     server_selection_timeout_ms = integer(
-        "odradek.server.selection.timeout.ms", 30_000, "How long to look for a server.", at_least=1
+        "odradek.server.selection.timeout.ms", 30_000, "How long to wait for a server.", at_least=1
     )
 
     overrides: Mapping[str, str] = MappingProxyType({})
-    """`topic.override.TOPIC.database` and `.collection`, without the beginning."""
+    """The settings `topic.override.TOPIC.database` and `.collection`, by the name after
+    `topic.override.`."""
     refused: ClassVar[Mapping[str, tuple[str, ...]]] = _DEFAULTS
 
     @property
     def ids(self) -> str:
-        """The last part of the name of the strategy for ids."""
+        """The strategy for ids: the last part of the class name in the setting."""
         return self.id_strategy.rpartition(".")[2]
 
     @property
     def writes(self) -> str:
-        """The last part of the name of the strategy for writing."""
+        """The strategy for writing: the last part of the class name in the setting."""
         return self.write_strategy.rpartition(".")[2]
 
     @classmethod
@@ -140,14 +150,14 @@ class MongoSinkSettings(PluginSettings):
     def wrong_together(self) -> Problems:
         problems: Problems = {}
         if not self.connection_uri.startswith(("mongodb://", "mongodb+srv://")):
-            reason = "it begins with mongodb:// or mongodb+srv://"
+            reason = "it must begin with mongodb:// or mongodb+srv://"
             problems["connection.uri"] = [invalid("connection.uri", "[hidden]", reason)]
         for name, found, known in (
             ("document.id.strategy", self.ids, ID_STRATEGIES),
             ("writemodel.strategy", self.writes, WRITE_STRATEGIES),
         ):
             if found not in known:
-                problems[name] = [invalid(name, found, f"there are {', '.join(known)}")]
+                problems[name] = [invalid(name, found, f"it must be one of {', '.join(known)}")]
         problems.update(self._wrong_ids())
         return problems
 

@@ -27,7 +27,7 @@ class MySqlConnector(SourceConnector):
     def task_properties(
         self, properties: Mapping[str, str], max_tasks: int
     ) -> list[dict[str, str]]:
-        """There is one task, whatever `tasks.max` says: a binary log is one sequence."""
+        """Returns one task, whatever `tasks.max` says: a binary log is a single sequence."""
         MySqlSettings.announce(properties.get("name", self._settings.topic_prefix), properties)
         return [dict(properties)]
 
@@ -44,7 +44,7 @@ class MySqlConnector(SourceConnector):
     def check_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         wanted = partition_of(self._settings.topic_prefix)
         if dict(partition) != wanted:
-            raise DataError(f"the partition of this connector is {wanted}")
+            raise DataError(f"the partition of this connector must be {wanted}")
         if offset is not None:
             position_of(offset)
             progress_of(offset)

@@ -1,7 +1,8 @@
-"""The values that a `SELECT` gives, as plain values: the same ones as `row_values` reads.
+"""Converts the values in the result of a `SELECT` to the same Python values as `row_values` reads
+from the binary log.
 
-The servers send values as text, and texts in UTF-8. Shapes, and everything that is stored as bytes,
-come as bytes.
+The servers send values as text, in UTF-8. Geometries, and values that are stored as bytes, arrive
+as bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +18,13 @@ _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def parser_of(column: Column) -> Parse:
+    """Returns the function that converts the values of a column."""
     return _BY_TYPE.get(column.type, _unchanged)
 
 
 def selected(column: Column) -> str:
-    """Returns what to select for the column's values. A FLOAT as text has six digits only."""
+    """Returns the expression to select for a column. A FLOAT is cast, because the server writes
+    only six digits of it as text."""
     name = quoted(column.name)
     return f"CAST({name} AS DOUBLE)" if column.type in {"float", "double"} else name
 
@@ -49,7 +52,7 @@ def _datetime(text: str) -> tuple[int, ...]:
 
 
 def _timestamp(text: str) -> int:
-    """The session is in UTC."""
+    """Returns microseconds since 1970. The text is in UTC, the time zone of the session."""
     year, month, day, hour, minute, second, microsecond = _datetime(text)
     if not year:
         return 0

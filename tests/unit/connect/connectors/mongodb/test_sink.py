@@ -173,9 +173,9 @@ def test_collections_of_topics(bench: Make) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"connection.uri": "http://a"}, "begins with mongodb"),
+        ({"connection.uri": "http://a"}, "must begin with mongodb"),
         ({"database": ""}, "database"),
-        ({"document.id.strategy": "com.x.Own"}, "there are BsonOidStrategy"),
+        ({"document.id.strategy": "com.x.Own"}, "must be one of BsonOidStrategy"),
         ({"delete.on.null.values": "true"}, "to delete documents"),
         ({"document.id.strategy": "PartialKeyStrategy"}, "PartialKeyStrategy needs it"),
         ({"writemodel.strategy": "ReplaceOneBusinessKeyStrategy"}, "needs PartialKeyStrategy"),
