@@ -74,6 +74,18 @@ def _source(brokers: Cluster, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": topic}
 
 
+def _archived(
+    spark: SparkSession, brokers: Cluster, where: Path, count: int
+) -> tuple[str, Archive]:
+    """Returns a topic of two partitions with so many records, and an archive that has them."""
+    topic = brokers.create_topic(partitions=2)
+    _fill(brokers, topic, count)
+    archive = Archive(spark, str(where))
+    with archive.writer() as writer:
+        writer.append(Reading(_source(brokers, topic)))
+    return topic, archive
+
+
 def _data_files(where: Path) -> list[Path]:
     return sorted(where.glob("topic=*/*/*/*.parquet"))
 
@@ -196,12 +208,8 @@ def test_a_run_that_was_taken_over_ends(
 def test_what_is_lost_is_an_error_or_a_gap_on_record(
     spark: SparkSession, brokers: Cluster, tmp_path: Path
 ) -> None:
-    topic = brokers.create_topic(partitions=2)
-    _fill(brokers, topic, 20)
-    archive = Archive(spark, str(tmp_path))
+    topic, archive = _archived(spark, brokers, tmp_path, 20)
     reading = Reading(_source(brokers, topic))
-    with archive.writer() as writer:
-        writer.append(reading)
     _fill(brokers, topic, 20)
     with Admin(bootstrap_servers=brokers.bootstrap) as admin:
         admin.delete_records({TopicPartition(topic, 0): 15})
@@ -218,18 +226,14 @@ def test_a_topic_that_was_made_anew_is_not_archived_over_the_old(
     spark: SparkSession, brokers: Cluster, tmp_path: Path
 ) -> None:
     """Even if it is longer by now than what is archived."""
-    topic = brokers.create_topic(partitions=2)
-    _fill(brokers, topic, 10)
-    archive = Archive(spark, str(tmp_path))
-    with archive.writer() as writer:
-        writer.append(Reading(_source(brokers, topic)))
+    topic, archive = _archived(spark, brokers, tmp_path, 10)
     with Admin(bootstrap_servers=brokers.bootstrap) as admin:
         admin.delete_topic(topic)
         admin.create_topic(topic, partitions=2)
     _fill(brokers, topic, 30)
     with archive.writer() as writer:
         for allow in (False, True):
-            with pytest.raises(DataLoss, match="another topic of the same name"):
+            with pytest.raises(DataLoss, match="another topic with the same name"):
                 writer.append(Reading(_source(brokers, topic), allow_data_loss=allow))
     assert archive.read(topic).count() == 10
 
@@ -258,11 +262,7 @@ def test_the_name_of_a_restore_is_not_taken_for_another_restore(
 def test_a_restore_that_was_killed_goes_on(
     spark: SparkSession, brokers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = brokers.create_topic(partitions=2)
-    _fill(brokers, topic, 100)
-    archive = Archive(spark, str(tmp_path))
-    with archive.writer() as writer:
-        writer.append(Reading(_source(brokers, topic)))
+    topic, archive = _archived(spark, brokers, tmp_path, 100)
     copy = brokers.create_topic(partitions=2)
     wanted = Restoring(topic, _source(brokers, topic), copy, transaction_records=20)
 
@@ -282,11 +282,7 @@ def test_a_restore_that_was_killed_goes_on(
 def test_a_restore_says_what_it_cannot_do(
     spark: SparkSession, brokers: Cluster, tmp_path: Path
 ) -> None:
-    topic = brokers.create_topic(partitions=2)
-    _fill(brokers, topic, 10)
-    archive = Archive(spark, str(tmp_path))
-    with archive.writer() as writer:
-        writer.append(Reading(_source(brokers, topic)))
+    topic, archive = _archived(spark, brokers, tmp_path, 10)
     narrow = brokers.create_topic(partitions=1)
     with pytest.raises(RestoreFailed, match="has 1 partition, but the archive has 2"):
         restore(archive, Restoring(topic, _source(brokers, topic), narrow))
