@@ -2,7 +2,8 @@
 
 import ssl
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from odradek.console.openid.provider import Provider
 from odradek.console.prometheus import Prometheus
@@ -13,7 +14,11 @@ from odradek.console.watching import Watchers
 from odradek.security.tls.contexts import client_context
 from odradek.security.tls.settings import TlsSettings
 from odradek.services.client_pool import ClientPool
+from odradek.services.identity import Caller
 from odradek.world.disk import OsDisk
+
+if TYPE_CHECKING:
+    from odradek.console.pages.tailing import Tail
 
 # Nobody waits for long before a page, and a console must stay small in memory. A page reads what is
 # there: a fetch that waits at the end of a log would hold up the next one.
@@ -51,6 +56,8 @@ class Cluster:
             self.prometheus = Prometheus(settings.prometheus_url, settings.prometheus_labels)
         openid = settings.openid()
         self.provider = None if openid is None else Provider(openid)
+        self.tails: WeakKeyDictionary[Tail, Caller] = WeakKeyDictionary()
+        """The live tails, by whom they were opened."""
         self._masks = tuple(masks)
 
     @property

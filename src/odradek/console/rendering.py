@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from starlette.responses import HTMLResponse, Response
 
+from odradek.console.records.decoding import visible
 from odradek.wording import counted
 from odradek.world.disk import OsDisk
 
@@ -66,6 +67,7 @@ class Renderer:
             "moment": moment,
             "path": path_segment,
             "pretty": pretty,
+            "visible": visible,
         }
         self._environment.globals |= {"asset": self.static.url, "query": query}
 

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from odradek.console.records.decoding import Decoder
+from odradek.console.records.decoding import Decoder, visible
 from odradek.console.records.masks import Mask, Masks
 from odradek.console.records.registry_formats import PageCallerFormats
 from odradek.schemas.errors import NotRegistered, RegistryUnreachable
@@ -70,3 +70,13 @@ async def test_masked_values_without_their_schema_are_hidden(error: Exception) -
     assert found.is_masked
     assert "ada" not in found.text
     assert found.text == found.preview
+
+
+async def test_no_value_is_shown_backwards() -> None:
+    decoder = Decoder(PageCallerFormats(None), Masks([], "t"), {})
+    for content in ("paid \u202e001\u2069".encode(), '{"a": "\u2066x\u202a"}'.encode()):
+        found = await decoder.decode("value", content)
+        assert "\\u20" in found.preview
+        assert not set(found.preview + visible(found.text)) & set("\u202e\u2069\u2066\u202a")
+        # A search and a copy have the text as it is.
+        assert set(found.text) & set("\u202e\u2069\u2066\u202a")

@@ -1,33 +1,43 @@
-"""Live tails that cannot be opened."""
+"""How many live tails a user may have open."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from odradek.console.asking import Form
+from odradek.console.asking import Form, PageRequest
 from odradek.console.pages import tailing
+from odradek.console.pages.tailing import Tail, tails_of
+from odradek.console.sessions import LogIn
+from odradek.services.identity import Caller, Kind
 from odradek.web.problems import Problem
 
 
-async def test_tails_are_closed_if_a_later_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[str] = []
+class _Consumer:
+    async def close(self, _: float) -> None:
+        pass
 
-    class OpenTail:
-        def __init__(self, topic: str) -> None:
-            self._topic = topic
 
-        async def close(self) -> None:
-            closed.append(self._topic)
+async def _opened(_: PageRequest, name: str, *__: Any) -> Tail:
+    return Tail(name, cast(Any, _Consumer()), [], cast(Any, None), None)
 
-    async def opened(asked: object, name: str, topic: str, filter_text: str) -> OpenTail:
-        if filter_text:
-            raise Problem(400, f"{filter_text} is not a filter")
-        return OpenTail(topic)
 
-    monkeypatch.setattr(tailing, "_opened", opened)
-    tails = [("tail", "clicks"), ("tail", "orders"), ("tail", "views?(")]
-    asked: Any = SimpleNamespace(query=Form(tails))
-    with pytest.raises(Problem):
-        await tailing.tails_of(asked)
-    assert closed == ["clicks", "orders"]
+def asked(cluster: Any, name: str, *topics: str) -> PageRequest:
+    log_in = LogIn(Caller(Kind.PASSWORD, name, "secret"), name)
+    query = Form([("tail", topic) for topic in topics])
+    return cast(PageRequest, SimpleNamespace(cluster=cluster, log_in=log_in, query=query))
+
+
+async def test_a_user_has_a_bounded_number_of_tails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tailing, "_opened", _opened)
+    monkeypatch.setattr(tailing, "_MAX_OPEN", 3)
+    cluster = SimpleNamespace(tails=WeakKeyDictionary())
+    first = await tails_of(asked(cluster, "ada", "a", "b"))
+    with pytest.raises(Problem, match="close some pages"):
+        await tails_of(asked(cluster, "ada", "c", "d"))
+    # What was opened for the page that was refused is closed, and others have tails of their own.
+    assert sum(not tail.is_closed for tail in cluster.tails) == 2
+    assert len(await tails_of(asked(cluster, "max", "a", "b", "c"))) == 3
+    await first[0].close()
+    assert len(await tails_of(asked(cluster, "ada", "c", "d"))) == 2

@@ -23,6 +23,8 @@ from odradek.web.problems import Problem
 from odradek.web.streaming import event
 
 _MAX_TAILS: Final = 8
+_MAX_OPEN: Final = 100
+"""How many tails a user may have open: each is a consumer with its own connections."""
 _MAX_PER_S: Final = 40
 _POLL_MS: Final = 500
 _MAX_POLL_RECORDS: Final = 500
@@ -39,13 +41,23 @@ async def tails_of(asked: PageRequest) -> list["Tail"]:
     tails: list[Tail] = []
     try:
         for name in names:
+            if _count_of(asked) >= _MAX_OPEN:
+                raise Problem(503, f"{_MAX_OPEN} live tails are open already; close some pages")
             topic, _, filter_text = name.partition("?")
-            tails.append(await _opened(asked, name, topic, filter_text))
+            tail = await _opened(asked, name, topic, filter_text)
+            asked.cluster.tails[tail] = asked.log_in.caller
+            tails.append(tail)
     except BaseException:
         for tail in tails:
             await tail.close()
         raise
     return tails
+
+
+def _count_of(asked: PageRequest) -> int:
+    """Returns how many tails the user has open."""
+    caller = asked.log_in.caller
+    return sum(one == caller and not tail.is_closed for tail, one in asked.cluster.tails.items())
 
 
 async def _opened(asked: PageRequest, name: str, topic: str, filter_text: str) -> "Tail":
@@ -93,6 +105,7 @@ class Tail:
         self._partitions = partitions
         self._decoder = decoder
         self._wanted = wanted
+        self.is_closed = False
 
     async def run(self, queue: "asyncio.Queue[bytes]") -> None:
         """Puts events into the queue until it is cancelled. An error of the brokers is the last
@@ -111,6 +124,7 @@ class Tail:
             await self.close()
 
     async def close(self) -> None:
+        self.is_closed = True
         await self._consumer.close(0)
 
     async def _next(self) -> tuple[list[RecordView], int]:

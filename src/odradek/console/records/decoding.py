@@ -72,8 +72,8 @@ class Decoded:
         if self.is_short:
             return self.text
         if not self.is_structured:
-            return " ".join(self.text[:_PREVIEW].split())
-        return _compact(self.data)[:_PREVIEW]
+            return visible(" ".join(self.text[:_PREVIEW].split()))
+        return visible(_compact(self.data)[:_PREVIEW])
 
     def short(self) -> "Decoded":
         """Returns what tables show of it. Data takes many times as much memory as its bytes."""
@@ -160,6 +160,18 @@ class Decoder:
             return replace(_printable(content), problem=problem)
         except ValueError:
             return replace(_hexadecimal(content), problem=problem)
+
+
+# Embeddings, overrides and isolates of writing directions.
+_DIRECTIONS: Final = {
+    code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+
+
+def visible(text: str) -> str:
+    """Returns a text with the characters that change its direction as escapes. By one of them the
+    rest of a record is shown backwards, so a value may look like another one."""
+    return text.translate(_DIRECTIONS)
 
 
 def _json(content: bytes) -> Decoded:

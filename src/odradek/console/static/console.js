@@ -415,6 +415,10 @@
     else if (event.key === "?") one("#keys").showModal();
   });
 
+  // On a narrow screen the sections are in one line, of which a part is seen.
+  const section = one(".side a[aria-current]");
+  if (section) section.scrollIntoView({ block: "nearest", inline: "center" });
+
   document.body.addEventListener("htmx:afterSwap", () => localTimes());
   localTimes();
   listFilters();
