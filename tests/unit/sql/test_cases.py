@@ -298,6 +298,25 @@ def test_other_state_is_not_taken_over(query: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
+def test_query_of_a_table_is_replaced() -> None:
+    tester = SqlTester()
+    tester.run(_PRELUDE)
+    tester.run(
+        "CREATE TABLE o AS SELECT * FROM t WHERE v <> 'a';"
+        "INSERT INTO t VALUES (1, 'b'); INSERT INTO t VALUES (2, 'c');"
+        "CREATE OR REPLACE TABLE o AS SELECT *, UCASE(v) AS large FROM t WHERE v <> 'x';"
+        "INSERT INTO t VALUES (1, 'x'); INSERT INTO t VALUES (3, 'a');"
+    )
+    rows = [(row["ID"], row["LARGE"], is_deleted) for row, is_deleted in tester.rows("O")]
+    # That 1 had a row is known from the state of the first version.
+    assert rows == [(1, None, False), (2, None, False), (1, None, True), (3, "A", False)]
+    with pytest.raises(SqlError, match="that of groups of a table cannot be kept"):
+        tester.run(
+            "CREATE TABLE g AS SELECT v, COUNT(*) AS c FROM t GROUP BY v;"
+            "CREATE OR REPLACE TABLE g AS SELECT v, COUNT(*) AS c FROM t WHERE id > 1 GROUP BY v;"
+        )
+
+
 def test_what_is_there_already_is_kept() -> None:
     tester = SqlTester()
     tester.run(_PRELUDE)

@@ -107,11 +107,14 @@ def _other_state(old: Version, new: Version) -> str | None:
     """Returns why the state of one version is none of the other, or None if it is."""
     if old.query.joins or new.query.joins:
         return "that of a join cannot be kept"
-    if any(source.is_table for source in old.prepared.compiled.sources):
-        return "that of a query of a table cannot be kept"
+    before, after = old.prepared.compiled.sources[0], new.prepared.compiled.sources[0]
+    if before.is_table and (old.query.group_by is not None or new.query.group_by is not None):
+        return "that of groups of a table cannot be kept"
+    if before.is_table and before.schema != after.schema:
+        return f"the columns of {before.name} are not those of when it was made"
     parts = zip(_state_of(old.query), _state_of(new.query), strict=True)
-    for name, (before, after) in zip(_STATE, parts, strict=True):
-        if before != after:
+    for name, (old_part, new_part) in zip(_STATE, parts, strict=True):
+        if old_part != new_part:
             return f"this one has {name}"
     kinds = [[name.rpartition("-")[0] for name in one.stores] for one in (old, new)]
     return None if kinds[0] == kinds[1] else "this one has another"
