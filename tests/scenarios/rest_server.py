@@ -12,6 +12,7 @@ from tests.scenarios.service_process import Answer, ask, port_of, service_starte
 
 V2 = "application/vnd.kafka.v2+json"
 JSON_V2 = "application/vnd.kafka.json.v2+json"
+AVRO_V2 = "application/vnd.kafka.avro.v2+json"
 BINARY_V2 = "application/vnd.kafka.binary.v2+json"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from odradek.testing import Cluster
-from tests.scenarios.rest_server import BINARY_V2, JSON_V2, V2, Rest, rest_started
+from tests.scenarios.rest_server import AVRO_V2, BINARY_V2, JSON_V2, V2, Rest, rest_started
 
 
 @pytest.fixture(scope="module")
@@ -406,6 +406,8 @@ class TestVersion2:
             ("POST", f"/topics/{topic}", b"{", JSON_V2, 400, 400),
             ("POST", f"/topics/{topic}/partitions/7", {"records": [{"value": 1}]}, JSON_V2, 404,
              40402),
+            ("POST", f"/topics/{topic}", {"value_schema_id": 7, "records": [{"value": 1}]}, AVRO_V2,
+             408, 40801),
             ("POST", "/consumers/g", {"format": "xml"}, V2, 422, 42204),
             ("POST", "/consumers/g", {"auto.offset.reset": "middle"}, V2, 422, 40001),
             ("POST", "/consumers/g", {"fetch.min.bytes": "x"}, V2, 422, 42204),
@@ -415,7 +417,7 @@ class TestVersion2:
             assert (answer.status, answer.code) == (status, code), (path, answer.body)
 
     def test_consumers_take_the_media_type_of_their_records_everywhere(self, rest: Rest) -> None:
-        for kind in (JSON_V2, BINARY_V2):
+        for kind in (JSON_V2, BINARY_V2, "application/vnd.kafka+json"):
             made = rest("POST", "/consumers/types", {"format": "json"}, {"Accept": kind}, kind=kind)
             assert (made.status, made.kind) == (200, kind)
             path = made.json["base_uri"].removeprefix(rest.url)
@@ -423,6 +425,12 @@ class TestVersion2:
             answer = rest("POST", f"{path}/subscription", body, {"Accept": kind}, kind=kind)
             assert answer.status == 204
             assert rest("DELETE", path, None, {"Accept": kind}).status == 204
+
+    def test_a_request_that_says_no_format_is_binary(self, rest: Rest, topic: str) -> None:
+        body = {"records": [{"value": text(b"\xff")}]}
+        for kind in (V2, "application/vnd.kafka+json", "application/json", ""):
+            answer = rest("POST", f"/topics/{topic}", body, kind=kind)
+            assert (answer.status, answer.kind) == (200, V2), kind
 
     def test_formats_do_not_mix(self, rest: Rest, topic: str) -> None:
         records = {"records": [{"key": text(b"k"), "value": text(b"\xff")}]}

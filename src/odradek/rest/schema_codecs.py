@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from odradek.rest.formats import NOT_SERIALIZABLE, as_json
+from odradek.rest.formats import NOT_SERIALIZABLE, REGISTRY_AWAY, as_json
 from odradek.rest.schema_formats import SchemaOf, Written
 from odradek.schemas.errors import (
     BadPayload,
@@ -39,7 +39,6 @@ _TYPE_OF: Final = {"AVRO": "AVRO", "JSONSCHEMA": "JSON", "PROTOBUF": "PROTOBUF"}
 _NAME_OF: Final = {kind: name for name, kind in _TYPE_OF.items()}
 _STRATEGIES: Final = ("TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME")
 _INVALID_SCHEMA: Final = 42205
-_REGISTRY_AWAY: Final = 50301
 
 
 def write(
@@ -247,7 +246,7 @@ def _embedded(text: bytes) -> msgspec.Raw:
 
 def _problem(error: SchemaError) -> Problem:
     if isinstance(error, RegistryUnreachable):
-        return Problem(503, str(error), code=_REGISTRY_AWAY)
+        return Problem(503, str(error), code=REGISTRY_AWAY)
     if isinstance(error, BadSchema):
         return Problem(422, f"Invalid schema: {error}", code=_INVALID_SCHEMA)
     if isinstance(error, NotRegistered | RegistryFailed):

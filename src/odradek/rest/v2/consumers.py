@@ -29,7 +29,13 @@ from odradek.rest.v2.bodies import (
     Subscription,
 )
 from odradek.rest.v2.instances import ILLEGAL_STATE, Instance, Instances, owner_of
-from odradek.rest.v2.media import CONSUMER_TYPES, FORMAT_OF, FORMATS, OF_FORMAT, PLAIN, V2
+from odradek.rest.v2.media import (
+    CONSUMER_ANSWERS,
+    CONSUMER_REQUESTS,
+    FORMAT_OF,
+    FORMATS,
+    NOT_DECODED,
+)
 from odradek.services.identity import Caller, caller_in
 from odradek.services.kafka_problems import PARTITION_NOT_FOUND
 from odradek.services.running import Service
@@ -44,7 +50,6 @@ _INSTANCE: Final = f"{_GROUP}/instances/{{instance}}"
 _INVALID_CONFIG: Final = 42204
 _CONSTRAINT: Final = 40001
 _FORMAT_MISMATCH: Final = 40601
-_NOT_DECODED: Final = 40801
 _MAX_OFFSET: Final = 2**63 - 2
 _MAX_NAME: Final = 249
 
@@ -70,7 +75,7 @@ class Consumers:
                 Parameter("timeout", int, -1, "How many milliseconds to wait."),
                 Parameter("max_bytes", int, -1, "At most so many bytes of keys and values."),
             ),
-            produces=(V2, *OF_FORMAT.values(), PLAIN),
+            produces=CONSUMER_ANSWERS,
             responses={**_ANSWER, 406: "The instance has another format."},
         )  # fmt: skip
 
@@ -78,21 +83,21 @@ class Consumers:
         def post(path: str, handler: Any, summary: str, body: Any, *, done: int = 204) -> Endpoint:
             responses = {**_ERRORS, done: "It is done."}
             return Endpoint(
-                "POST", path, handler, summary, changes=True, body=body, media_types=CONSUMER_TYPES,
-                produces=CONSUMER_TYPES, responses=responses,
+                "POST", path, handler, summary, changes=True, body=body,
+                media_types=CONSUMER_REQUESTS, produces=CONSUMER_ANSWERS, responses=responses,
                 needs_body=body not in (NewInstance, Offsets),
             )  # fmt: skip
 
         def get(path: str, handler: Any, summary: str, body: Any = None) -> Endpoint:
             return Endpoint(
-                "GET", path, handler, summary, body=body, media_types=CONSUMER_TYPES,
-                produces=CONSUMER_TYPES, responses=_ANSWER,
+                "GET", path, handler, summary, body=body, media_types=CONSUMER_REQUESTS,
+                produces=CONSUMER_ANSWERS, responses=_ANSWER,
             )  # fmt: skip
 
         def delete(path: str, handler: Any, summary: str) -> Endpoint:
             return Endpoint(
-                "DELETE", path, handler, summary, changes=True, produces=CONSUMER_TYPES,
-                media_types=CONSUMER_TYPES, responses={**_ERRORS, 204: "It is done."},
+                "DELETE", path, handler, summary, changes=True, produces=CONSUMER_ANSWERS,
+                media_types=CONSUMER_REQUESTS, responses={**_ERRORS, 204: "It is done."},
             )  # fmt: skip
 
         positions = f"{_INSTANCE}/positions"
@@ -393,7 +398,7 @@ def _not_decoded(format_: str, record: ConsumerRecord) -> Problem:
         408,
         f"the record at offset {record.offset} of {record.topic}-{record.partition} is not"
         f" {format_}; seek past it, or read with the format binary",
-        code=_NOT_DECODED,
+        code=NOT_DECODED,
     )
 
 

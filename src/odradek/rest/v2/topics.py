@@ -10,7 +10,7 @@ from odradek.client.admin.config_types import ConfigResource, ConfigType
 from odradek.client.cluster_view import NO_BROKER, Partition, Topic
 from odradek.protocol.errors import KafkaError, UnknownTopic
 from odradek.protocol.types import TopicPartition
-from odradek.rest.formats import is_null, null, serialized
+from odradek.rest.formats import NOT_SERIALIZABLE, REGISTRY_AWAY, is_null, null, serialized
 from odradek.rest.links import Json
 from odradek.rest.offset_ranges import offset_range
 from odradek.rest.producing import Outgoing, Sending, require_topic_name, send
@@ -18,10 +18,10 @@ from odradek.rest.schema_formats import CallerFormats, SchemaFormats, SchemaOf
 from odradek.rest.v2.media import (
     ANSWERS,
     FORMAT_OF,
+    NOT_DECODED,
     OF_FORMAT,
-    PLAIN,
     SCHEMA_KIND,
-    V2,
+    UNSAID,
     WITH_SCHEMA,
 )
 from odradek.services.client_pool import CallerClients
@@ -40,10 +40,12 @@ from odradek.web.problems import Problem, negotiated_response
 _FOUND: Final = {200: "It is there.", 404: "There is no such topic or partition.", 500: "An error."}
 _PRODUCED: Final = {
     200: "Where each record is, or its error.", 404: "There is no such topic or partition.",
-    422: "A record is wrong.", 500: "An error of the brokers.",
+    408: "40801: a schema could not be registered or read.", 422: "A record is wrong.",
+    500: "An error of the brokers.",
 }  # fmt: skip
 _KEY_SCHEMA_MISSING: Final = 42201
 _VALUE_SCHEMA_MISSING: Final = 42202
+_REGISTRY_CODES: Final = frozenset({NOT_SERIALIZABLE, REGISTRY_AWAY})
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,7 +78,7 @@ class Topics:
         def produce(path: str, summary: str) -> Endpoint:
             return Endpoint(
                 "POST", path, self._produce, summary, changes=True, body=Produce,
-                media_types=(*OF_FORMAT.values(), V2, PLAIN), produces=ANSWERS,
+                media_types=(*OF_FORMAT.values(), *ANSWERS, UNSAID), produces=ANSWERS,
                 responses=_PRODUCED,
             )  # fmt: skip
 
@@ -225,7 +227,13 @@ class _Schema:
         wanted = SchemaOf(
             SCHEMA_KIND[format_], schema_id=known, text=self._text if known is None else None
         )
-        written = await formats.write(topic, wanted, data, is_key=self._word == "key")
+        try:
+            written = await formats.write(topic, wanted, data, is_key=self._word == "key")
+        except Problem as problem:
+            if problem.code not in _REGISTRY_CODES:
+                raise
+            words = f"Schema registration or lookup failed: {problem.message}"
+            raise Problem(408, words, code=NOT_DECODED) from None
         self.found_id = written.described.get("schema_id", known)
         return written.content
 
