@@ -82,6 +82,18 @@ def _add_older_spellings(
         )
 
 
+def add_new_consumer(parser: argparse.ArgumentParser) -> None:
+    """Adds the flag that once chose the consumer without ZooKeeper."""
+    parser.add_argument(
+        "--new-consumer",
+        dest="new_consumer",
+        nargs=0,
+        const=True,
+        action=OlderSpelling,
+        instead="it no longer: there is only one consumer",
+    )
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 

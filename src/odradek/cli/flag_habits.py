@@ -195,6 +195,8 @@ def flag_before(word: str, known: Collection[str], given: Collection[str]) -> st
         return "; write several addresses with commas between, as in --bootstrap-server A:1,B:1"
     if word.rstrip().endswith(";") and "--execute" in known:
         flags: tuple[str, ...] = ("--execute",)  # `odradek sql 'SHOW STREAMS;'`
+    elif "://" in word:
+        flags = ("--server", "--worker", "--registry")  # `ksql http://localhost:8088`
     elif "=" in word:
         flags = _taker_of(word.partition("=")[0])
     elif word.isdecimal():

@@ -72,18 +72,21 @@ class FlagParser(argparse.ArgumentParser):
     def _as_argparse_reads(self, words: Sequence[str]) -> list[str]:
         """Returns the words in the only spelling that `argparse` takes: two dashes, and `=` before
         a value that begins with a dash. A word that is a flag itself is not taken for a value.
+        Words without a flag come first: `argparse` understands no optional one behind a flag, as in
+        `odradek keys shred --key-file FILE orders`.
 
         Raises for a flag that does not exist: `argparse` would first say which flags are missing,
         and the user may have meant one of these."""
         words = self._with_interval(words)
         if self.takes_rest:
             return list(words)
+        loose: list[str] = []
         result: list[str] = []
         action: argparse.Action | None = None
         takes_words = self._takes_words()
         for position, word in enumerate(words):
             if word == "--":
-                return [*result, *words[position:]]
+                return [*loose, *result, *words[position:]]
             flag = self._two_dashes(word)
             if flag is not None:
                 name, equals, _ = flag.partition("=")
@@ -98,11 +101,13 @@ class FlagParser(argparse.ArgumentParser):
                 action is None and not takes_words
             ):
                 raise UsageError(self._unknown(word, words))
+            elif action is None:
+                loose.append(word)
             else:
-                if action is not None and action.nargs not in {"+", "*"}:
+                if action.nargs not in {"+", "*"}:
                     action = None
                 result.append(word)
-        return result
+        return [*loose, *result]
 
     def _takes_words(self) -> bool:
         """Returns whether the tool takes words without a flag before them."""

@@ -66,6 +66,9 @@ def _servers(arguments: argparse.Namespace, profile: Profile, file: dict[str, st
         (os.environ.get("ODRADEK_BOOTSTRAP"), "$ODRADEK_BOOTSTRAP"),
         (profile.properties.get(_SERVERS), named_in_profile),
     )
+    if arguments.bootstrap_server is not None and not arguments.bootstrap_server.strip():
+        # A variable of the shell that is not set. The default may be another cluster.
+        raise UsageError("--bootstrap-server is empty; name brokers, as in localhost:9092")
     for addresses, named_by in candidates:
         if addresses:
             return Servers(addresses, named_by)

@@ -70,17 +70,23 @@ def _explain_system(failure: OSError | Unreachable, arguments: "argparse.Namespa
         from odradek.tools.files import no_such_file
 
         return no_such_file(failure.filename)
-    if failure.filename is not None:
-        return f"{failure.filename}: {reason}"
-    return reason
+    from odradek.tools.files import cannot_use, cannot_write_more
+
+    if isinstance(failure.filename, str):
+        return cannot_use(failure.filename, failure, reason)
+    return cannot_write_more(failure, reason)
 
 
 def _in_the_users_words(text: str, arguments: "argparse.Namespace | None") -> str:
     """Returns a text about an invalid `bootstrap.servers` with the name that the user typed, one
-    about a registry with the setting that names it, and one about a permission with the tool that
-    explains it."""
+    about a registry with the setting that names it, one about a permission with the tool that
+    explains it, and one about a refused password with the file that has it."""
     if _DENIED in text:
         return f"{text.rstrip('.')}; an administrator sees why with `odradek acls --explain`"
+    if any(f"refused the log-in by {mechanism}" in text for mechanism in _WITH_PASSWORDS):
+        file = getattr(arguments, "command_config", None)
+        where = f" in {file}" if file else ""
+        return f"{text.rstrip('.')}; check the user name and the password{where}"
     if text.endswith(_IN_CLIENTS) and _REGISTRY in text:
         return _about_registry(text)
     if not text.startswith("bootstrap.servers=") or not hasattr(arguments, "bootstrap_server"):
@@ -118,6 +124,7 @@ def _explain_unreachable(
 
 _IN_CLIENTS = "; poll() tries again"  # what our consumer says to programs
 _DENIED = "No permission for this"
+_WITH_PASSWORDS = ("PLAIN", "SCRAM-")
 _REGISTRY = "the registry at "
 _NO_LOG_IN = ("no log-in by Kerberos", "no OAUTHBEARER token")
 # Exceptions whose message is written for users, by the module that declares them.

@@ -43,6 +43,49 @@ def no_such_file(path: str) -> str:
     return f"there is no file {path}{where}{hint}"
 
 
+def cannot_use(path: str, failure: OSError, reason: str) -> str:
+    """Returns the line for a file or a directory that is there and cannot be read or written."""
+    import os
+
+    if isinstance(failure, IsADirectoryError):
+        return f"{path} is a directory; name a file"
+    if isinstance(failure, NotADirectoryError | FileExistsError):
+        file = _file_on_the_way(path)
+        if file is not None:
+            return f"{file} is a file, and not a directory; name another place"
+        return f"{path} exists already; name another"
+    if isinstance(failure, PermissionError):
+        if os.path.isfile(path) and not os.access(path, os.R_OK):
+            return f"cannot read {path}: permission denied; let this user read it, or name another"
+        return (
+            f"cannot write to {path}: permission denied; let this user write there, or name another"
+        )
+    return f"{path}: {reason}"
+
+
+def cannot_write_more(failure: OSError, reason: str) -> str:
+    """Returns the line for an error of an open file, whose name nobody knows any more."""
+    import errno
+
+    if failure.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
+        return f"the output cannot be written: {reason}; make room, or write it elsewhere"
+    return reason
+
+
+def _file_on_the_way(path: str) -> str | None:
+    """Returns the file that stands where a directory of the path should be, if there is one."""
+    import os
+
+    while path:
+        if os.path.isfile(path):
+            return path
+        shorter = os.path.dirname(path)
+        if shorter == path:
+            break
+        path = shorter
+    return None
+
+
 def json_entries(text: str, source: str, key: str, example: str) -> list[dict[str, Any]]:
     """Returns the entries of Kafka's JSON files: `{"version": 1, key: [{...}, ...]}`.
 

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 DEFAULT_REGISTRY: Final = "http://127.0.0.1:8081"
 VARIABLE: Final = "ODRADEK_SCHEMA_REGISTRY"
 _URL: Final = "schema.registry.url"
+# Registries have codes of five digits. Where the code is the status, perhaps none has answered.
+_LEAST_CODE: Final = 999
+_OF_OTHER_SERVERS: Final = frozenset({400, 404, 405, 415})
+_NEXT: Final = {
+    40401: "; odradek schema list shows all",
+    40402: "; odradek schema get SUBJECT shows the newest",
+    40405: "; odradek schema delete SUBJECT without --permanent comes first",
+    40407: "; odradek schema delete SUBJECT comes first",
+}
 _PREFIXES: Final = ("schema.registry.", "basic.auth.", "bearer.auth.")
 
 
@@ -66,10 +75,19 @@ def client_of(properties: dict[str, str]) -> "RegistryClient":
 
 
 def reported(error: Exception) -> CommandFailed:
-    """Returns the failure for an error of the registry or of a schema."""
-    from odradek.schemas.errors import RegistryUnreachable
+    """Returns the failure for an error of the registry or of a schema: without the address that was
+    asked, if a registry has answered in its own words."""
+    from odradek.schemas.errors import RegistryFailed, RegistryUnreachable
 
-    hint = ""
-    if isinstance(error, RegistryUnreachable) and not error.status:
-        hint = f"; say where it is with --registry URL or ${VARIABLE}"
-    return CommandFailed(f"{error}{hint}")
+    where_to_say = f"say where it is with --registry URL or ${VARIABLE}"
+    if not isinstance(error, RegistryFailed):
+        return CommandFailed(str(error))
+    if isinstance(error, RegistryUnreachable):
+        return CommandFailed(str(error) if error.status else f"{error}; {where_to_say}")
+    said = str(error).rstrip(".")
+    address, colon, words = said.partition(": ")
+    if error.error_code > _LEAST_CODE and colon and "://" in address:
+        return CommandFailed(f"{words}{_NEXT.get(error.error_code, '')}")
+    if error.status in _OF_OTHER_SERVERS:
+        return CommandFailed(f"{said}: is it a schema registry? If not, {where_to_say}")
+    return CommandFailed(said)

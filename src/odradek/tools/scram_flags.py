@@ -18,6 +18,7 @@ from odradek.tools.failures import UsageError
 
 # The password is the rest: it may have commas.
 _PASSWORD: Final = re.compile(r"(?:iterations=(?P<iterations>[^,]*),)?password=(?P<password>.*)")
+_ITERATIONS_BEHIND: Final = re.compile(r",\s*iterations=\d*$")
 _FIELD: Final = re.compile(r"(?P<name>[a-z]+)=(?P<value>\"[^\"]*\"|[^,]*)(?:,|$)")
 _FIELDS: Final = frozenset({"name", "iterations", "salt", "saltedpassword"})
 
@@ -30,6 +31,12 @@ def credential_of_config(user: str, mechanism: ScramMechanism, value: str) -> Sc
         raise UsageError(
             f"write --add-config '{mechanism.kafka_name}=[password=...]', with iterations=N before"
             " the password if you like"
+        )
+    if _ITERATIONS_BEHIND.search(found["password"]):
+        # Kafka's tool takes them for a part of the password, and nobody can log in by the other.
+        raise UsageError(
+            "iterations=N comes before the password, which is all that follows:"
+            f" --add-config '{mechanism.kafka_name}=[iterations=N,password=...]'"
         )
     return _of_password(user, mechanism, found["password"], found["iterations"])
 

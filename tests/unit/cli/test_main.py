@@ -137,7 +137,14 @@ def test_no_flag_is_declared_twice_and_each_has_help(command: str) -> None:
     [
         (CommandFailed("no"), "no"),
         (ExceptionGroup("two", [CommandFailed("first"), ValueError()]), "first"),
-        (PermissionError(13, "Permission denied", "x"), "x: Permission denied"),
+        (
+            PermissionError(13, "Permission denied", "x"),
+            "cannot write to x: permission denied; let this user write there, or name another",
+        ),
+        (
+            OSError(28, "Full"),
+            "the output cannot be written: Full; make room, or write it elsewhere",
+        ),
     ],
 )
 def test_failures_are_explained(failure: Exception, line: str) -> None:

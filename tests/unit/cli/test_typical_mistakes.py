@@ -1,5 +1,6 @@
 """Mistakes that a person makes who knows Kafka from books, and the line that mends each."""
 
+import asyncio
 import socket
 import threading
 from contextlib import suppress
@@ -131,6 +132,21 @@ def closed_port() -> int:
             "acls --add --topic t --allow-principal User:a,User:b",
             "'User:a,User:b' is one principal; repeat the flag",
         ),
+        ("topics --list --bootstrap-server=", "--bootstrap-server is empty; name brokers"),
+        # A word behind a flag.
+        ("secrets decrypt --key-file nofile x", "there is no file nofile"),
+        ("schema --registry http://h get", "write: odradek schema get SUBJECT"),
+        ("sql http://127.0.0.1:8088", "did you mean --server http://127.0.0.1:8088?"),
+        ("connect delete", "write: odradek connect delete NAME"),
+        (
+            "delegation-tokens --create --max-life-time-period week",
+            "'week' is not a whole number",
+        ),
+        (
+            "console-consumer --topic a --formatter kafka.Manager$OffsetsMessageFormatter",
+            "odradek consumer-groups --describe --group ID shows offsets",
+        ),
+        ("topics --list --command-config .", ". is a directory; name a file"),
     ],
 )
 def test_the_line_says_what_to_write(
@@ -249,13 +265,54 @@ def test_a_file_in_place_of_the_directory_is_called_so(
     assert f"cannot write to {path}: there is a file of that name" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["broker", "storage format --config"])
 def test_a_broker_is_not_started_from_another_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "positions.csv"
     path.write_text("group,t,0,5\n")
-    assert main(["broker", str(path)]) == 1
+    assert main([*command.split(), str(path)]) == 1
     assert f"{path} has no setting that a broker knows" in capsys.readouterr().err
+
+
+def test_the_flag_of_the_new_consumer_is_still_taken(
+    closed_port: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ["--bootstrap-server", f"127.0.0.1:{closed_port}"]
+    for command in (
+        ["consumer-groups", "--list"],
+        ["consumer-perf-test", "--topic", "t", "--num-records", "1"],
+    ):
+        monkeypatch.setattr(hints, "_hinted", set())
+        assert main([*command, "--new-consumer", *at]) == 1
+        said = capsys.readouterr().err
+        assert "hint: --new-consumer is an older spelling; use it no longer" in said
+        assert "or correct --bootstrap-server" in said
+
+
+@pytest.mark.parametrize("answer", [KeyboardInterrupt, EOFError, "no", "maybe"])
+def test_a_question_is_asked_where_ctrl_c_ends_it(
+    answer: str | type[BaseException],
+    closed_port: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In an event loop Ctrl-C would cancel a task, and the tool would wait for an answer still."""
+
+    def typed(*_: object) -> str:
+        assert asyncio._get_running_loop() is None
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(hints, "_hinted", set())
+    monkeypatch.setattr("builtins.input", typed)
+    at = ["--bootstrap-server", f"127.0.0.1:{closed_port}"]
+    code = main(["acls", "--remove", "--topic", "t", *at])
+    assert code == (130 if answer is KeyboardInterrupt else 1)
+    said = capsys.readouterr().err
+    assert ("hint: nothing was removed" in said) == isinstance(answer, str)
+    assert "connect" not in said
 
 
 def test_sizes_and_lists_are_taken(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:

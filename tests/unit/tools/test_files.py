@@ -1,12 +1,13 @@
 """A file that is not what it should be is named in the one line of the error, whoever reads it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from odradek.cli.main import main
 from odradek.tools.client_properties import read_properties
-from odradek.tools.failures import CommandFailed
+from odradek.tools.failures import CommandFailed, explain
 from odradek.tools.files import no_such_file, read_text
 
 RESET = "consumer-groups --reset-offsets --group g --from-file"
@@ -98,3 +99,25 @@ def test_a_missing_file_is_answered_with_the_place_and_a_near_name(
     assert no_such_file("plans/a.json") == (
         f"there is no file plans/a.json, because there is no directory {tmp_path}/plans"
     )
+
+
+def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for failing, said in (
+        (file.mkdir, f"{file} is a file, and not a directory; name"),
+        ((file / "x").read_text, f"{file} is a file, and not a directory"),
+        (tmp_path.read_text, f"{tmp_path} is a directory; name a file"),
+        (tmp_path.mkdir, f"{tmp_path} exists already; name another"),
+    ):
+        with pytest.raises(OSError) as failed:  # noqa: PT011 - one of several kinds
+            failing()
+        assert explain(failed.value).startswith(said)
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
+    said = explain(PermissionError(13, "Permission denied", str(file)))
+    assert said.startswith(f"cannot read {file}: permission denied; let this user read it")

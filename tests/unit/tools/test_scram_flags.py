@@ -31,7 +31,15 @@ def test_a_password_of_configs(written: str, iterations: int, password: str) -> 
 
 
 @pytest.mark.parametrize(
-    "written", ["", "[secret]", "[password=]", "[iterations=1,password=x]", "[iterations=x,y]"]
+    "written",
+    [
+        "",
+        "[secret]",
+        "[password=]",
+        "[iterations=1,password=x]",
+        "[iterations=x,y]",
+        "[password=secret,iterations=8192]",
+    ],
 )
 def test_what_is_no_password_is_refused(written: str) -> None:
     with pytest.raises(UsageError):

@@ -121,8 +121,6 @@ async def remove(arguments: argparse.Namespace) -> int:
         for resource, entries in rules.items()
         for acl_filter in _filters(resource, entries)
     ]
-    if not arguments.force and not _confirmed(rules):
-        return 1
     removed: Rules = {}
     async with _admin(arguments) as admin:
         for answer in (await admin.delete_acls(filters)).values():
@@ -263,8 +261,9 @@ def _check_operations(resource: ResourcePattern, entries: list[AccessEntry]) -> 
             )
 
 
-def _confirmed(rules: Rules) -> bool:
-    for resource, entries in rules.items():
+def confirmed(arguments: argparse.Namespace) -> bool:
+    """Asks the user whether the rules are to be removed."""
+    for resource, entries in _rules(arguments).items():
         if entries:
             print(f"Are you sure you want to remove ACLs:\n{_lines(entries)}\n")
             print(f"from resource filter `{_shown_resource(resource)}`? (y/n)")

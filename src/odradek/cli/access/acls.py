@@ -264,7 +264,11 @@ def run(arguments: argparse.Namespace) -> int:
 
         return asyncio.run(explain(arguments))
 
-    from odradek.cli.access.acl_actions import add, remove, show
+    from odradek.cli.access.acl_actions import add, confirmed, remove, show
 
+    # Before the event loop: there Ctrl-C cancels the task, and the wait for an answer goes on.
+    if arguments.remove and not arguments.force and not confirmed(arguments):
+        hint("nothing was removed")
+        return 1
     action = add if arguments.add else remove if arguments.remove else show
     return asyncio.run(action(arguments))

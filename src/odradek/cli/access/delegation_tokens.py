@@ -8,7 +8,7 @@ from odradek.cli.connection_options import (
     add_json_argument,
     add_watch_argument,
 )
-from odradek.cli.parser import exactly_one_of, flag_of, used_flags
+from odradek.cli.parser import exactly_one_of, flag_of, used_flags, whole_number
 from odradek.tools.failures import MissingFlag, UsageError
 
 _ACTIONS = ("create", "renew", "expire", "describe")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--expiry-time-period", "how long the token shall still last; -1: it ends at once"),
     ):
         default = "" if "-1" in description else "; -1, the default: as long as the brokers allow"
-        parser.add_argument(flag, metavar="MS", type=int, help=f"{description}{default}")
+        parser.add_argument(flag, metavar="MS", type=whole_number, help=f"{description}{default}")
     add_json_argument(parser)
     add_watch_argument(parser, changing=("create", "renew", "expire"))
     add_connection_arguments(parser)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from odradek.broker.identity import new_cluster_id, proposed_cluster_id
 from odradek.cli.cluster.metadata_stores import opened_for_writing
+from odradek.cli.running.broker import require_settings
 from odradek.client.admin.users import ScramUpsertion
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.local.first_users import write_users
@@ -109,8 +110,10 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     if arguments.config is None:
         raise MissingFlag(f"{arguments.action} needs the settings of a broker: --config FILE")
+    properties = read_properties(arguments.config)
+    require_settings(properties, arguments.config)
     try:
-        settings = BrokerSettings.from_properties(read_properties(arguments.config))
+        settings = BrokerSettings.from_properties(properties)
     except InvalidSetting as problem:
         raise CommandFailed(f"{arguments.config}: {problem}") from None
     if settings.odradek_metadata_store == "memory":

@@ -125,7 +125,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
     action, words = arguments.action, arguments.words
     shown, least, most = WORDS[action]
     if len(words) < least:
-        raise MissingFlag(f"odradek connect {action} {shown}: something is missing")
+        raise MissingFlag(f"write: odradek connect {action} {shown}")
     if len(words) > most:
         raise UsageError(f"odradek connect {action} {shown}: {words[most]!r} is too much")
     if action == "dlq" and words[0] != "redrive":

@@ -47,7 +47,7 @@ class WorkerClient:
                 time.sleep(_AGAIN_S)
                 continue
             if status >= 400:
-                raise CommandFailed(_message(status, text))
+                raise CommandFailed(self._message(status, text))
             try:
                 return json.loads(text) if text else None
             except ValueError:
@@ -70,7 +70,7 @@ class WorkerClient:
             response = self._send(connection, "GET", path, None, {"accept": "text/event-stream"})
             if response.status >= 400:
                 text = response.read().decode("utf-8", "replace")
-                raise CommandFailed(_message(response.status, text))
+                raise CommandFailed(self._message(response.status, text))
             for line in response:
                 if line.startswith(b"data: "):
                     yield json.loads(line.removeprefix(b"data: "))
@@ -94,6 +94,20 @@ class WorkerClient:
         connection.request(method, path, data, given)
         return connection.getresponse()
 
+    def _message(self, status: int, text: str) -> str:
+        """Returns what an answer says is wrong; asks whether it is one of another service."""
+        try:
+            said = str(json.loads(text)["message"])
+        except (ValueError, KeyError, TypeError):
+            said = text[:200] or "nothing"
+        else:
+            if not (status == 404 and said.startswith("there is no /")):
+                return said
+        return (
+            f"{self.url} answered {status}: {said}; is it a worker of Connect? If not, name one"
+            f" with --worker URL or ${VARIABLE}"
+        )
+
     def _unreachable(self, error: Exception) -> CommandFailed:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return CommandFailed(
@@ -110,10 +124,3 @@ def client_of(arguments: argparse.Namespace) -> WorkerClient:
 
 def path_of(name: str, *more: str) -> str:
     return "/".join(("/connectors", quote(name, safe=""), *more))
-
-
-def _message(status: int, text: str) -> str:
-    try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the worker answered {status}: {text[:200]}"

@@ -93,6 +93,9 @@ def _memory_amounts() -> dict[str, int] | None:
 
 
 def _check_disk(findings: Findings, data: str) -> None:
+    if os.path.exists(data) and not os.path.isdir(data):
+        findings.add("disk", "wrong", f"{data} is a file, and not a directory; correct --data")
+        return
     directory = data
     while not os.path.isdir(directory):
         directory = os.path.dirname(directory)

@@ -5,6 +5,7 @@ import argparse
 from odradek.cli.connection_options import (
     add_connection_arguments,
     add_json_argument,
+    add_new_consumer,
     add_watch_argument,
 )
 from odradek.cli.groups.group_names import GROUP_STATES, parse_states, parse_types
@@ -97,6 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_reset_arguments(parser)
     add_json_argument(parser)
     add_watch_argument(parser, changing=("delete", "reset_offsets", "delete_offsets"))
+    add_new_consumer(parser)
     add_connection_arguments(parser)
 
 

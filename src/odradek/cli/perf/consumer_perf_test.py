@@ -5,7 +5,11 @@ It reads all partitions without a group, so that only reading is measured and no
 
 import argparse
 
-from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.connection_options import (
+    add_connection_arguments,
+    add_json_argument,
+    add_new_consumer,
+)
 from odradek.cli.parser import OlderSpelling, positive_number
 from odradek.cli.perf.producer_perf_test import add_engine_argument, chosen_engine
 from odradek.tools.client_properties import client_properties
@@ -71,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-fetch-threads", help=argparse.SUPPRESS)
     add_engine_argument(parser)
     add_json_argument(parser)
+    add_new_consumer(parser)
     add_connection_arguments(parser, older_role="consumer")
 
 

@@ -7,7 +7,7 @@ import argparse
 import re
 from typing import Any
 
-from odradek.cli.connection_options import add_connection_arguments
+from odradek.cli.connection_options import add_connection_arguments, add_new_consumer
 from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
 from odradek.cli.records.output_options import (
     add_output_arguments,
@@ -17,6 +17,15 @@ from odradek.cli.records.output_options import (
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import MissingFlag, UsageError
 from odradek.tools.registry_session import client_of, registry_properties
+
+# What shows the records of Kafka's own topics, for which Kafka has formatters.
+_INSTEAD_OF_FORMATTERS = {
+    "OffsetsMessageFormatter": "odradek consumer-groups --describe --group ID shows offsets",
+    "GroupMetadataMessageFormatter": "odradek consumer-groups --describe --group ID --members"
+    " shows groups",
+    "TransactionLogMessageFormatter": "odradek transactions list shows transactions",
+}
+_JSON_INSTEAD = "--json prints records as JSON"
 
 _EXAMPLES = """\
 examples:
@@ -70,14 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--formatter", metavar="CLASS", help=argparse.SUPPRESS)
     parser.add_argument("--whitelist", dest="include", action=OlderSpelling, instead="--include")
-    parser.add_argument(
-        "--new-consumer",
-        dest="new_consumer",
-        nargs=0,
-        const=True,
-        action=OlderSpelling,
-        instead="it no longer: there is only one consumer",
-    )
+    add_new_consumer(parser)
     add_connection_arguments(parser, older_role="consumer")
 
 
@@ -160,9 +162,10 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         )
     formatter = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2]
     if formatter != "DefaultMessageFormatter":
+        # `kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter`, before Kafka 4.
+        instead = _INSTEAD_OF_FORMATTERS.get(formatter.rpartition("$")[2], _JSON_INSTEAD)
         raise UsageError(
-            f"--formatter {arguments.formatter}: only DefaultMessageFormatter is there; --json"
-            " prints records as JSON"
+            f"--formatter {arguments.formatter}: only DefaultMessageFormatter is there; {instead}"
         )
     refuse_with_json(arguments)
 

@@ -63,7 +63,7 @@ def _require_file(path: str) -> None:
     raise CommandFailed(line if line.endswith("?") else line + advice)
 
 
-def _require_settings(properties: dict[str, str], path: str) -> None:
+def require_settings(properties: dict[str, str], path: str) -> None:
     """Raises if a broker knows none of the settings in the file: it is another file, and a broker
     with defaults would start in its place."""
     from odradek.config.broker_settings import BROKER_DECLARED
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_daemon(arguments, "broker")
     _require_file(arguments.config)
     properties = read_properties(arguments.config)
-    _require_settings(properties, arguments.config)
+    require_settings(properties, arguments.config)
     from odradek.local.cluster_directory import require_lone_directory
     from odradek.local.management_ports import with_jmx_port
     from odradek.local.serving import serve, settings_from

@@ -48,7 +48,8 @@ class Shell:
     def interact(self) -> int:
         """Reads statements from the terminal until the input ends."""
         info = self._json("GET", "/info", None)["KsqlServerInfo"]
-        print(f"{self._server}: version {info['version']}, service {info['ksqlServiceId']}")
+        if sys.stdin.isatty():
+            print(f"{self._server}: version {info['version']}, service {info['ksqlServiceId']}")
         keep_history = prepare(self._names)
         try:
             return self._read_statements()
@@ -59,15 +60,18 @@ class Shell:
         text = ""
         while True:
             try:
-                text += input(_MORE if text else _PROMPT) + "\n"
+                # Statements of a file or a pipe need no prompts between their results.
+                prompt = _MORE if text else _PROMPT
+                text += input(prompt if sys.stdin.isatty() else "") + "\n"
             except EOFError:
-                print()
+                if sys.stdin.isatty():
+                    print()
                 return 0
             except KeyboardInterrupt:
                 print()
                 text = ""
                 continue
-            if text.strip().lower() in ("exit", "quit"):
+            if text.strip().lower().rstrip("; ") in ("exit", "quit"):
                 return 0
             if text.rstrip().endswith(";"):
                 try:
@@ -150,12 +154,27 @@ class Shell:
             answer = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise CommandFailed(
-                f"the SQL server at {self._server} does not answer ({error}): start it with"
+                f"the SQL server at {self._server} does not answer ({_words(error)}): start it with"
                 " odradek sql-server, or name another by --server"
             ) from None
         if answer.status >= 400:
-            raise CommandFailed(_reason(answer.read(), answer.status))
+            raise CommandFailed(self._reason(answer.read(), answer.status))
         return answer
+
+    def _reason(self, body: bytes, status: int) -> str:
+        """Returns what an answer says is wrong. An answer of another kind than a SQL server's is
+        called so: other services have errors with a message too."""
+        try:
+            answer = json.loads(body)
+            if "@type" in answer or status in (401, 403):
+                return str(answer["message"])
+            said = f": {answer['message']}"
+        except (ValueError, KeyError, TypeError):
+            said = ""
+        return (
+            f"{self._server} answered with status {status}{said}; is it a SQL server? If not, name"
+            " another by --server"
+        )
 
     def _json(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         return json.loads(self._ask(method, path, body).read())
@@ -220,11 +239,9 @@ def _log_in(user: str | None, password: str | None) -> dict[str, str]:
     return {"Authorization": basic_log_in(user, password)}
 
 
-def _reason(body: bytes, status: int) -> str:
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the server answered with status {status}"
+def _words(error: Exception) -> str:
+    """Returns the words of an error without its number."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 class _Number(float):

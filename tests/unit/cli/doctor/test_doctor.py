@@ -112,3 +112,12 @@ def test_a_directory_that_no_broker_has_made_is_called_so(tmp_path: Path) -> Non
         findings = Findings()
         check_machine(findings, str(data))
         assert any(finding.text.split(" GB")[-1].startswith(words) for finding in findings.all)
+
+
+def test_a_file_in_place_of_the_data_directory_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    findings = Findings()
+    check_machine(findings, str(tmp_path / "file"))
+    found = {finding.check: finding for finding in findings.all}
+    assert found["disk"].grade == "wrong"
+    assert "is a file, and not a directory" in found["disk"].text
