@@ -9,6 +9,7 @@ nothing of the cluster; the metrics of Connect have the names of its connectors.
 
 import asyncio
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -36,6 +37,7 @@ logger = logging.getLogger("odradek.services")
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 _REACHABLE_S = 3.0
 _LOOK_AGAIN_S = 0.05
+_GRACE_S = 2.0
 
 
 class Service(ABC):
@@ -98,14 +100,22 @@ class Service(ABC):
 
     @asynccontextmanager
     async def _life(self, _: object) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(self.pool.run())
+        beside = [
+            asyncio.create_task(self.pool.run()),
+            asyncio.create_task(warn_if_unreachable(self._servers)),
+        ]
         try:
             async with self.running():
                 yield
         finally:
-            sweeping.cancel()
-            await asyncio.gather(sweeping, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await self.pool.close()
+
+    @property
+    def _servers(self) -> str:
+        return str(self.settings.client_properties()["bootstrap.servers"])
 
     def _common(self) -> list[Endpoint]:
         text = ("text/plain",)
@@ -123,7 +133,7 @@ class Service(ABC):
 
     async def _ready(self, request: Request) -> Response:
         """Connects to a broker and closes: it does not log in, for the service is nobody."""
-        reason = await unreachable(str(self.settings.client_properties()["bootstrap.servers"]))
+        reason = await unreachable(self._servers)
         if reason is None:
             return PlainTextResponse("ready\n")
         return PlainTextResponse(f"no broker can be reached: {reason}\n", 503)
@@ -149,10 +159,31 @@ async def unreachable(servers: str) -> str | None:
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
             writer.close()
         except (OSError, ValueError, TimeoutError) as error:
-            reason = f"{server}: {str(error) or 'no answer'}"
+            reason = f"{server}: {_why(error)}"
         else:
             return None
     return reason
+
+
+def _why(error: Exception) -> str:
+    """Returns the words of an error without its number and without the address, which is named."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else str(error) or "no answer"
+
+
+async def warn_if_unreachable(servers: str) -> None:
+    """Warns once if no broker takes a connection, also a moment later: brokers and services may be
+    started together. Otherwise only the first caller would find out, or only the page."""
+    if await unreachable(servers) is None:
+        return
+    await asyncio.sleep(_GRACE_S)
+    reason = await unreachable(servers)
+    if reason is not None:
+        logger.warning(
+            "no broker can be reached: %s; start one, or correct bootstrap.servers; the service"
+            " goes on, and answers when there is one",
+            reason,
+        )
 
 
 async def wait_for_brokers(servers: str) -> None:
@@ -161,11 +192,18 @@ async def wait_for_brokers(servers: str) -> None:
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-async def run_service(service: Service, on_ready: Ready) -> None:
-    """Serves until SIGINT or SIGTERM. `on_ready` gets the URL."""
+def announce(settings: ServiceSettings) -> None:
+    """Logs what is to be said about the settings, such as that one has no effect."""
+    for note in settings.notes:
+        logger.warning("%s", note)
+
+
+async def run_service(service: Service, on_ready: Ready, *, is_announced: bool = False) -> None:
+    """Serves until SIGINT or SIGTERM. `on_ready` gets the URL. `is_announced` says that the caller
+    has called `announce`."""
     app, listener = service.application()
     logging.getLogger("odradek.web.access").disabled = not service.settings.odradek_access_log
-    for note in service.settings.notes:
-        logger.warning("%s", note)
+    if not is_announced:
+        announce(service.settings)
     await service.check()
     await serve(app, listener, on_ready)

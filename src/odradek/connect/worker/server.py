@@ -48,7 +48,7 @@ from odradek.connect.worker.status_store import StatusStore, TopicStatuses
 from odradek.connect.worker.worker import Shares, Worker
 from odradek.protocol.errors import KafkaError
 from odradek.services.forwarding import Forwarder
-from odradek.services.running import Service, run_service
+from odradek.services.running import Service, announce, run_service
 from odradek.web.endpoints import Endpoint
 from odradek.web.problems import Problem
 from odradek.world import World
@@ -312,10 +312,14 @@ async def run_connect(
         if not ready.done():
             ready.set_result(url)
 
+    # Before the brokers are asked, who may not answer because bootstrap.servers is misspelt.
+    announce(service.settings)
     await service.prepare(say)
     try:
         async with service.reading():
-            serving = asyncio.create_task(run_service(service, note_ready), name="connect-rest")
+            serving = asyncio.create_task(
+                run_service(service, note_ready, is_announced=True), name="connect-rest"
+            )
             try:
                 await asyncio.wait({ready, serving}, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
                 if ready.done():
