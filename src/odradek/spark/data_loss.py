@@ -47,7 +47,10 @@ def lost_since(start: OffsetsJson, latest: Offsets, ids: TopicIds) -> list[str]:
     for partition, begin in from_json(start).items():
         name = _name(partition)
         if partition not in latest:
-            losses.append(f"{name} is gone")
+            losses.append(
+                f"{name} is gone, or this query reads it no longer (another query needs another"
+                " checkpointLocation)"
+            )
         elif partition.topic in recreated and begin > 0:
             losses.append(
                 f"{partition.topic} was deleted and created again after offset {begin} of partition"

@@ -2,25 +2,31 @@
 
 A client goes on trying for a minute, because brokers restart. But at the beginning a refused
 connection usually means a wrong address, or that no broker was started, and a person waits. So the
-first contact is one attempt for each address. A stream that runs already waits for its brokers.
+first contact is one attempt for each address. The same holds for an address where something else
+listens, HTTP for example, or a listener of another kind than `security.protocol` says. A stream
+that runs already waits for its brokers.
 """
 
+import dataclasses
 import socket
 from typing import Final
 
-from odradek.client.errors import NoBrokerAvailable
-from odradek.client.settings import ClientSettings
+from odradek.client.errors import NoBrokerAvailable, RequestTimedOut
+from odradek.client.settings import AdminSettings
+from odradek.spark import clients
 
 _TIMEOUT_S: Final = 5.0
+_ANSWER_MS: Final = 3000
 # For queries. A command has flags for this, and says so by itself.
 ADVICE: Final = (
     "; start a broker with `odradek up`, or set kafka.bootstrap.servers to the address of another"
 )
 
 
-def require_reachable(settings: ClientSettings) -> None:
-    """Raises `NoBrokerAvailable` if every address refuses connections or does not exist. An address
-    that does not answer in time counts as reachable: the client waits longer for it."""
+def require_reachable(settings: AdminSettings) -> None:
+    """Raises `NoBrokerAvailable` if every address refuses connections, does not exist, or is that
+    of another program. An address that does not answer in time counts as reachable: the client
+    waits longer for it."""
     reasons = []
     for host, port in settings.bootstrap_addresses:
         try:
@@ -30,8 +36,22 @@ def require_reachable(settings: ClientSettings) -> None:
         except OSError as error:
             reasons.append(f"{host}:{port}: {_reason(error)}")
         else:
+            _require_broker(settings)
             return
     raise NoBrokerAvailable(f"cannot connect to {', '.join(reasons)}{ADVICE}")
+
+
+def _require_broker(settings: AdminSettings) -> None:
+    """Asks one question, which is not repeated for long."""
+    admin = clients.admin(
+        dataclasses.replace(settings, retries=1, default_api_timeout_ms=_ANSWER_MS)
+    )
+    try:
+        admin.describe_cluster()
+    except RequestTimedOut:
+        return
+    except NoBrokerAvailable as error:
+        raise NoBrokerAvailable(f"{str(error).rstrip('.?')}{ADVICE}") from None
 
 
 def _reason(error: OSError) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Final
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -99,10 +99,13 @@ def session(
     with _python_path(STARTUP):
         start_java({**settings, "spark.master": url, "spark.app.name": name})
         is_new = SparkContext._active_spark_context is None
+        if is_new and "SPARK_REMOTE" not in os.environ:
+            # Before the session, for which Java is called for another second.
+            conf = SparkConf().setAll([*settings.items(), ("spark.app.name", name)])
+            SparkContext.getOrCreate(conf.setMaster(url))
+            interrupt_plainly()
         spark = builder.master(url).getOrCreate()
     _silence_repeats()
-    if is_new:
-        interrupt_plainly()
     try:
         check_spelling(spark, config or {})
     except BadOption:

@@ -30,6 +30,9 @@ _AFTER_INTERRUPTION: Final = frozenset(
         "Exception occurred while shutting down connection",
     }
 )
+# Logged with a traceback too if Spark's own handler of Ctrl-C calls Java in the middle of a call.
+_NOT_SENT: Final = "Exception while sending command."
+_REENTRANT: Final = "reentrant call"
 _LOGGERS: Final = (None, "py4j.clientserver")
 
 
@@ -91,4 +94,15 @@ def _is_of_spark(kind: type[BaseException]) -> bool:
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
+    if record.msg == _NOT_SENT and record.exc_info:
+        return not _is_interruption(record.exc_info[1])
     return record.msg not in _AFTER_INTERRUPTION
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Returns whether an error, or one in the handling of which it was raised, comes of Ctrl-C."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or _REENTRANT in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -36,7 +36,17 @@ _IDS = {"t": "00" * 16}
     [
         ({"t": {"0": 7}}, {_T0: 9}, _IDS, []),
         ({"t": {"0": 7}}, {_T0: 1}, _IDS, ["t [0] ends at 1 after 7 was read"]),
-        ({"t": {"0": 7}}, {}, _IDS, ["t [0] is gone"]),
+        (
+            {"t": {"0": 7}},
+            {},
+            _IDS,
+            [
+                (
+                    "t [0] is gone, or this query reads it no longer (another query needs another"
+                    " checkpointLocation)"
+                )
+            ],
+        ),
         (
             {"t": {"0": 7}, "#ids": {"t": "ff" * 16}},
             {_T0: 9},

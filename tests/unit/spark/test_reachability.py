@@ -1,13 +1,25 @@
 """The first contact with brokers: refused connections are an error at once."""
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
 from odradek.client.errors import NoBrokerAvailable
 from odradek.client.settings import AdminSettings
+from odradek.spark import clients, reachability
 from odradek.spark.reachability import require_reachable
+
+
+@contextmanager
+def closing_admins() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        clients.close_admins()
 
 
 @pytest.fixture
@@ -22,8 +34,12 @@ def nobody() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_one_address_that_answers_is_enough(listening: str, nobody: str) -> None:
-    require_reachable(AdminSettings(bootstrap_servers=[nobody, listening]))
+def test_one_address_that_is_slow_to_answer_is_enough(
+    listening: str, nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reachability, "_ANSWER_MS", 100)
+    with closing_admins():
+        require_reachable(AdminSettings(bootstrap_servers=[nobody, listening]))
 
 
 def test_refused_connections_are_said_with_what_to_do(nobody: str) -> None:
@@ -50,3 +66,22 @@ def test_an_address_that_is_silent_is_left_to_the_client(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(socket, "create_connection", silent)
     require_reachable(AdminSettings(bootstrap_servers="10.255.255.1:9092"))
+
+
+def test_another_program_at_the_address_is_an_error_at_once() -> None:
+    """The client alone would try for a minute."""
+
+    class Web(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(100)
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Web) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        with (
+            closing_admins(),
+            pytest.raises(NoBrokerAvailable, match=r"speaks HTTP, .* set kafka\.b"),
+        ):
+            require_reachable(AdminSettings(bootstrap_servers=address))
+        server.shutdown()

@@ -70,3 +70,21 @@ def test_an_interruption_is_one_line(tmp_path: Path) -> None:
         ),
     ):
         assert last_words(tmp_path, f"{said}; raise KeyboardInterrupt") == ["interrupted"]
+
+
+def test_a_call_that_ctrl_c_breaks_in_the_middle_is_not_logged(tmp_path: Path) -> None:
+    """As py4j does where Spark's own handler of Ctrl-C calls Java in the middle of another call."""
+    body = """
+    for reason in (RuntimeError("reentrant call inside <_io.BufferedReader>"), OSError("broken")):
+        try:
+            try:
+                raise reason
+            except Exception as cause:
+                raise ConnectionError("Error while sending or receiving") from cause
+        except ConnectionError:
+            logging.exception("Exception while sending command.")
+    raise KeyboardInterrupt"""
+    lines = last_words(tmp_path, body.strip())
+    assert not any("reentrant" in line for line in lines)
+    assert "OSError: broken" in lines
+    assert lines[-1] == "interrupted"
