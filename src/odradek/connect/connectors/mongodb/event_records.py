@@ -11,7 +11,14 @@ from bson.decimal128 import Decimal128
 from bson.objectid import ObjectId
 
 from odradek.connect.connectors.mongodb.documents import spaced_json
-from odradek.connect.connectors.mongodb.event_settings import BSON, MongoEventSettings
+from odradek.connect.connectors.mongodb.event_schemas import (
+    EVENT,
+    KEY,
+    AsText,
+    fitted,
+    inferred,
+)
+from odradek.connect.connectors.mongodb.event_settings import BSON, SCHEMA, MongoEventSettings
 from odradek.connect.connectors.positions import SourceOffset, SourcePartition
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Schema
@@ -27,8 +34,10 @@ class EventRecords:
         self._settings = settings
         self._partition = partition
         self._topics = settings.topics()
-        self._key = _writer(settings.output_format_key, settings.json_mode)
-        self._value = _writer(settings.output_format_value, settings.json_mode)
+        as_text = text_writer(settings.json_mode)
+        self._key = _writer(settings.output_format_key, as_text, KEY)
+        schema = None if settings.infers_schema else EVENT
+        self._value = _writer(settings.output_format_value, as_text, schema)
 
     def of(self, event: Document, offset: SourceOffset) -> list[SourceRecord]:
         """Returns the record of a change: none if it has no database, or no document where only
@@ -76,6 +85,8 @@ class EventRecords:
         return self._settings.database, self._settings.collection
 
     def _key_of(self, event: Document) -> Document:
+        if self._settings.output_format_key == SCHEMA:
+            return event
         found = event.get("documentKey")
         if self._settings.document_key_as_key and isinstance(found, Mapping):
             return found
@@ -93,12 +104,27 @@ class EventRecords:
         )
 
 
-def _writer(output: str, mode: str) -> "Callable[[Document], tuple[Schema, Any]]":
+def _writer(
+    output: str, as_text: AsText, schema: Schema | None
+) -> "Callable[[Document], tuple[Schema, Any]]":
+    """`schema` is that of all values; None if each document shows its own."""
     if output == BSON:
         return lambda document: (schemas.BYTES, bson.encode(document))
+    if output != SCHEMA:
+        return lambda document: (schemas.STRING, as_text(document))
+
+    def written(document: Document) -> tuple[Schema, Any]:
+        own = inferred(document) if schema is None else schema
+        return own, fitted(own, document, as_text)
+
+    return written
+
+
+def text_writer(mode: str) -> AsText:
+    """Returns what writes documents as JSON."""
     if mode == "simplified":
-        return lambda document: (schemas.STRING, spaced_json(_simple(document), "relaxed"))
-    return lambda document: (schemas.STRING, spaced_json(document, mode))
+        return lambda document: spaced_json(_simple(document), "relaxed")
+    return lambda document: spaced_json(document, mode)
 
 
 def _simple(value: Any) -> Any:

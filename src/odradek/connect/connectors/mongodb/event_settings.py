@@ -28,7 +28,8 @@ _FORMATTERS: Final = {
     f"{_PACKAGE}json.formatter.ExtendedJson": "extended",
     f"{_PACKAGE}json.formatter.SimplifiedJson": "simplified",
 }
-_NO_SCHEMAS: Final = "documents are written as JSON or BSON; output.format.* is json or bson here"
+SCHEMA: Final = "schema"
+_NO_SCHEMAS: Final = "a schema is inferred (output.schema.infer.value), or that of all events"
 _CLASSES: Final = "it is a Java class"
 _STORES: Final = (
     "certificates are named in connection.uri: tlsCAFile=FILE&tlsCertificateKeyFile=FILE"
@@ -36,7 +37,6 @@ _STORES: Final = (
 _DEFAULTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "output.schema.key": (_NO_SCHEMAS, ()),
     "output.schema.value": (_NO_SCHEMAS, ()),
-    "output.schema.infer.value": (_NO_SCHEMAS, ("false",)),
     "topic.mapper": (_CLASSES, (f"{_PACKAGE}topic.mapping.DefaultTopicMapper",)),
     "mongo.errors.tolerance": ("what cannot be read stops the task", ("none",)),
     "mongo.errors.log.enable": ("failures are always in the connector's log", ("true", "false")),
@@ -164,13 +164,18 @@ class MongoEventSettings(PluginSettings):
         "Topics of databases and collections as a JSON object: names, /PATTERN, or *.",
     )
     output_format_key = string(
-        "output.format.key", JSON, "How keys are written.", choices=(JSON, BSON, "schema"),
+        "output.format.key", JSON, "How keys are written.", choices=(JSON, BSON, SCHEMA),
         folds_case=True,
     )  # fmt: skip
     output_format_value = string(
-        "output.format.value", JSON, "How values are written.", choices=(JSON, BSON, "schema"),
+        "output.format.value", JSON, "How values are written.", choices=(JSON, BSON, SCHEMA),
         folds_case=True,
     )  # fmt: skip
+    infers_schema = boolean(
+        "output.schema.infer.value",
+        False,
+        "With output.format.value=schema: each value has the schema of its own document.",
+    )
     json_formatter = string(
         "output.json.formatter",
         f"{_PACKAGE}json.formatter.DefaultJson",
@@ -237,12 +242,6 @@ class MongoEventSettings(PluginSettings):
         if self.collection and not self.database:
             reason = "a collection needs its database"
             problems["collection"] = [invalid("collection", self.collection, reason)]
-        for name, text in (
-            ("output.format.key", self.output_format_key),
-            ("output.format.value", self.output_format_value),
-        ):
-            if text == "schema":
-                problems[name] = [invalid(name, text, f"it has no effect here: {_NO_SCHEMAS}")]
         return problems
 
     # What follows from them

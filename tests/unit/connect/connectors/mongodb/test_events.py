@@ -3,12 +3,15 @@
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import bson
 import pymongo
 import pytest
 from bson import Decimal128, Int64, ObjectId
+from bson.code import Code
 from bson.datetime_ms import DatetimeMS
 from bson.timestamp import Timestamp
 
@@ -19,11 +22,14 @@ from odradek.connect.connectors.mongodb.event_positions import (
     copies_elsewhere,
     event_position,
 )
-from odradek.connect.connectors.mongodb.event_records import EventRecords
+from odradek.connect.connectors.mongodb.event_records import EventRecords, text_writer
+from odradek.connect.connectors.mongodb.event_schemas import EVENT, KEY, fitted, inferred
 from odradek.connect.connectors.mongodb.event_settings import MongoEventSettings
 from odradek.connect.connectors.mongodb.event_topics import EventTopics
 from odradek.connect.connectors.positions import Positions
 from odradek.connect.data import schemas
+from odradek.connect.data.schemas import Type
+from odradek.connect.data.values import check
 from odradek.connect.errors import DataError, InvalidConfig
 from odradek.connect.plugins import find_connector
 from odradek.connect.records import SourceRecord
@@ -90,8 +96,7 @@ def test_a_wrong_map_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("properties", "named"),
     [
-        ({"output.format.value": "schema"}, "output.format.value"),
-        ({"output.schema.infer.value": "true"}, "output.schema.infer.value"),
+        ({"output.schema.value": "{}"}, "output.schema.value"),
         ({"mongo.errors.tolerance": "all"}, "mongo.errors.tolerance"),
         ({"topic.mapper": "my.Mapper"}, "topic.mapper"),
         ({"output.json.formatter": "my.Json"}, "output.json.formatter"),
@@ -233,6 +238,106 @@ def test_simple_json_has_texts_for_what_json_lacks() -> None:
         "data": "AP8=",
         "n": 5,
     }
+
+
+def test_events_and_keys_have_a_schema_of_their_own() -> None:
+    event = {**_EVENT, "wallTime": DatetimeMS(7), "txnNumber": Int64(3)}
+    (record,) = _of(event, **{"output.format.value": "schema", "output.format.key": "schema"})
+    assert (record.key, record.key_schema) == ({"_id": '{"_data": "82"}'}, KEY)
+    assert record.value_schema == EVENT
+    assert {name: value for name, value in record.value.items() if value is not None} == {
+        "_id": '{"_data": "82"}',
+        "operationType": "insert",
+        "fullDocument": (
+            '{"_id": {"$oid": "65a000000000000000000001"}, "n": {"$numberLong": "5"},'
+            ' "l": [1, 2.5]}'
+        ),
+        "ns": {"db": "shop", "coll": "orders"},
+        "documentKey": '{"_id": {"$oid": "65a000000000000000000001"}}',
+        "clusterTime": '{"$timestamp": {"t": 5, "i": 1}}',
+        "wallTime": 7,
+        "txnNumber": 3,
+    }
+    check(EVENT, record.value)
+
+
+def test_a_document_shows_its_schema() -> None:
+    document = {
+        "b": True,
+        "_id": ObjectId("65a000000000000000000001"),
+        "A": 1,
+        "long": Int64(2),
+        "d": 1.5,
+        "dec": Decimal128("1.50"),
+        "at": DatetimeMS(7),
+        "stamp": Timestamp(5, 6),
+        "data": b"\x00",
+        "none": None,
+        "code": Code("x"),
+        "deep": {"_id": {"x": 1}, "more": {"y": "z"}},
+    }
+    schema = inferred(document)
+    names = [field.name for field in schema.fields]
+    assert names == [
+        "_id", "A", "at", "b", "code", "d", "data", "dec", "deep", "long", "none", "stamp",
+    ]  # fmt: skip
+    assert (schema.name, schema.is_optional) == ("default", False)
+    deep = schema.field("deep")
+    assert deep is not None
+    assert [part.schema.name for part in (deep, *deep.schema.fields)] == [
+        "deep", "_id", "deep_more",
+    ]  # fmt: skip
+    value = fitted(schema, document, text_writer("strict"))
+    check(schema, value)
+    assert (value["_id"], value["code"]) == (
+        '{"$oid": "65a000000000000000000001"}',
+        '{"$code": "x"}',
+    )
+    assert (value["dec"], value["long"], value["none"]) == (Decimal("1.50"), 2, None)
+    assert value["stamp"] == datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+    assert value["deep"] == {"_id": {"x": 1}, "more": {"y": "z"}}
+
+
+@pytest.mark.parametrize(
+    ("elements", "kind", "values"),
+    [
+        ([1, 2], Type.INT32, [1, 2]),
+        ([None, 1.5, None], Type.FLOAT64, [None, 1.5, None]),
+        ([1, "a", {"b": 1}], Type.STRING, ["1", "a", '{"b": 1}']),
+        ([1, Int64(2)], Type.STRING, ["1", '{"$numberLong": "2"}']),
+        ([], Type.STRING, []),
+        ([None], Type.STRING, [None]),
+        (
+            [{"b": 1}, {"a": "x", "b": None}, {"c": [1]}],
+            Type.STRUCT,
+            [
+                {"a": None, "b": 1, "c": None},
+                {"a": "x", "b": None, "c": None},
+                {"a": None, "b": None, "c": [1]},
+            ],
+        ),
+        ([[1], [], ["a"]], Type.ARRAY, [["1"], [], ["a"]]),
+    ],
+)
+def test_elements_of_an_array_have_one_schema(
+    elements: list[Any], kind: Type, values: list[Any]
+) -> None:
+    schema = inferred({"list": elements})
+    (field,) = schema.fields
+    assert (field.schema.name, field.schema.elements.type) == ("list", kind)
+    value = fitted(schema, {"list": elements}, text_writer("strict"))
+    check(schema, value)
+    assert value == {"list": values}
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal128("NaN"), {"dec": Decimal128("Infinity")}, [Decimal128("sNaN")]]
+)
+def test_what_has_no_schema_is_a_failed_record(value: Any) -> None:
+    with pytest.raises(DataError):
+        _of({**_EVENT, "fullDocument": {"v": value}}, **{
+            "output.format.value": "schema", "output.schema.infer.value": "true",
+        })  # fmt: skip
 
 
 def test_an_event_of_no_database_has_no_record() -> None:
