@@ -67,7 +67,7 @@ class SchemaRegistryService(Service):
         )
         group = settings.schema_registry_group_id
         self.log = KafkaSchemaLog(
-            settings.store_properties(),
+            settings.own_client(),
             settings.kafkastore_topic,
             f"{group}-{settings.kafkastore_topic}",
             self.state,
@@ -135,14 +135,14 @@ class SchemaRegistryService(Service):
         while True:
             try:
                 await self.log.prepare(self.own.kafkastore_topic_replication_factor, say)
-                async with Admin(self.own.store_properties(), world=self._world) as admin:
+                async with Admin(self.own.own_client(), world=self._world) as admin:
                     found = await admin.describe_metadata([])
                     self.registry.cluster_id = found.cluster_id or ""
             except UnusableTopic as error:
                 raise CannotStart(str(error)) from None
             except (ClientError, KafkaError) as error:
                 now_s = loop.time()
-                servers = self.own.store_properties()["bootstrap.servers"]
+                servers = self.own.own_client()["bootstrap.servers"]
                 if now_s > deadline_s or not _may_pass(error):
                     raise CannotStart(f"the brokers at {servers}: {error}") from None
                 if now_s - said_s > _SAY_EVERY_S:
@@ -163,7 +163,7 @@ class SchemaRegistryService(Service):
             own.may_lead,
             own.inter_instance_protocol or parts.scheme,
         )
-        settings = AdminSettings.from_config({**own.store_properties(), "retries": 0})
+        settings = AdminSettings.from_config({**own.own_client(), "retries": 0})
         cluster = Cluster(settings, self._world.randomness)
         self.election = Election(
             cluster, own.schema_registry_group_id, identity, self.registry.note_elected

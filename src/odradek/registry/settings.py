@@ -14,21 +14,18 @@ from urllib.parse import urlsplit
 
 from odradek.client.errors import SettingsError
 from odradek.config.kinds import boolean, custom, integer, long, string
-from odradek.config.program_settings import ProgramSettings, option
+from odradek.config.program_settings import option
 from odradek.registry.decisions import MODES
 from odradek.schemas.compatibility import Level
 from odradek.services.settings import (
-    LOGS_CALLERS_IN,
     NO_EFFECT,
-    ServiceSettings,
-    authentication_method,
+    OwnLogInSettings,
     listeners,
 )
 from odradek.web.guards import LOOPBACK
 
 PORT: Final = 8081
 _STORE: Final = "kafkastore."
-_LOG_IN: Final = ("sasl.jaas.config", "sasl.username", "sasl.password")
 # Settings that begin with kafkastore. and, in Confluent's registry too, are not those of a client.
 _STORE_NO_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "kafkastore.write.max.retries": (),
@@ -65,7 +62,8 @@ def _check_protocol(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchemaRegistrySettings(ServiceSettings):
+class SchemaRegistrySettings(OwnLogInSettings):
+    protocol_setting: ClassVar[str] = f"{_STORE}security.protocol"
     prefixes: ClassVar[tuple[str, ...]] = (_STORE,)
     no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **NO_EFFECT,
@@ -99,7 +97,6 @@ class SchemaRegistrySettings(ServiceSettings):
     }
 
     listeners: tuple[str, ...] | str = listeners(PORT)
-    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
     odradek_max_body_bytes: int = option(
         long(
             "odradek.max.body.bytes",
@@ -219,43 +216,13 @@ class SchemaRegistrySettings(ServiceSettings):
                 cls._undeclared(name, value.strip(), notes)
         return super().from_file(named)
 
-    def _check_together(self) -> None:
-        ProgramSettings._check_together(self)
-        if self.is_https and not self.tls:
-            raise SettingsError("listeners names https: set ssl.keystore.location to a key store")
-        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
-            raise SettingsError("ssl.client.authentication needs an https listener")
-        self._check_tokens()
-        if self.uses_sasl and not self._brokers_log_in:
-            raise SettingsError(
-                f"authentication.method={self.authentication_method} lets callers log in to the"
-                " brokers, and kafkastore.security.protocol says that these have no log-in: set it"
-                " to SASL_PLAINTEXT or SASL_SSL"
-            )
-
-    @property
-    def _brokers_log_in(self) -> bool:
-        return str(self.clients.get("security.protocol", "")).upper().startswith("SASL")
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether callers have to log in."""
-        return self.authentication_method in {"BASIC", "BEARER"}
-
     @property
     def may_lead(self) -> bool:
         return bool(self.leader_eligibility and self.master_eligibility)
 
-    def store_properties(self) -> dict[str, object]:
+    def own_client(self) -> dict[str, object]:
         """Returns the properties of the clients that read and write the topic."""
         return {"client.id": "schema-registry", **self.clients, **self._servers()}
-
-    def client_properties(self) -> dict[str, object]:
-        """Returns the properties of clients for callers, which are without the registry's own
-        log-in."""
-        return {
-            name: value for name, value in self.store_properties().items() if name not in _LOG_IN
-        }
 
     def advertised_host(self) -> str:
         """Returns the host by which other instances reach this one."""

@@ -163,6 +163,8 @@ class ServiceSettings(ProgramSettings):
     no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = NO_EFFECT
     refused: ClassVar[Mapping[str, str]] = {}
     """Names that are refused, with the reason and what to do instead."""
+    keystore_setting: ClassVar[str] = "ssl.keystore.location"
+    """The name of that setting of the HTTP listener, for messages."""
 
     tls: Mapping[str, str] = field(default_factory=dict, repr=False)
     clients: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -320,7 +322,9 @@ class ServiceSettings(ProgramSettings):
         super()._check_together()
         self._check_log_in()
         if self.is_https and not self.tls:
-            raise SettingsError("listeners names https: set ssl.keystore.location to a key store")
+            raise SettingsError(
+                f"listeners names https: set {self.keystore_setting} to a key store"
+            )
         if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
             raise SettingsError("ssl.client.authentication needs an https listener")
         self._check_tokens()
@@ -449,6 +453,40 @@ class ServiceSettings(ProgramSettings):
             open_paths,
             lets_anonymous_change=self.authentication_method == "NONE",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLogInSettings(ServiceSettings):
+    """The settings of services that have a log-in of their own at the brokers, because they also
+    work while nobody asks: the registry, Connect and the SQL server. Whether their callers log in
+    is said by `authentication.method`."""
+
+    protocol_setting: ClassVar[str] = "security.protocol"
+    """The name of that setting of the service's own clients, for messages."""
+
+    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
+
+    def own_client(self) -> dict[str, object]:
+        """Returns the properties of the service's own clients, with its log-in."""
+        raise NotImplementedError
+
+    def client_properties(self) -> dict[str, object]:
+        """Returns the properties of clients of callers: without the service's own log-in."""
+        return {name: value for name, value in self.own_client().items() if name not in OWN_LOG_IN}
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether callers have to log in."""
+        return self.authentication_method in {"BASIC", "BEARER"}
+
+    def _check_log_in(self) -> None:
+        protocol = str(self.clients.get("security.protocol", "")).upper()
+        if self.uses_sasl and not protocol.startswith("SASL"):
+            raise SettingsError(
+                f"authentication.method={self.authentication_method} lets callers log in to the"
+                f" brokers, and {self.protocol_setting} says that these have no log-in: set it to"
+                " SASL_PLAINTEXT or SASL_SSL"
+            )
 
 
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")

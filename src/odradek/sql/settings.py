@@ -21,13 +21,10 @@ from odradek.config.spelling import did_you_mean
 from odradek.schemas.errors import BadSetting
 from odradek.schemas.registry_client import RegistryClient
 from odradek.services.settings import (
-    LOGS_CALLERS_IN,
     NO_EFFECT,
     OWN_KEY,
-    OWN_LOG_IN,
     TLS,
-    ServiceSettings,
-    authentication_method,
+    OwnLogInSettings,
     listeners,
 )
 from odradek.sql.planning.sources import REGISTERED, WITHOUT_REGISTRY
@@ -44,7 +41,7 @@ _RESETS: Final = ("earliest", "latest")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SqlSettings(ServiceSettings):
+class SqlSettings(OwnLogInSettings):
     """What the SQL server can be told, beside what every service can."""
 
     no_effect: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -70,7 +67,6 @@ class SqlSettings(ServiceSettings):
     """Settings `spark.`, passed on to the Sparks that run queries."""
 
     listeners: tuple[str, ...] | str = listeners(PORT)
-    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
     ksql_schema_registry_url: str = option(
         string(
             "ksql.schema.registry.url",
@@ -271,12 +267,7 @@ class SqlSettings(ServiceSettings):
         return super().from_file({**clients, **of_streams, **given})
 
     def _check_log_in(self) -> None:
-        if self.uses_sasl and not self._brokers_log_in:
-            raise SettingsError(
-                f"authentication.method={self.authentication_method} lets callers log in to the"
-                " brokers, and security.protocol says that these have no log-in: set it to"
-                " SASL_PLAINTEXT or SASL_SSL"
-            )
+        super()._check_log_in()
         try:
             AdminSettings.from_config(self.own_client())
         except (SettingsError, InvalidSetting) as error:
@@ -284,19 +275,10 @@ class SqlSettings(ServiceSettings):
                 f"the server's log-in, with which persistent queries run: {error}"
             ) from None
 
-    @property
-    def _brokers_log_in(self) -> bool:
-        return str(self.clients.get("security.protocol", "")).upper().startswith("SASL")
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether callers log in to the brokers. Where they do not, all of them are the server."""
-        return self.authentication_method in {"BASIC", "BEARER"}
-
     def client_properties(self) -> dict[str, object]:
-        """Returns the properties of clients of callers: without the server's own log-in."""
-        own = (*OWN_LOG_IN, *OWN_KEY)
-        return {name: value for name, value in self.own_client().items() if name not in own}
+        """Returns the properties of clients of callers: without the server's own log-in and key."""
+        found = super().client_properties()
+        return {name: value for name, value in found.items() if name not in OWN_KEY}
 
     def engine_settings(self) -> "EngineSettings":
         """Returns what the engine is told. It imports the language, which is large."""
@@ -361,7 +343,7 @@ class SqlSettings(ServiceSettings):
         except InvalidSetting as error:
             raise SettingsError(str(error)) from None
 
-    def own_client(self) -> dict[str, Any]:
+    def own_client(self) -> dict[str, object]:
         """Returns the properties of the server's own clients."""
         name = f"odradek-sql-{self.ksql_service_id}"
         return {"client.id": name, **self.clients, **self._servers()}

@@ -21,7 +21,7 @@ def test_the_file_of_the_container_is_understood() -> None:
 def test_the_shipped_file_is_understood() -> None:
     settings = SchemaRegistrySettings.from_file(parse_properties(SHIPPED.read_text()))
     assert settings.url == "http://127.0.0.1:8081"
-    assert settings.store_properties()["bootstrap.servers"] == "127.0.0.1:9092"
+    assert settings.own_client()["bootstrap.servers"] == "127.0.0.1:9092"
     assert not settings.notes
 
 
@@ -44,8 +44,8 @@ def test_confluents_own_example_is_understood() -> None:
             "debug": "true",
         }
     )
-    assert settings.store_properties()["bootstrap.servers"] == "b1:9092,b2:9092"
-    assert "sasl.jaas.config" in settings.store_properties()
+    assert settings.own_client()["bootstrap.servers"] == "b1:9092,b2:9092"
+    assert "sasl.jaas.config" in settings.own_client()
     assert "sasl.jaas.config" not in settings.client_properties()
     assert settings.schema_compatibility_level == "FULL_TRANSITIVE"
     assert (settings.may_lead, settings.uses_sasl) == (False, True)
@@ -69,3 +69,23 @@ def test_confluents_own_example_is_understood() -> None:
 def test_mistakes_are_refused_with_what_to_do(name: str, value: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         SchemaRegistrySettings.from_file({name: value})
+
+
+def test_nothing_of_the_own_log_in_is_passed_on_to_clients_of_callers() -> None:
+    """Also not where tokens come from, which a password or a token of a caller does not replace."""
+    own = {
+        "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+        "sasl.oauthbearer.client.credentials.client.id": "registry",
+        "sasl.oauthbearer.client.credentials.client.secret": "secret-of-registry",
+    }
+    settings = SchemaRegistrySettings.from_file(
+        {
+            "kafkastore.security.protocol": "SASL_SSL",
+            "kafkastore.sasl.mechanism": "OAUTHBEARER",
+            "authentication.method": "BEARER",
+            **{f"kafkastore.{name}": text for name, text in own.items()},
+        }
+    )
+    assert own.items() <= settings.own_client().items()
+    assert not own.keys() & settings.client_properties().keys()
+    assert settings.client_properties()["sasl.mechanism"] == "OAUTHBEARER"

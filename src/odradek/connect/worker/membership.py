@@ -156,7 +156,7 @@ class Membership:
     """Keeps a worker in its group."""
 
     def __init__(self, settings: "DistributedSettings", worker: Worker, world: "World") -> None:
-        properties = {**settings.worker_clients(), "retries": 0}
+        properties = {**settings.own_client(), "retries": 0}
         self._cluster = Cluster(AdminSettings.from_config(properties), world.randomness)
         self.group = WorkerGroup(self._cluster, settings, worker)
         worker.ask_to_share = self.group.rejoin

@@ -76,7 +76,7 @@ class ConnectService(Service):
         self.own = settings
         self._world = world
         self.secrets = Secrets(_providers(settings.providers, world))
-        clients = settings.worker_clients()
+        clients = settings.own_client()
         self.offset_store = OffsetStore(clients, settings.offset_storage_topic)
         self.store, self.statuses = _stores(settings, clients)
         group_id = str(settings.group_id)
@@ -139,7 +139,7 @@ class ConnectService(Service):
         """Waits for the brokers, and makes or checks the internal topics."""
         loop = asyncio.get_running_loop()
         deadline_s, said_s = loop.time() + _INIT_S, loop.time()
-        servers = self.own.worker_clients()["bootstrap.servers"]
+        servers = self.own.own_client()["bootstrap.servers"]
         while True:
             try:
                 await self._prepare_topics()
@@ -160,7 +160,7 @@ class ConnectService(Service):
     async def _prepare_topics(self) -> None:
         own = self.own
         limits = {"default.api.timeout.ms": 5_000, "request.timeout.ms": 4_000}
-        async with Admin({**own.worker_clients(), **limits}) as admin:
+        async with Admin({**own.own_client(), **limits}) as admin:
             self.admin.cluster_id = (await admin.describe_metadata([])).cluster_id or ""
         preparing = [
             self.offset_store.prepare(

@@ -17,17 +17,15 @@ from odradek.client.errors import SettingsError
 from odradek.client.settings.shared import AdminSettings
 from odradek.client.settings.undeclared import NO_EFFECT as OF_CLIENTS
 from odradek.config.kinds import boolean, custom, integer, long, string
-from odradek.config.program_settings import ProgramSettings, option
+from odradek.config.program_settings import option
 from odradek.config.setting import InvalidSetting, Kind
 from odradek.config.spelling import did_you_mean
 from odradek.config.values import parse_list
 from odradek.connect.engine.clients import POLICIES, ConnectorClients
 from odradek.services.client_pool import CLIENT_KINDS
 from odradek.services.settings import (
-    LOGS_CALLERS_IN,
     TLS,
-    ServiceSettings,
-    authentication_method,
+    OwnLogInSettings,
     listeners,
 )
 from odradek.web.guards import LOOPBACK
@@ -41,7 +39,6 @@ _PARTITIONS: Final = "The number of partitions of the topic for {} when the work
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _STORAGES: Final = ("config.storage.", "offset.storage.", "status.storage.")
-_LOG_IN: Final = ("sasl.jaas.config", "sasl.username", "sasl.password")
 _HTTPS: Final = "listeners.https."
 _ADDITIONAL_TOPICS: Final = ("cleanup.policy",)
 
@@ -137,7 +134,7 @@ def _converter(name: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerSettings(ServiceSettings):
+class WorkerSettings(OwnLogInSettings):
     """The settings of a worker. `converters` are those of the three converters, `spark` those of
     Spark, `topics` those of the internal topics by their prefix, and `providers` the
     `config.providers` settings."""
@@ -147,7 +144,7 @@ class WorkerSettings(ServiceSettings):
         "rest.extension.classes": "extensions are Java classes; callers log in to the brokers with"
         " authentication.method=BASIC",
     }
-    is_distributed: ClassVar[bool] = True
+    keystore_setting: ClassVar[str] = f"{_HTTPS}ssl.keystore.location"
 
     converters: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -155,7 +152,6 @@ class WorkerSettings(ServiceSettings):
     providers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     listeners: tuple[str, ...] | str = listeners(PORT)
-    authentication_method: str = authentication_method(LOGS_CALLERS_IN)
     odradek_max_body_bytes: int = option(
         long(
             "odradek.max.body.bytes",
@@ -372,47 +368,21 @@ class WorkerSettings(ServiceSettings):
         near = did_you_mean(name, [*cls.declared(), *AdminSettings.declared()])
         notes.append(f"{name} has no effect: there is no such setting{near}")
 
-    def _check_together(self) -> None:
-        ProgramSettings._check_together(self)
-        if self.is_https and not self.tls:
-            raise SettingsError(
-                "listeners names https: set listeners.https.ssl.keystore.location to a key store"
-            )
-        if self.ssl_client_authentication == "REQUIRED" and not self.is_https:
-            raise SettingsError("ssl.client.authentication needs an https listener")
-        self._check_tokens()
-        if self.uses_sasl and not self._brokers_log_in:
-            raise SettingsError(
-                f"authentication.method={self.authentication_method} lets callers log in to the"
-                " brokers, and security.protocol says that these have no log-in: set it to"
-                " SASL_PLAINTEXT or SASL_SSL"
-            )
+    def _check_log_in(self) -> None:
+        super()._check_log_in()
         try:
-            AdminSettings.from_config(self.worker_clients())
+            AdminSettings.from_config(self.own_client())
         except (SettingsError, InvalidSetting) as error:
             raise SettingsError(f"the worker's log-in: {error}") from None
 
-    @property
-    def _brokers_log_in(self) -> bool:
-        return str(self.clients.get("security.protocol", "")).upper().startswith("SASL")
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether callers of the REST interface have to log in."""
-        return self.authentication_method in {"BASIC", "BEARER"}
-
-    def worker_clients(self) -> dict[str, object]:
+    def own_client(self) -> dict[str, object]:
         """Returns the properties of the worker's own clients."""
         return {"client.id": "odradek-connect", **self.clients, **self._servers()}
-
-    def client_properties(self) -> dict[str, object]:
-        """Returns the properties of clients for callers, without the worker's own log-in."""
-        return {name: value for name, value in self.worker_clients().items() if name not in _LOG_IN}
 
     def connector_clients(self) -> ConnectorClients:
         allowed = self.connector_client_config_override_allowlist
         return ConnectorClients(
-            self.worker_clients(),
+            self.own_client(),
             self.client_kinds,
             str(self.connector_client_config_override_policy),
             tuple(allowed),
@@ -450,8 +420,6 @@ _SERIALIZERS: Final = (
 @dataclass(frozen=True, kw_only=True)
 class StandaloneSettings(WorkerSettings):
     """The settings of a worker that has its connectors in memory, and their offsets in a topic."""
-
-    is_distributed: ClassVar[bool] = False
 
     group_id: str = option(
         string(

@@ -71,7 +71,7 @@ def test_the_log_in_of_the_worker_is_not_that_of_callers() -> None:
             "authentication.method": "BASIC",
         }
     )
-    assert settings.worker_clients()["sasl.password"] == "secret-of-connect"
+    assert settings.own_client()["sasl.password"] == "secret-of-connect"
     assert "sasl.password" not in settings.client_properties()
     assert "secret-of-connect" not in repr(settings)
 
