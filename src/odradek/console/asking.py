@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 
 from odradek.client.admin.admin import Admin
 from odradek.client.cluster_view import Topic
-from odradek.client.errors import BrokerUnreachable, ClientError, TimedOut
+from odradek.client.errors import BrokerUnreachable, ClientError, CorruptRecords, TimedOut
 from odradek.console.clusters import Cluster
 from odradek.console.openid.provider import LogInFailed
 from odradek.console.openid.renewing import renewed_log_in
@@ -318,6 +318,9 @@ def trouble(error: Exception, cluster: Cluster) -> tuple[int, str, str, str]:
             "Ask who manages the cluster for the permission. The page Access explains what decides."
         )
         return 403, "Not allowed", f"The brokers refuse this: {words}", advice
+    if isinstance(error, CorruptRecords):
+        advice = "Other records are there: choose an offset or a time after this batch."
+        return 422, "These records cannot be read", words, advice
     if isinstance(error, UnknownTopic):
         advice = (
             "It may have been deleted, or you may not see it. The list of topics shows what there"

@@ -11,10 +11,10 @@ import pytest
 from odradek.client import Consumer, NewTopic, Producer
 from odradek.client.admin.admin import Admin
 from odradek.console.clusters import READERS
-from odradek.console.records import reading
+from odradek.console.records import decoding, reading
 from odradek.console.records.decoding import Decoder
 from odradek.console.records.expression import Filter
-from odradek.console.records.masks import Mask, Masks
+from odradek.console.records.masks import HIDDEN, Mask, Masks
 from odradek.console.records.reading import Found, RecordView, Wanted, read_records
 from odradek.rest.schema_formats import CallerFormats
 from odradek.testing.cluster import Cluster
@@ -233,3 +233,17 @@ async def test_lists_below_many_others_are_not_indented(is_masked: bool) -> None
     assert len(found.text) < 3 * len(content)
     small = await decoder.decode("value", b'{"a": {"b": [1, 2]}}')
     assert small.text == json.dumps({"a": {"b": [1, 2]}}, indent=2)
+
+
+@pytest.mark.parametrize("how", ["auto", "json", "text", "msgpack", "cbor"])
+async def test_a_value_of_very_many_bytes_is_not_decoded(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "_MAX_DECODED", 1000)
+    decoder = Decoder(CallerFormats(None), Masks([], ""), {"value": how})
+    found = await decoder.decode("value", b"7" * 1001)
+    assert (found.kind, found.size) == ("too large", 1001)
+    assert "1,001 bytes" in found.problem
+    assert found.text.startswith("00000000  37 37")
+    masked = Decoder(CallerFormats(None), Masks([Mask.parse("t/value.x")], "t"), {"value": how})
+    assert (await masked.decode("value", b"7" * 1001)).text == HIDDEN

@@ -2,13 +2,14 @@
 
 import json
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from odradek.console.asking import BadForm, Form, PageRequest, Pages, _check_form
+from odradek.client.errors import CorruptRecords
+from odradek.console.asking import BadForm, Form, PageRequest, Pages, _check_form, trouble
 from odradek.console.rights import named
 from odradek.console.service import ConsoleService
 from odradek.console.sessions import LogIn
@@ -149,3 +150,10 @@ async def test_what_a_form_lacks_is_no_fault_of_a_service() -> None:
         await _Elsewhere(ConsoleService(ConsoleSettings()))._understanding(page)(
             cast(PageRequest, None)
         )
+
+
+def test_a_batch_that_cannot_be_read_is_no_fault_of_the_console() -> None:
+    cluster = cast(Any, None)
+    status, title, message, advice = trouble(CorruptRecords("the batch after offset 7"), cluster)
+    assert (status, title) == (422, "These records cannot be read")
+    assert (message, "an offset or a time" in advice) == ("the batch after offset 7", True)

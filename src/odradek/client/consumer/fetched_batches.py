@@ -14,6 +14,7 @@ from odradek.client.consumer.record_headers import NO_HEADERS, parse_record_head
 from odradek.client.errors import ClientError, CorruptRecords
 from odradek.client.habits import RECORD, answers
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
+from odradek.protocol.compression import DEFAULT_MAX_BYTES
 from odradek.protocol.control_records import ControlType, decode_control_type
 from odradek.protocol.messages.fetch import AbortedTransaction
 from odradek.protocol.record_parser import TIMESTAMP_DELTA
@@ -133,6 +134,7 @@ class FetchedBatches:
         "_deserialize",
         "_end",
         "_index",
+        "_max_batch_bytes",
         "_read_committed",
         "_records",
         "leader_epoch",
@@ -151,6 +153,7 @@ class FetchedBatches:
         aborted: list[AbortedTransaction] | None = None,
         read_committed: bool = False,
         check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BYTES,
         deserialize: Deserialize | None = None,
     ) -> None:
         self.partition = partition
@@ -167,6 +170,7 @@ class FetchedBatches:
         self._aborted_producers: set[int] = set()
         self._read_committed = read_committed
         self._check_crcs = check_crcs
+        self._max_batch_bytes = max_batch_bytes
         self._deserialize = deserialize
         self._records: list[ConsumerRecord] = []
         self._index = 0
@@ -268,7 +272,7 @@ class FetchedBatches:
         return bool(records) and decode_control_type(records[0]) is ControlType.ABORT
 
     def _decode(self, buffer: Buffer, position: int, header: BatchHeader) -> list[ConsumerRecord]:
-        data = record_data(buffer, position, header)
+        data = record_data(buffer, position, header, max_bytes=self._max_batch_bytes)
         records, end = self._decode_uniform(data, header)
         if len(records) < header.record_count or end < len(data):
             records += self._walk_over_rest(data, header, len(records), end)

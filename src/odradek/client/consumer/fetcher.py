@@ -317,6 +317,7 @@ class Fetcher:
             aborted=data.aborted_transactions,
             read_committed=self._read_committed,
             check_crcs=self._settings.check_crcs,
+            max_batch_bytes=self._settings.odradek_max_batch_bytes,
             deserialize=self._deserialize,
         )
         state.failures = 0

@@ -16,6 +16,8 @@ from odradek.config.setting import Kind
 from odradek.config.spelling import did_you_mean
 from odradek.config.values import InvalidValue, parse_iso_duration_ms, parse_list
 
+_MAX_BATCH_BYTES = 256 * 1024 * 1024
+
 BY_DURATION = "by_duration:"
 """How a value of `auto.offset.reset` begins that names a duration instead of an end of the log."""
 
@@ -180,6 +182,16 @@ class ConsumerSettings(ClientSettings):
     )
     check_crcs: bool = option(
         boolean("check.crcs", True, "Check the checksum of what was fetched.")
+    )
+    odradek_max_batch_bytes: int = option(
+        integer(
+            "odradek.max.batch.bytes",
+            _MAX_BATCH_BYTES,
+            "How many bytes a compressed batch may become. A poll that comes to a larger one fails:"
+            " a few kilobytes can be compressed zeros that fill the memory.",
+            at_least=1_000_000,
+            at_most=_MAX_BATCH_BYTES,
+        )
     )
     client_rack: str = option(
         string("client.rack", "", "Where this client runs: brokers may name a closer replica.")

@@ -198,6 +198,9 @@ class ConsumerOptions(ClientOptions, total=False):
     """read_committed hides the records of open and aborted transactions."""
     check_crcs: bool
     """Check the checksum of what was fetched."""
+    odradek_max_batch_bytes: int
+    """How many bytes a compressed batch may become. A poll that comes to a larger one fails: a few
+    kilobytes can be compressed zeros that fill the memory."""
     client_rack: str
     """Where this client runs: brokers may name a closer replica."""
     allow_auto_create_topics: bool

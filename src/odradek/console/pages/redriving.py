@@ -35,6 +35,7 @@ _STARTS: Final = {
 }
 _POLL_MS: Final = 1000
 _EMPTY_POLLS: Final = 5
+_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ async def _polled_from(
     """Returns what one fetch from an offset on has; nothing at the end of the log."""
     reader.seek(partition, offset)
     for _ in range(_EMPTY_POLLS):
-        polled = await reader.poll(_POLL_MS, MAX_REDRIVEN)
+        polled = await reader.poll(_POLL_MS, _AT_ONCE)
         if partition in polled:
             return polled[partition]
     return []

@@ -15,12 +15,13 @@ from odradek.client.errors import ClientError
 from odradek.console.asking import PageRequest
 from odradek.console.records.decoding import Decoder
 from odradek.console.records.expression import BadExpression, Filter
-from odradek.console.records.reading import RecordView, view_of
+from odradek.console.records.reading import MAX_POLLED, RecordView, view_of
 from odradek.console.rendering import iso
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.web.problems import Problem
 from odradek.web.streaming import event
+from odradek.world.timeslice import Timeslice
 
 _MAX_TAILS: Final = 8
 _MAX_OPEN: Final = 100
@@ -129,20 +130,27 @@ class Tail:
 
     async def _next(self) -> tuple[list[RecordView], int]:
         """Returns the next records, and how many were left out."""
-        polled = await self._consumer.poll(_POLL_MS, _MAX_POLL_RECORDS)
-        views = []
-        seen = 0
-        for records in polled.values():
-            for record in records:
+        views: list[RecordView] = []
+        seen = matching = 0
+        timeslice = Timeslice.of_running_loop()
+        polled = await self._consumer.poll(_POLL_MS, MAX_POLLED)
+        while polled:
+            for record in (record for records in polled.values() for record in records):
+                await timeslice.pause()
                 seen += 1
                 # Without a filter, records that will not be sent need not be decoded.
                 if self._wanted is None and seen > _MAX_PER_S:
+                    matching += 1
                     continue
                 view = await view_of(record, self._decoder)
                 if self._wanted is None or self._wanted.matches(view.names()):
-                    views.append(view)
-        dropped = max(0, (seen if self._wanted is None else len(views)) - _MAX_PER_S)
-        return views[:_MAX_PER_S], dropped + await self._catch_up()
+                    matching += 1
+                    if len(views) < _MAX_PER_S:
+                        views.append(view.short())
+            if seen >= _MAX_POLL_RECORDS:
+                break
+            polled = await self._consumer.poll(0, MAX_POLLED)
+        return views, matching - len(views) + await self._catch_up()
 
     async def _catch_up(self) -> int:
         """Skips to the end of partitions with a large lag; returns how many records it skips."""

@@ -10,7 +10,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.services.client_pool import CallerClients
 
 _POLL_MS: Final = 500
-_AT_ONCE: Final = 1000
+_AT_ONCE: Final = 100
 _MAX_WAITING: Final = 5000
 
 

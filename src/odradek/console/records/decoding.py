@@ -31,6 +31,7 @@ _GUESSED: Final = ("msgpack", "cbor")
 """Formats that are tried because a user asks for it: nothing in the bytes says that it is right."""
 _MAX_SHOWN: Final = 100_000
 _HEX_LINE: Final = 16
+_MAX_DECODED: Final = 16_000_000
 _PREVIEW: Final = 400
 _BYTES_OF_A_LIST: Final = 60
 _INDENT: Final = 2
@@ -104,7 +105,9 @@ class Decoder:
     async def decode(self, part: str, content: bytes | None, headers: Headers = ()) -> Decoded:
         """`part` is "key" or "value". A header of the record may name the schema."""
         how = self._how.get(part, "auto")
-        if content is not None and how == "auto":
+        if content is not None and len(content) > _MAX_DECODED:
+            found = _too_large(content)
+        elif content is not None and how == "auto":
             found = await self._automatic(part, content, headers)
         else:
             found = self._as_chosen(how, content)
@@ -203,6 +206,12 @@ def _hexadecimal(content: bytes) -> Decoded:
         shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
         lines.append(f"{place:08x}  {piece.hex(' '):<47}  {shown}")
     return Decoded("bytes", content.hex(), "\n".join(lines), len(content))
+
+
+def _too_large(content: bytes) -> Decoded:
+    problem = f"It has {len(content):,} bytes, and {_MAX_DECODED:,} at most are read here"
+    shown = _hexadecimal(content[: _MAX_SHOWN // 8])
+    return Decoded("too large", problem, shown.text, len(content), problem=problem)
 
 
 def _msgpack(content: bytes) -> Decoded:

@@ -40,6 +40,8 @@ _FIRST_RECORDS: Final = 60
 _LARGEST_WINDOW: Final = 4000
 _GROWTH: Final = 4
 _POLL_MS: Final = 500
+MAX_POLLED: Final = 20
+"""How many records are in memory as they are stored: each may be of a batch of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,7 @@ class _Windows:
         while self._open and not self._budget.stopped():
             wait_ms = min(_POLL_MS, int(self._budget.left_s() * 1000) + 1)
             try:
-                polled = await reader.poll(wait_ms, 500)
+                polled = await reader.poll(wait_ms, MAX_POLLED)
             except OffsetOutOfRange:
                 break  # Retention took the records meanwhile; the next look finds the beginning.
             for partition, records in polled.items():

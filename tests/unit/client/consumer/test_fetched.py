@@ -14,6 +14,7 @@ from odradek.client.consumer.fetched_batches import (
 )
 from odradek.client.errors import CorruptRecords, DeserializationFailed
 from odradek.client.serialization import Bound
+from odradek.protocol.compression import Codec
 from odradek.protocol.messages.fetch import AbortedTransaction
 from odradek.protocol.records import (
     HEADER_SIZE,
@@ -137,6 +138,19 @@ def test_a_batch_that_cannot_be_decoded_raises() -> None:
     )
     with pytest.raises(CorruptRecords):
         fetched.read(1)
+
+
+def test_a_batch_that_becomes_too_large_is_not_opened() -> None:
+    builder = BatchBuilder(Codec.ZSTD)
+    builder.append(b"k", bytes(2_000_000), (), 1000)
+    bomb = builder.build(1)
+    assert len(bomb) < 2000
+    buffer = batch(0, b"a") + bomb
+    assert len(everything(FetchedBatches(T0, buffer, Offset(0)))) == 2
+    fetched = FetchedBatches(T0, buffer, Offset(0), max_batch_bytes=1_000_000)
+    assert [record.value for record in fetched.read(10)] == [b"a"]
+    with pytest.raises(CorruptRecords, match=r"more than 1000000 bytes; seek\(\) to 2"):
+        fetched.read(10)
 
 
 def test_control_batches_are_passed_over_and_counted() -> None:
