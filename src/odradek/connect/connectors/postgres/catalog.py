@@ -28,6 +28,10 @@ WHERE c.oid = $1::oid"""
 _OID = """SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p')"""
 
+# For names with points in them, which do not say where the name of the schema ends.
+_OID_OF_FULL_NAME = """SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname || '.' || c.relname = $1 AND c.relkind IN ('r', 'p')"""
+
 _COLUMNS = """SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull OR t.typnotnull,
        pg_get_expr(d.adbin, d.adrelid), a.attgenerated <> '', col_description(a.attrelid, a.attnum)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -81,8 +85,12 @@ class Catalog:
         """Returns schema and name of all tables of users."""
         return [(str(row[0]), str(row[1])) for row in self._database.query(_TABLES).rows]
 
-    def table_named(self, schema: str, name: str) -> TableRow | None:
+    def table_named(self, full_name: str) -> TableRow | None:
+        """Returns the table that is called SCHEMA.TABLE, without quotes; None if there is none."""
+        schema, _, name = full_name.partition(".")
         oid = self._database.value(_OID, schema, name)
+        if oid is None and "." in name:
+            oid = self._database.value(_OID_OF_FULL_NAME, full_name)
         return None if oid is None else self.table(int(oid))
 
     def table(self, oid: int) -> TableRow | None:

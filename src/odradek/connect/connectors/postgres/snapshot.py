@@ -82,8 +82,7 @@ class ChunkReader:
             database.run("ROLLBACK")
 
     def _described(self, table: TableToRead) -> TableRow | None:
-        schema, _, name = table.name.partition(".")
-        found = self._catalog.table_named(schema, name)
+        found = self._catalog.table_named(table.name)
         if found is None or table.key is None:
             return found
         missing = set(table.key) - {column.name for column in found.columns}

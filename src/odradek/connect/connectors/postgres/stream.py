@@ -418,6 +418,8 @@ def captured_by(
     found = catalog.table(relation.oid)
     known = {} if found is None else {column.name: column for column in found.columns}
     columns = []
+    # Other than with the identity FULL, the columns that are marked cannot be null.
+    is_key_only = relation.replica_identity != "f"
     for column in relation.columns:
         row = known.get(column.name)
         if row is None or row.type.oid != column.type_oid:
@@ -425,17 +427,13 @@ def captured_by(
                 column.name,
                 catalog.type(column.type_oid),
                 column.type_modifier,
-                False if row is None else row.is_required,
+                column.is_key and is_key_only if row is None else row.is_required,
                 None,
                 False,
                 None,
             )
         columns.append(row._replace(modifier=column.type_modifier))
-    identity = tuple(
-        column.name
-        for column in relation.columns
-        if column.is_key and relation.replica_identity != "f"
-    )
+    identity = tuple(column.name for column in relation.columns if column.is_key and is_key_only)
     table = TableRow(
         relation.oid,
         relation.schema,

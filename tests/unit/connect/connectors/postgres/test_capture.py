@@ -267,6 +267,34 @@ def test_schemas_say_the_types_of_the_source_if_that_is_wanted(postgres_server: 
         }
 
 
+def test_names_may_have_points(postgres_server: Postgres) -> None:
+    setup = (
+        'CREATE SCHEMA "a.b"',
+        'CREATE TABLE "a.b"."c.d" (id int PRIMARY KEY)',
+        'INSERT INTO "a.b"."c.d" VALUES (1)',
+    )
+    properties = {"table.include.list": "a.b.c.d"}
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.until_count(1)
+        capture.run('INSERT INTO "a.b"."c.d" VALUES (2)')
+        capture.until_count(2)
+        assert capture.events() == [(1, "r", {"id": 1}), (2, "c", {"id": 2})]
+
+
+def test_changes_of_a_table_that_is_gone_have_its_key(postgres_server: Postgres) -> None:
+    setup = ("CREATE TABLE gone (id int PRIMARY KEY, v int)",)
+    properties = {"publication.autocreate.mode": "all_tables", "snapshot.mode": "no_data"}
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.step()
+        capture.kill()
+        capture.run("INSERT INTO gone VALUES (1, 2)", "DROP TABLE gone")
+        capture.until_count(1)
+        (record,) = capture.records
+        assert (record.key, record.value["after"]) == ({"id": 1}, {"id": 1, "v": 2})
+        assert record.key_schema is not None
+        assert [field.schema.is_optional for field in record.key_schema.fields] == [False]
+
+
 def test_what_was_not_sent_has_a_placeholder(postgres_server: Postgres) -> None:
     table = "CREATE TABLE big (id int PRIMARY KEY, text text, small int)"
     storage = "ALTER TABLE big ALTER text SET STORAGE EXTERNAL"
