@@ -323,19 +323,26 @@ class Follower(Worker):
         self._history = history
         self._bootstrap = bootstrap
         self._login = dict(login)
-        self._consumer: Consumer | None = None
+        self._next_login: tuple[str, str] | None = None
+        self._has_next = threading.Event()
 
     def log_in_as(self, user: str, password: str) -> None:
-        """Connections that are made from now on use this password."""
-        if self._consumer is not None:
-            self._consumer.set_sasl_credentials(user, password)
+        """Connections that are made from now on use this password. The thread that consumes sets
+        it: a consumer of confluent-kafka lets one thread in at a time, and this one would wait for
+        as long as there are records."""
+        self._next_login = user, password
+        self._has_next.set()
+        while self._has_next.is_set() and self._thread.is_alive():
+            time.sleep(0.01)
 
     def work(self) -> None:
         partitions = range(self._partitions)
         consumer = _consumer(self._bootstrap, self._topic, partitions, self._login)
-        self._consumer = consumer
         try:
             while not self._stops.is_set():
+                if self._next_login is not None and self._has_next.is_set():
+                    consumer.set_sasl_credentials(*self._next_login)
+                    self._has_next.clear()
                 for message in consumer.consume(1000, 0.1):
                     if message.error() is None:
                         partition, offset, value = _place(message)
