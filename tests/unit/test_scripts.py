@@ -41,6 +41,23 @@ def test_a_long_installation_shows_what_it_does(tmp_path: Path, code: int) -> No
         assert waiting.wait(60) == code
 
 
+def test_a_misspelt_extra_is_refused_before_anything_is_installed() -> None:
+    """pip would warn of it in a log that is thrown away, and install the rest."""
+    done = subprocess.run(
+        [str(_SCRIPTS / "setup"), "sparc"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("setup: there is no extra 'sparc'; there are: spark ")
+
+
+def test_the_extras_are_listed() -> None:
+    done = subprocess.run(
+        [str(_SCRIPTS / "setup"), "--help"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("usage: scripts/setup [EXTRA ...]")
+    assert " platform " in done.stdout
+
+
 def _script(name: str) -> ModuleType:
     spec = spec_from_file_location(name, _SCRIPTS / f"{name}.py")
     assert spec is not None
