@@ -5,8 +5,10 @@ A method or keyword that another client has under another name raises `Attribute
 a misspelt method fails there as usual.
 """
 
+import asyncio
 import inspect
 import logging
+import os
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -107,6 +109,8 @@ _PYTHONS_WORDS: Final = (
         "With asyncio, write `async with producer.{}():`",
     ),
 )
+_OF_METADATA: Final = frozenset({"topic", "partition", "offset", "timestamp_ms"})
+_OF_THIS_CLIENT: Final = os.path.dirname(__file__) + os.sep
 _CLASSES: Final = {
     "AIOKafkaProducer": "Producer",
     "AIOKafkaConsumer": "Consumer",
@@ -172,6 +176,19 @@ def answers(habits: Mapping[str, str]) -> Callable[[type[C]], type[C]]:
     return decorate
 
 
+def _explain_unawaited(error: AttributeError) -> None:
+    """Adds which `await` is missing where a program uses what a call returned as its result."""
+    given, added = error.obj, ""
+    if isinstance(given, asyncio.Future) and error.name in _OF_METADATA:
+        added = (
+            "send() returns a future: await that too, or write `await producer.send_and_wait(...)`"
+        )
+    elif inspect.iscoroutine(given) and given.cr_code.co_filename.startswith(_OF_THIS_CLIENT):
+        added = f"write `await` before {given.__name__}()"
+    if added and added not in getattr(error, "__notes__", ()):
+        error.add_note(added)
+
+
 def explain(error: object) -> None:
     """Adds what to write to an error of Python's, raised where a program uses a client.
 
@@ -179,6 +196,8 @@ def explain(error: object) -> None:
     What was used wrongly is not ours, and cannot answer by itself: the value of a record is bytes,
     or what a deserializer returned, and `subscribe` returns None.
     """
+    if isinstance(error, AttributeError):
+        _explain_unawaited(error)
     if not isinstance(error, TypeError):
         return
     said = str(error)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from odradek.client.errors import SettingsError
-from odradek.config.spelling import did_you_mean
+from odradek.config.spelling import did_you_mean, nearest
 
 _log = logging.getLogger("odradek.client")
 
@@ -82,6 +82,23 @@ def instance_of(given: Any, settings: object) -> Any:
     if callable(configure):
         configure(settings)
     return made
+
+
+def warn_if_idle(interceptor: object, client: str, first: str, second: str) -> None:
+    """Warns of an interceptor that has neither of its methods: it would never be called."""
+    if hasattr(interceptor, first) or hasattr(interceptor, second):
+        return
+    names = [name for name in dir(interceptor) if not name.startswith("_")]
+    near = {first: nearest(first, names), second: nearest(second, names)}
+    meant = "".join(f"; is {known} to be {name}?" for name, known in near.items() if known)
+    _log.warning(
+        "the interceptor %s is never called: one of a %s has %s or %s%s",
+        type(interceptor).__qualname__,
+        client,
+        first,
+        second,
+        meant,
+    )
 
 
 def made_of(given: Any) -> Any:

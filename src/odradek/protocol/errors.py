@@ -68,7 +68,10 @@ class ErrorCode(IntEnum):
     INCONSISTENT_GROUP_PROTOCOL = 23, "The member shares no assignor with the rest of the group."
     INVALID_GROUP_ID = 24, "The group id is not valid."
     UNKNOWN_MEMBER_ID = 25, "The group has no such member."
-    INVALID_SESSION_TIMEOUT = 26, "The session timeout is outside the broker's limits."
+    INVALID_SESSION_TIMEOUT = (
+        26,
+        "session.timeout.ms is outside the broker's limits, 6 seconds to 30 minutes by default.",
+    )
     REBALANCE_IN_PROGRESS = 27, "The group is rebalancing; the member must rejoin."
     INVALID_COMMIT_OFFSET_SIZE = 28, "The offsets are too large to commit."
     TOPIC_AUTHORIZATION_FAILED = 29, "No permission for this topic."

@@ -3,6 +3,8 @@
 import asyncio
 import importlib
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -335,6 +337,72 @@ async def test_words_of_python_are_followed_by_what_to_write(
     with pytest.raises(TypeError) as raised:
         await forgets_async()
     assert raised.value.__notes__ == ["With asyncio, write `async with producer.transaction():`"]
+
+
+@in_simulation()
+async def test_a_result_that_is_not_awaited_is_answered(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    async def awaits_once() -> None:
+        async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+            delivery: Any = await producer.send("t", b"v")
+            print(delivery.offset)
+
+    async def awaits_nothing() -> None:
+        async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+            sending: Any = producer.send_and_wait("t", b"v")
+            try:
+                print(sending.offset)
+            finally:
+                sending.close()
+
+    brokers.create("t")
+    with pytest.raises(AttributeError) as raised:
+        await awaits_once()
+    assert "write `await producer.send_and_wait(...)`" in raised.value.__notes__[0]
+    with pytest.raises(AttributeError) as raised:
+        await awaits_nothing()
+    assert raised.value.__notes__ == ["write `await` before send_and_wait()"]
+
+
+@in_simulation()
+async def test_a_callback_that_nobody_would_await_is_refused(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    async def delivered(metadata: object, error: object) -> None: ...
+
+    brokers.create("t")
+    async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        with pytest.raises(TypeError, match=r"and not `async def`.*asyncio.create_task"):
+            await producer.send("t", b"v", on_delivery=delivered)  # type: ignore[arg-type]
+
+
+def test_an_interceptor_that_is_never_called_is_warned_of() -> None:
+    class Misspelt:
+        def onSend(self, record: object) -> object:  # noqa: N802 - as a user may write it
+            return record
+
+        def on_commits(self, offsets: object) -> None: ...
+
+    given: Any = Misspelt()
+    with heard() as said:
+        Producer(bootstrap_servers="localhost:1", interceptors=[given])
+        Consumer(bootstrap_servers="localhost:1", interceptors=[given])
+    never = f"the interceptor {Misspelt.__qualname__} is never called: "
+    assert said == [
+        f"{never}one of a producer has on_send or on_acknowledgement; is onSend to be on_send?",
+        f"{never}one of a consumer has on_consume or on_commit; is on_commits to be on_commit?",
+    ]
+
+
+def test_packages_are_there_after_import_odradek() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import odradek; print(odradek.client.Producer.__name__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "Producer\n"
 
 
 @pytest.mark.parametrize(

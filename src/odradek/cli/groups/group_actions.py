@@ -370,4 +370,7 @@ async def _delete_offsets(admin: GroupAdmin, arguments: argparse.Namespace) -> i
         print(deleted_offsets_table(statuses))
     if not failed:
         return 0
-    raise CommandFailed(f"some offsets of group {group_id!r} were not deleted: {failed[0].message}")
+    what = failed[0].message.rstrip(".")
+    if failed[0].code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+        what = f"{what}; stop its consumers of that topic first"
+    raise CommandFailed(f"some offsets of group {group_id!r} were not deleted: {what}")

@@ -128,7 +128,7 @@ class GroupOffsetCalls(GroupCalls):
             response = await connection.request(
                 request, OffsetCommitResponse, max_version=_LAST_VERSION_WITH_NAMES
             )
-            return {group_id: _answers(response)}
+            return {group_id: _named_by_users(_answers(response), group_id)}
 
         missing = None if may_create else await self._missing(group_id, call)
         if missing is not None and may_create is False:
@@ -249,6 +249,22 @@ def _offsets(
                     answer.committed_leader_epoch,
                     answer.metadata or "",
                 )
+    return answers
+
+
+def _named_by_users(
+    answers: Answers[bool] | KafkaError, group_id: str
+) -> Answers[bool] | KafkaError:
+    """Returns the answers, in which UNKNOWN_MEMBER_ID says what it means: a program that is no
+    member cannot set offsets of a group that has some."""
+    if isinstance(answers, KafkaError):
+        return answers
+    for partition, answer in answers.items():
+        if isinstance(answer, KafkaError) and answer.code == ErrorCode.UNKNOWN_MEMBER_ID:
+            answers[partition] = error_for(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"group {group_id!r} has members, who alone set its offsets: stop them first",
+            )
     return answers
 
 

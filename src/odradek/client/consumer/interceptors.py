@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.group.offsets import Offsets
-from odradek.client.named_classes import close_all, instance_of
+from odradek.client.named_classes import close_all, instance_of, warn_if_idle
 from odradek.protocol.types import TopicPartition
 from odradek.wording import kind_of
 
@@ -32,6 +32,8 @@ class Interceptors:
 
     def __init__(self, given: Iterable[Any], settings: Mapping[str, Any]) -> None:
         self._objects = [instance_of(item, settings) for item in given]
+        for item in self._objects:
+            warn_if_idle(item, "consumer", "on_consume", "on_commit")
 
     def __bool__(self) -> bool:
         return bool(self._objects)

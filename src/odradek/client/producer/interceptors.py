@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from odradek.client.calling import positional_parameters
 from odradek.client.habits import explain
-from odradek.client.named_classes import close_all, instance_of
+from odradek.client.named_classes import close_all, instance_of, warn_if_idle
 from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.protocol.records import Headers
 from odradek.wording import kind_of
@@ -53,6 +53,8 @@ class Interceptors:
     def __init__(self, given: Iterable[Any], settings: Mapping[str, Any]) -> None:
         self._faults = 0
         self._objects = [instance_of(item, settings) for item in given]
+        for item in self._objects:
+            warn_if_idle(item, "producer", "on_send", "on_acknowledgement")
         self._on_send = [item.on_send for item in self._objects if hasattr(item, "on_send")]
         self._told: list[_Told] = [
             _of_three(item.on_acknowledgement)

@@ -5,6 +5,7 @@ name of the argument, and not one of a batch that holds other records too.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from inspect import CO_COROUTINE, iscoroutinefunction
 from types import MethodType
 from typing import Any, Final
 
@@ -105,6 +106,8 @@ def is_callback(given: Any) -> bool:
     if code is None:
         return callable(given)
     first = 1 if given.__class__ is MethodType else 0
+    if code.co_flags & CO_COROUTINE:
+        return False
     if code.co_argcount == first + 2:
         return code.co_varnames[first] not in _ERROR_NAMES
     parameters = positional_parameters(given)
@@ -118,6 +121,11 @@ def check_callback(on_delivery: object) -> None:
     line = "on_delivery must be a function of (metadata, error)"
     if not callable(on_delivery):
         raise TypeError(f"{line}, not {kind_of(on_delivery)}")
+    if iscoroutinefunction(on_delivery):
+        raise TypeError(
+            f"{line}, and not `async def`, which nobody would await: start what it is to do with"
+            " asyncio.create_task(), or await send_and_wait()"
+        )
     parameters = positional_parameters(on_delivery)
     names = ", ".join(parameters.names if parameters is not None else ())
     raise TypeError(

@@ -225,6 +225,7 @@ async def test_offsets_are_committed_without_a_generation(
     assert answers[T0] is True
     assert isinstance(refusal := answers[T1], KafkaError)
     assert refusal.code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert refusal.message.endswith("has members, who alone set its offsets: stop them first")
     request, version = cluster.requests[-1][1:]
     assert isinstance(request, OffsetCommitRequest)
     assert (version, request.generation_id_or_member_epoch, request.member_id) == (9, -1, "")
