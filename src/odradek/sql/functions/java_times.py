@@ -12,29 +12,36 @@ from functools import lru_cache, partial
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from odradek.sql.functions.time_letters import (
+    DAYS,
+    MONTHS,
+    OFFSET,
+    check_letters,
+    expression,
+    first_day_of_week_year,
+    write,
+    zone_of_name,
+)
 from odradek.streams.plan.types import SqlType
 
 DAY_MS: Final = 86_400_000
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PIECE: Final = re.compile(r"'((?:[^']|'')*)'|(([A-Za-z])\3*)|([^A-Za-z'\[\]]+)|([\[\]])")
-_OFFSET: Final = r"[+-]\d\d(?::?\d\d)?(?::?\d\d)?"
 _SHORT_ZONES: Final = {
     "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "MST": "America/Denver",
     "CST": "America/Chicago", "EST": "America/New_York", "EDT": "America/New_York",
-    "CET": "Europe/Paris", "GMT": "UTC", "Z": "UTC",
+    "CDT": "America/Chicago", "MDT": "America/Denver", "CEST": "Europe/Paris",
+    "EEST": "Europe/Helsinki", "WEST": "Europe/Lisbon", "JST": "Asia/Tokyo", "IST": "Asia/Kolkata",
 }  # fmt: skip
 
 
 def zone(name: str) -> tzinfo:
     """Returns a time zone by its name or offset."""
-    if re.fullmatch(_OFFSET, name):
+    if name in ("Z", "z"):
+        return UTC
+    if re.fullmatch(OFFSET, name):
         return _offset_zone(name)
-    if re.fullmatch(rf"(?:GMT|UTC){_OFFSET}", name):
+    if re.fullmatch(rf"(?:GMT|UTC){OFFSET}", name):
         return _offset_zone(name[3:])
     try:
         return ZoneInfo(_SHORT_ZONES.get(name, name))
@@ -71,33 +78,40 @@ class JavaTimeFormat:
         self._is_lenient = is_lenient
         self._writers: list[str | Callable[[datetime], str]] = []
         self._fields: list[tuple[str, int]] = []
-        expression, position = "", 0
+        whole, position, width = "", 0, 0
         for match in _PIECE.finditer(pattern):
             if match.start() != position:
                 break
             position = match.end()
             quoted, letters, letter, plain, bracket = match.groups()
             if bracket is not None:
-                expression += "(?:" if bracket == "[" else ")?"
+                whole += "(?:" if bracket == "[" else ")?"
                 continue
             if letter is None:
                 text = plain if plain is not None else quoted.replace("''", "'") or "'"
+                if plain is not None and (reserved := re.search("[{}#]", plain)) is not None:
+                    raise ValueError(f"{reserved[0]!r} in {pattern!r} is not a part of a time")
                 self._writers.append(text)
-                expression += re.escape(text)
+                whole += re.escape(text)
                 continue
-            if letter not in _WRITERS:
-                raise ValueError(f"{letters!r} in {pattern!r} is not a part of a time")
-            self._writers.append(partial(_write, letter, len(letters)))
+            if letter == "p":
+                width = len(letters)
+                continue
+            check_letters(letters, pattern, is_any_number=is_lenient)
+            self._writers.append(partial(_padded, letter, len(letters), width))
             following = pattern[position : position + 1]
             is_joined = following.isalpha() and following not in "zZXxaE"
-            part = _reader(letter, len(letters), is_joined=is_joined)
+            part = expression(letter, len(letters), is_joined=is_joined)
             if is_lenient and not is_joined and part.startswith(r"\d"):
                 part = r"\s*\d+"
-            expression += f"({part})"
+            whole += rf" {{,{width - 1}}}({part})" if width else f"({part})"
+            width = 0
             self._fields.append((letter, len(letters)))
+        if width:
+            raise ValueError(f"'p' in {pattern!r} is not followed by a part of a time")
         if position != len(pattern):
             raise ValueError(f"a single quote (') is not closed in {pattern!r}")
-        self._expression = re.compile(expression, re.IGNORECASE)
+        self._expression = re.compile(whole, re.IGNORECASE)
 
     def text(self, moment: datetime) -> str:
         return "".join(
@@ -127,7 +141,8 @@ class JavaTimeFormat:
         """Whether the pattern says a whole date."""
         letters = {letter for letter, _ in self._fields}
         has_day = "D" in letters or ("d" in letters and not letters.isdisjoint("ML"))
-        return has_day and not letters.isdisjoint("yu")
+        is_by_week = {"Y", "w"} <= letters and not letters.isdisjoint("Eec")
+        return is_by_week or (has_day and not letters.isdisjoint("yu"))
 
 
 @lru_cache(maxsize=500)
@@ -140,121 +155,58 @@ def java_time_format(pattern: str) -> JavaTimeFormat:
     return JavaTimeFormat(pattern)
 
 
-def _write(letter: str, count: int, moment: datetime) -> str:
-    return _WRITERS[letter](moment, count)
-
-
-def _number(value: int, count: int) -> str:
-    return str(value).zfill(count)
-
-
-def _offset_text(moment: datetime, *, has_colon: bool, zero: str | None, count: int) -> str:
-    offset = moment.utcoffset() or timedelta()
-    if zero is not None and not offset:
-        return zero
-    sign, minutes = ("-", -offset) if offset < timedelta() else ("+", offset)
-    total = int(minutes.total_seconds()) // 60
-    hours, rest = divmod(total, 60)
-    if count == 1 and rest == 0:
-        return f"{sign}{hours:02}"
-    return f"{sign}{hours:02}{':' if has_colon else ''}{rest:02}"
-
-
-def _month(when: datetime, count: int) -> str:
-    if count >= 3:
-        return _MONTHS[when.month - 1][: 3 if count == 3 else None]
-    return _number(when.month, count)
-
-
-def _year(when: datetime, count: int) -> str:
-    return f"{when.year % 100:02}" if count == 2 else _number(when.year, count)
-
-
-def _day_name(when: datetime, count: int) -> str:
-    return _DAYS[when.weekday()][: None if count == 4 else 3]
-
-
-_WRITERS: Final[dict[str, Callable[[datetime, int], str]]] = {
-    "y": _year,
-    "u": _year,
-    "Y": lambda when, count: _number(when.isocalendar().year, count),
-    "M": _month,
-    "L": _month,
-    "d": lambda when, count: _number(when.day, count),
-    "D": lambda when, count: _number(when.timetuple().tm_yday, count),
-    "E": _day_name,
-    "e": lambda when, count: _number(when.isoweekday() % 7 + 1, count),
-    "w": lambda when, count: _number(when.isocalendar().week, count),
-    "Q": lambda when, count: _number((when.month - 1) // 3 + 1, count),
-    "q": lambda when, count: _number((when.month - 1) // 3 + 1, count),
-    "a": lambda when, count: "AM" if when.hour < 12 else "PM",
-    "G": lambda when, count: "AD",
-    "H": lambda when, count: _number(when.hour, count),
-    "k": lambda when, count: _number(when.hour or 24, count),
-    "h": lambda when, count: _number(when.hour % 12 or 12, count),
-    "K": lambda when, count: _number(when.hour % 12, count),
-    "m": lambda when, count: _number(when.minute, count),
-    "s": lambda when, count: _number(when.second, count),
-    "S": lambda when, count: f"{when.microsecond:06}000"[:count].ljust(count, "0"),
-    "n": lambda when, count: _number(when.microsecond * 1000, count),
-    "A": lambda when, count: _number(
-        ((when.hour * 60 + when.minute) * 60 + when.second) * 1000 + when.microsecond // 1000, count
-    ),
-    "N": lambda when, count: _number(
-        (((when.hour * 60 + when.minute) * 60 + when.second) * 1_000_000 + when.microsecond) * 1000,
-        count,
-    ),
-    "X": lambda when, count: _offset_text(when, has_colon=count in (3, 5), zero="Z", count=count),
-    "x": lambda when, count: _offset_text(when, has_colon=count in (3, 5), zero=None, count=count),
-    "Z": lambda when, count: _offset_text(when, has_colon=count == 5, zero=None, count=4),
-    "z": lambda when, count: when.tzname() or "UTC",
-    "V": lambda when, count: getattr(when.tzinfo, "key", None) or when.tzname() or "UTC",
-    "O": lambda when, count: "GMT" + _offset_text(when, has_colon=True, zero="", count=1),
-}
-
-
-def _reader(letter: str, count: int, *, is_joined: bool) -> str:
-    """Returns the expression that a part matches."""
-    fixed = {
-        "X": rf"Z|{_OFFSET}", "Z": rf"Z|{_OFFSET}", "x": rf"Z|{_OFFSET}",
-        "z": rf"[A-Za-z][A-Za-z0-9_+\-/]*|{_OFFSET}", "V": rf"[A-Za-z][A-Za-z0-9_+\-/]*|{_OFFSET}",
-        "O": rf"GMT(?:{_OFFSET})?", "a": "AM|PM", "G": "AD|BC",
-    }  # fmt: skip
-    if letter in fixed:
-        return fixed[letter]
-    if letter == "E" or (letter in ("M", "L") and count >= 3):
-        names = _DAYS if letter == "E" else _MONTHS
-        return "|".join(name if count == 4 else name[:3] for name in names)
-    if letter == "S" or is_joined:
-        return rf"\d{{{count}}}"
-    if letter in ("y", "u", "Y"):
-        years = {1: r"-?\d{1,9}", 2: r"\d{2}"}
-        return years.get(count, rf"-?\d{{{count},9}}")
-    if letter in ("D", "A", "N", "n"):
-        return rf"\d{{{count},}}"
-    return r"\d{1,2}" if count == 1 else rf"\d{{{count}}}"
+def _padded(letter: str, count: int, width: int, moment: datetime) -> str:
+    return write(letter, count, moment).rjust(width)
 
 
 def _read(letter: str, count: int, found: str, parts: dict[str, Any]) -> None:
     if letter in ("M", "L") and count >= 3:
-        parts["M"] = [name[:3].lower() for name in _MONTHS].index(found[:3].lower()) + 1
+        parts["M"] = _index(MONTHS, found) + 1
+    elif letter == "E" or (letter in ("e", "c") and count >= 3):
+        if count != 5:
+            parts["E"] = _index(DAYS, found)
+    elif letter in ("e", "c"):
+        parts["E"] = _within(letter, int(found)) - 1
     elif letter in ("X", "x", "Z", "z", "V", "O"):
-        parts["zone"] = UTC if found in ("Z", "z", "GMT") else zone(found.removeprefix("GMT"))
+        parts["zone"] = _read_zone(found)
     elif letter == "a":
         parts["a"] = found.upper()
     elif letter == "S":
         parts["S"] = int(found[:6].ljust(6, "0"))
     elif letter in ("y", "u", "Y"):
-        parts["y"] = 2000 + int(found) if count == 2 else int(found)
-    elif letter not in ("E", "G"):
-        parts["M" if letter == "L" else letter] = int(found)
+        year = 2000 + int(found) if count == 2 else int(found)
+        parts["y"] = year
+        if letter == "Y":
+            parts["Y"] = year
+    elif letter not in ("G", "Q", "q", "F", "W"):
+        parts["M" if letter == "L" else letter] = _within(letter, int(found))
+
+
+_RANGES: Final = {
+    "h": (0, 12), "K": (0, 11), "k": (1, 24), "H": (0, 24), "e": (1, 7), "c": (1, 7), "w": (1, 53),
+    "A": (0, DAY_MS - 1), "N": (0, DAY_MS * 1_000_000 - 1), "D": (1, 366),
+}  # fmt: skip
+
+
+def _within(letter: str, value: int) -> int:
+    least, most = _RANGES.get(letter, (0, value))
+    if not least <= value <= most:
+        raise ValueError(f"{value} for {letter!r} is not between {least} and {most}")
+    return value
+
+
+def _index(names: tuple[str, ...], found: str) -> int:
+    return [name[: len(found)].lower() for name in names].index(found.lower())
+
+
+def _read_zone(found: str) -> tzinfo:
+    if found in ("Z", "z", "GMT"):
+        return UTC
+    short = re.fullmatch(r"(?:GMT)?([+-])(\d)(:.*)?", found)
+    return zone(f"{short[1]}0{short[2]}{short[3] or ''}" if short else zone_of_name(found))
 
 
 def _assembled(parts: dict[str, Any], where: tzinfo, *, is_lenient: bool) -> datetime:
-    hour = parts.get("H", parts.get("k", 0) % 24)
-    if "h" in parts or "K" in parts:
-        hour = parts.get("h", parts.get("K", 0)) % 12 + (12 if parts.get("a") == "PM" else 0)
-    microsecond = parts.get("S", parts.get("n", 0) // 1000)
     year, month, day = parts.get("y", 1970), parts.get("M", 1), parts.get("d", 1)
     rest = timedelta()
     if is_lenient:
@@ -263,13 +215,38 @@ def _assembled(parts: dict[str, Any], where: tzinfo, *, is_lenient: bool) -> dat
     elif 28 < day <= 31:
         # A day that the month does not have is its last one.
         day = min(day, monthrange(year, month)[1])
-    moment = rest + datetime(
-        year, month, day, hour, parts.get("m", 0), parts.get("s", 0), microsecond,
-        parts.get("zone", where),
-    )  # fmt: skip
+    has_date = "y" in parts and ("D" in parts or {"M", "d"} <= parts.keys())
+    hour, minute, second, microsecond = _time_of_day(parts)
+    if hour == 24 and not (minute or second or microsecond):
+        hour, rest = 0, rest + timedelta(days=1 if has_date else 0)
+    zone_of_text = parts.get("zone", where)
+    moment = datetime(year, month, day, hour, minute, second, microsecond, zone_of_text)
     if "D" in parts:
         moment = moment.replace(month=1, day=1) + timedelta(days=parts["D"] - 1)
-    return moment
+        if moment.year != year and not is_lenient:
+            raise ValueError(f"{year} has no day {parts['D']}")
+    weekday = parts.get("E", moment.isoweekday() % 7)
+    if {"Y", "w", "E"} <= parts.keys():
+        start, end = first_day_of_week_year(year), first_day_of_week_year(year + 1)
+        week = min(parts["w"], (end - start).days // 7)
+        found = start + timedelta(days=(week - 1) * 7 + weekday)
+        moment = moment.replace(year=found.year, month=found.month, day=found.day)
+    elif has_date and not is_lenient and weekday != moment.isoweekday() % 7:
+        raise ValueError(f"{moment:%Y-%m-%d} is no {DAYS[weekday]}")
+    return moment + rest
+
+
+def _time_of_day(parts: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Returns the hour, the minute, the second and the microsecond of the parts of a time."""
+    micros = parts["N"] // 1000 if "N" in parts else parts.get("A", 0) * 1000
+    if micros:
+        seconds, micros = divmod(micros, 1_000_000)
+        return seconds // 3600, seconds // 60 % 60, seconds % 60, micros
+    hour = parts.get("H", parts.get("k", 0) % 24)
+    if "h" in parts or "K" in parts:
+        hour = parts.get("h", parts.get("K", 0)) % 12 + (12 if parts.get("a") == "PM" else 0)
+    micros = parts.get("S", parts.get("n", 0) // 1000)
+    return hour, parts.get("m", 0), parts.get("s", 0), micros
 
 
 # Times without a pattern: ISO-8601, as CAST and JSON write them
@@ -288,7 +265,7 @@ def iso_text(value: int, kind: SqlType) -> str:
 
 _ISO: Final = re.compile(
     r"(\d{4})-(\d{1,2})(?:-(\d{1,2}))?(?:T(?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})"
-    rf"(?:\.(\d{{1,9}}))?)?)?)?)?\s*(Z|{_OFFSET})?|(\d{{4}})"
+    rf"(?:\.(\d{{1,9}}))?)?)?)?)?\s*(Z|{OFFSET})?|(\d{{4}})"
 )
 
 
