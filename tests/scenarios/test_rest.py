@@ -88,6 +88,15 @@ class TestVersion3:
         assert rest("DELETE", rest.v3("/topics/orders.v3")).status == 204
         until(lambda: rest.get(rest.v3("/topics/orders.v3")).code == 40403)
 
+    def test_what_the_caller_may_do_with_a_topic(self, rest: Rest, topic: str) -> None:
+        asking = "include_authorized_operations=true"
+        for path in (rest.v3(f"/topics/{topic}"), rest.v3("/topics")):
+            assert b'"authorized_operations":[]' in rest.get(path).body
+            found = rest.get(f"{path}?{asking}").json
+            one = next(each for each in found.get("data", [found]) if each["topic_name"] == topic)
+            assert {"READ", "WRITE", "DESCRIBE"} <= set(one["authorized_operations"])
+            assert rest.get(f"{path}?include_authorized_operations=perhaps").status == 400
+
     def test_records_in_a_stream_are_answered_one_by_one(self, rest: Rest, topic: str) -> None:
         records: list[dict[str, Any]] = [
             {"value": {"type": "JSON", "data": {"n": 12345678901234567890, "x": 1.10}}},

@@ -1,5 +1,6 @@
 """Version 3: topics are listed, created, grown and deleted."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from starlette.responses import Response
 
 from odradek.client.admin.topic_types import NewTopic
 from odradek.client.cluster_view import Partition, Topic
-from odradek.protocol.errors import KafkaError
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.rest.links import Json, Links
 from odradek.rest.v3.resources import (
     CLUSTER,
@@ -20,6 +21,7 @@ from odradek.rest.v3.resources import (
     Resources,
 )
 from odradek.services.kafka_problems import BAD_REQUEST
+from odradek.services.permissions import allowed_operations
 from odradek.web.bodies import read_body
 from odradek.web.endpoints import Endpoint, Parameter
 from odradek.web.problems import Problem, json_response
@@ -27,7 +29,7 @@ from odradek.web.problems import Problem, json_response
 _TOPICS = f"{CLUSTER}/topics"
 _TOPIC = f"{_TOPICS}/{{topic_name}}"
 _AUTHORIZED = Parameter(
-    "include_authorized_operations", bool, False, "Always answered by [].", is_ignored=True
+    "include_authorized_operations", bool, False, "Also what the caller may do with each topic."
 )
 _MAX_REPLICATION = 32767
 
@@ -82,14 +84,18 @@ class Topics(Resources):
     async def _list(self, request: Request) -> Response:
         async with self.asked(request) as asked:
             topics = await asked.admin.list_topics(include_internal=True)
-            data = [topic_json(asked.links, topic) for topic in topics.values()]
+            allowed = await _allowed(asked, request, topics)
+            data = [
+                topic_json(asked.links, topic, allowed.get(topic.name, ()))
+                for topic in topics.values()
+            ]
             return json_response(asked.links.collection("Topic", ("topics",), data))
 
     async def _get(self, request: Request) -> Response:
         async with self.asked(request) as asked:
-            return json_response(
-                topic_json(asked.links, await asked.topic(asked.path["topic_name"]))
-            )
+            topic = await asked.topic(asked.path["topic_name"])
+            allowed = await _allowed(asked, request, [topic.name])
+            return json_response(topic_json(asked.links, topic, allowed.get(topic.name, ())))
 
     async def _create(self, request: Request) -> Response:
         wanted = await read_body(request, CreateTopic, missing=400)
@@ -176,12 +182,28 @@ def config_text(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def topic_json(links: Links, topic: Topic) -> Json:
+async def _allowed(
+    asked: ResourceRequest, request: Request, topics: Collection[str]
+) -> dict[str, list[str]]:
+    """Returns what the caller may do with each topic, if the request asks for it."""
+    wanted = request.query_params.get(_AUTHORIZED.name)
+    if wanted is None or not _AUTHORIZED.parse(wanted) or not topics:
+        return {}
+    found = await allowed_operations(asked.clients, topics)
+    return {
+        topic: [one.name for one in sorted(operations)]
+        for topic, operations in found.items()
+        if not isinstance(operations, ErrorCode)
+    }
+
+
+def topic_json(links: Links, topic: Topic, allowed: Iterable[str] = ()) -> Json:
     replicas = [len(partition.replicas) for partition in topic.partitions.values()]
     factor = replicas[0] if replicas else 0
-    return _described(
+    shown = _described(
         links, topic.name, len(topic.partitions), factor, is_internal=topic.is_internal
     )
+    return {**shown, "authorized_operations": list(allowed)}
 
 
 def _described(links: Links, name: str, count: int, factor: int, *, is_internal: bool) -> Json:
