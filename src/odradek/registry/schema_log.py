@@ -22,7 +22,7 @@ the same topic at the same time.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from odradek.client import Consumer, Producer
 from odradek.client.admin.admin import Admin
@@ -32,6 +32,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.registry.records import NOOP_KEY, id_in, max_ids
 from odradek.registry.state import RegistryState
+from odradek.services.start import Say
 from odradek.statemachine.machine import LogRecord
 from odradek.wording import counted
 from odradek.world import World
@@ -115,7 +116,7 @@ class KafkaSchemaLog:
 
     # The topic
 
-    async def prepare(self, replication_factor: int, say: "Say") -> None:
+    async def prepare(self, replication_factor: int, say: Say) -> None:
         """Creates the topic, or checks the one that is there."""
         limits = {"default.api.timeout.ms": _ADMIN_TIMEOUT_MS, "request.timeout.ms": 4_000}
         async with Admin({**self._properties, **limits}, world=self._world) as admin:
@@ -126,7 +127,7 @@ class KafkaSchemaLog:
                     raise
             await self._check(admin, say)
 
-    async def _create(self, admin: Admin, replication_factor: int, say: "Say") -> None:
+    async def _create(self, admin: Admin, replication_factor: int, say: Say) -> None:
         known = await admin.describe_topics([self._topic])
         if not isinstance(known[self._topic], KafkaError):
             return
@@ -140,7 +141,7 @@ class KafkaSchemaLog:
                 " rely on it"
             )
 
-    async def _check(self, admin: Admin, say: "Say") -> None:
+    async def _check(self, admin: Admin, say: Say) -> None:
         described = (await admin.describe_topics([self._topic]))[self._topic]
         if isinstance(described, KafkaError):
             raise described
@@ -175,7 +176,7 @@ class KafkaSchemaLog:
         """Whether everything that was there at the start has been read."""
         return self._loaded_to is not None and self._applied >= self._loaded_to
 
-    async def read(self, say: "Say") -> None:
+    async def read(self, say: Say) -> None:
         """Reads the topic for ever, and applies its records."""
         async with Consumer(
             {
@@ -196,7 +197,7 @@ class KafkaSchemaLog:
             while True:
                 await self._read_some(consumer, say)
 
-    async def _read_some(self, consumer: Consumer, say: "Say") -> None:
+    async def _read_some(self, consumer: Consumer, say: Say) -> None:
         try:
             polled = await consumer.poll(_POLL_MS)
         except (ClientError, KafkaError) as error:
@@ -339,9 +340,3 @@ class KafkaSchemaLog:
                 )
         except (ClientError, KafkaError) as error:
             _log.info("the last record was not written: %s", error)
-
-
-class Say(Protocol):
-    """Tells the operator something."""
-
-    def __call__(self, text: str) -> Any: ...

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from odradek.client.admin.admin import Admin
 from odradek.client.cluster import Cluster
-from odradek.client.errors import ClientError, is_retriable
+from odradek.client.errors import ClientError
 from odradek.client.settings import AdminSettings
 from odradek.protocol.errors import KafkaError
 from odradek.registry.api.schemas import SchemaEndpoints
@@ -32,24 +32,18 @@ from odradek.registry.figures import RegistryMetrics
 from odradek.registry.judging import Judge
 from odradek.registry.primary import Primary
 from odradek.registry.registry import Registry
-from odradek.registry.schema_log import KafkaSchemaLog, Say, UnusableTopic
+from odradek.registry.schema_log import KafkaSchemaLog, UnusableTopic
 from odradek.registry.settings import SchemaRegistrySettings
 from odradek.registry.state import RegistryState
 from odradek.services.forwarding import Forwarder
 from odradek.services.running import Service, run_service
+from odradek.services.start import CannotStart, Say, when_brokers_answer
 from odradek.web.endpoints import Endpoint
 from odradek.web.problems import Problem
 from odradek.wording import counted
 from odradek.world import World
 
 _log = logging.getLogger("odradek.registry")
-
-_RETRY_S: Final = 1.0
-_SAY_EVERY_S: Final = 5.0
-
-
-class CannotStart(Exception):
-    """The registry cannot start; the message says what to do."""
 
 
 class SchemaRegistryService(Service):
@@ -129,28 +123,19 @@ class SchemaRegistryService(Service):
 
     async def load(self, say: Say) -> None:
         """Waits for the brokers, and checks the topic."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self.own.kafkastore_init_timeout_ms / 1000
-        said_s = 0.0
-        while True:
+
+        async def prepare() -> None:
             try:
                 await self.log.prepare(self.own.kafkastore_topic_replication_factor, say)
-                async with Admin(self.own.own_client(), world=self._world) as admin:
-                    found = await admin.describe_metadata([])
-                    self.registry.cluster_id = found.cluster_id or ""
             except UnusableTopic as error:
                 raise CannotStart(str(error)) from None
-            except (ClientError, KafkaError) as error:
-                now_s = loop.time()
-                servers = self.own.own_client()["bootstrap.servers"]
-                if now_s > deadline_s or not _may_pass(error):
-                    raise CannotStart(f"the brokers at {servers}: {error}") from None
-                if now_s - said_s > _SAY_EVERY_S:
-                    said_s = now_s
-                    say(f"waiting for the brokers at {servers}: {error}")
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
+            async with Admin(self.own.own_client(), world=self._world) as admin:
+                found = await admin.describe_metadata([])
+                self.registry.cluster_id = found.cluster_id or ""
+
+        servers = self.own.own_client()["bootstrap.servers"]
+        patience_s = self.own.kafkastore_init_timeout_ms / 1000
+        await when_brokers_answer(prepare, servers, patience_s, say)
 
     @asynccontextmanager
     async def member(self, url: str) -> AsyncIterator[None]:
@@ -179,10 +164,6 @@ class SchemaRegistryService(Service):
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
             await cluster.close()
-
-
-def _may_pass(error: Exception) -> bool:
-    return is_retriable(error) or not isinstance(error, KafkaError)
 
 
 async def run_registry(

@@ -8,8 +8,9 @@ from odradek.cli.connect.connector_files import connector_of
 from odradek.cli.services.starting import ready_line, run_in_foreground, say
 from odradek.client.errors import SettingsError
 from odradek.config import InvalidSetting, parse_overrides
-from odradek.connect.worker.server import CannotStart, run_connect
+from odradek.connect.worker.server import run_connect
 from odradek.connect.worker.settings import DistributedSettings, StandaloneSettings, WorkerSettings
+from odradek.services.start import CannotStart
 from odradek.tools.client_properties import read_unresolved, with_secrets
 from odradek.tools.failures import CommandFailed
 

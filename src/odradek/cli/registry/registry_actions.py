@@ -10,8 +10,9 @@ from odradek.world import World
 def run_from_file(arguments: argparse.Namespace) -> int:
     require_web()
     from odradek.registry.schema_log import UnusableTopic
-    from odradek.registry.server import CannotStart, run_registry
+    from odradek.registry.server import run_registry
     from odradek.registry.settings import SchemaRegistrySettings
+    from odradek.services.start import CannotStart
 
     settings = settings_of(SchemaRegistrySettings, arguments)
     main = run_registry(settings, say, ready_line("the schema registry"), World())

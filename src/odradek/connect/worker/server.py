@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from odradek.client.admin.admin import Admin
-from odradek.client.errors import ClientError, is_retriable
 from odradek.config.secrets import DeclaredProviders
 from odradek.config.setting import InvalidSetting
 from odradek.connect import plugin_packages
@@ -46,26 +45,19 @@ from odradek.connect.worker.secrets import Secrets
 from odradek.connect.worker.settings import DistributedSettings, StandaloneSettings
 from odradek.connect.worker.status_store import StatusStore, TopicStatuses
 from odradek.connect.worker.worker import Shares, Worker
-from odradek.protocol.errors import KafkaError
 from odradek.services.forwarding import Forwarder
 from odradek.services.running import Service, announce, run_service
+from odradek.services.start import CannotStart, Say, when_brokers_answer
 from odradek.web.endpoints import Endpoint
 from odradek.web.problems import Problem
 from odradek.world import World
 
 _log = logging.getLogger("odradek.connect")
 
-_RETRY_S: Final = 0.3
-_SAY_EVERY_S: Final = 5.0
 _INIT_S: Final = 60.0
 _REQUEST_S: Final = 40.0
 
-Say = Callable[[str], Any]
 WorkerFile = StandaloneSettings | DistributedSettings
-
-
-class CannotStart(Exception):
-    """The worker cannot start; the message says what to do."""
 
 
 class ConnectService(Service):
@@ -137,25 +129,11 @@ class ConnectService(Service):
 
     async def prepare(self, say: Say) -> None:
         """Waits for the brokers, and makes or checks the internal topics."""
-        loop = asyncio.get_running_loop()
-        deadline_s, said_s = loop.time() + _INIT_S, loop.time()
         servers = self.own.own_client()["bootstrap.servers"]
-        while True:
-            try:
-                await self._prepare_topics()
-            except ConnectError as error:
-                raise CannotStart(str(error)) from None
-            except (ClientError, KafkaError) as error:
-                now_s = loop.time()
-                may_pass = is_retriable(error) or not isinstance(error, KafkaError)
-                if now_s > deadline_s or not may_pass:
-                    raise CannotStart(f"the brokers at {servers}: {error}") from None
-                if now_s - said_s > _SAY_EVERY_S:
-                    said_s = now_s
-                    say(f"waiting for the brokers at {servers}: {error}")
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
+        try:
+            await when_brokers_answer(self._prepare_topics, servers, _INIT_S, say)
+        except ConnectError as error:
+            raise CannotStart(str(error)) from None
 
     async def _prepare_topics(self) -> None:
         own = self.own

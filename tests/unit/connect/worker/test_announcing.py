@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from odradek.connect.worker.server import CannotStart, ConnectService, run_connect
+from odradek.connect.worker.server import ConnectService, run_connect
 from odradek.connect.worker.settings import StandaloneSettings
+from odradek.services.start import CannotStart
 
 
 def test_a_misspelt_address_is_named_although_no_broker_answers(
