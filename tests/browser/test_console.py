@@ -392,7 +392,7 @@ def test_records_go_through_parquet(visitor: Visitor, tmp_path: Path) -> None:
     chosen.set_input_files(tmp_path / "wrong.parquet")
     expect(page.locator("#h-file")).to_contain_text("is chosen")
     page.get_by_role("button", name="Write them").click()
-    expect(page.get_by_role("alert")).to_contain_text("this is no Parquet file that can be read")
+    expect(page.get_by_role("alert")).to_contain_text("this is not a Parquet file that can be read")
     chosen.set_input_files(file)
     expect(page.locator("#h-file")).to_contain_text("is chosen")
     assert visitor.axe() == []

@@ -124,7 +124,10 @@ def write_pipeline(tmp_path: Path, servers: str, **parts: str) -> str:
         ),
         (
             {"sink": 'trigger = "5 secs ago"'},
-            'trigger = "5 secs ago" in [sink] is no duration that Spark knows: write "5 seconds"',
+            (
+                'trigger = "5 secs ago" in [sink] is not a duration that Spark knows'
+                ': write "5 seconds"'
+            ),
         ),
         (
             {"source": 'value = "json"\nschema = "user strin, page string"'},

@@ -67,7 +67,7 @@ def test_a_field_that_the_schema_has_not_is_refused(tools: Tools) -> None:
         assert "line 1: a value does not fit its Avro schema" in said
         assert name in said
     said = tools.run(*send, given="hello", code=1)
-    assert "line 1: this is no JSON" in said
+    assert "line 1: this is not JSON" in said
     assert "each line is one JSON value" in said
     tools.run(*send, given='{"n": 1}')
 
@@ -134,7 +134,7 @@ def test_a_difference_is_said_in_words(tools: Tools) -> None:
         (("register", "s", "old.txt"), 2, "say which format it has with --type"),
         (("register", "s", "none.avsc"), 1, "none.avsc"),
         (("list", "--permanent"), 2, "--permanent goes with odradek schema delete"),
-        (("compat", "s", "HALF"), 2, "HALF is no level"),
+        (("compat", "s", "HALF"), 2, "HALF is not a level"),
         (("get", "s", "--registry", "http://127.0.0.1:1"), 1, "say where it is with --registry"),
         (("get", "s", "--registry", "127.0.0.1:1"), 2, "is not the URL of a schema registry"),
     ],

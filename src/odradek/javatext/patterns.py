@@ -27,7 +27,7 @@ _PIECE: Final = re.compile(r"\\(.)|\$\{(\w+)\}|\$(\d)(\d*)|([^\\$]+)|(.)", re.DO
 
 
 class BadPattern(ValueError):
-    """It is no pattern, or one with syntax that Python cannot match."""
+    """It is not a pattern, or one with syntax that Python cannot match."""
 
 
 def translated(text: str) -> str:
@@ -49,7 +49,7 @@ def java_pattern(text: str) -> "re.Pattern[str]":
     try:
         return re.compile(translated(text))
     except (re.error, OverflowError, RecursionError) as error:
-        raise BadPattern(f"it is no regular expression: {error}") from None
+        raise BadPattern(f"it is not a regular expression: {error}") from None
 
 
 class _Groups(Protocol):

@@ -197,7 +197,7 @@ def version_of(entry: Entry, ts: int | None) -> Version:
 def _optional_object(value: Json, name: str) -> Json | None:
     found = value.get(name)
     if found is not None and not isinstance(found, dict):
-        raise BadRecord(f"its {name} is no object")
+        raise BadRecord(f"its {name} is not an object")
     return found
 
 

@@ -372,7 +372,7 @@ def _check_config(config: Json | None) -> None:
     if level is not None and level not in Level.__members__:
         raise BadRecord("its compatibilityLevel is unknown")
     if not isinstance(alias, str | None):
-        raise BadRecord("its alias is no text")
+        raise BadRecord("its alias is not text")
     for member in ("defaultMetadata", "overrideMetadata"):
         try:
             check_metadata(config.get(member))

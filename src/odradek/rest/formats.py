@@ -68,7 +68,7 @@ def serialized(kind: str, data: msgspec.Raw) -> bytes | None:
         wanted = "a base64 string" if kind == BINARY else "a string"
         raise Problem(
             422,
-            f"data={shown_data} is not {wanted}. Data that is no text needs the type JSON, or in"
+            f"data={shown_data} is not {wanted}. Data that is not text needs the type JSON, or in"
             " version 2 Content-Type: application/vnd.kafka.json.v2+json",
             code=JSON_CONVERSION,
         ) from None

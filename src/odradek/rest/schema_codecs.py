@@ -89,7 +89,7 @@ def _registered(client: RegistryClient, topic: str, wanted: SchemaOf, is_key: bo
         if wanted.kind is None:
             raise Problem(400, "a schema needs a type: AVRO, JSONSCHEMA or PROTOBUF")
         kind = _TYPE_OF[wanted.kind]
-        # What is no schema is refused here.
+        # What is not a schema is refused here.
         codec = codec_of(Schema(kind, wanted.text))  # type: ignore[arg-type]
         subject = _by_strategy(wanted, topic, subject, codec)
         client.register(subject, kind, wanted.text)  # type: ignore[arg-type]  # one of the three
@@ -240,7 +240,7 @@ def _embedded(text: bytes) -> msgspec.Raw:
     UTF-16."""
     found = as_json(text)
     if found is None:
-        raise BadPayload("a value is no JSON that an answer can have")
+        raise BadPayload("a value is not JSON that an answer can have")
     return found
 
 

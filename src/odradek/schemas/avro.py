@@ -53,7 +53,7 @@ class AvroCodec:
             self.source = self._prepared(json.loads(text))
             self.schema = fastavro.parse_schema(self.source, named)
         except (ValueError, SchemaParseException, UnknownType, KeyError) as error:
-            raise BadSchema(f"this is no Avro schema: {_reason(error)}") from None
+            raise BadSchema(f"this is not an Avro schema: {_reason(error)}") from None
         except RecursionError:
             raise BadSchema("the Avro schema is nested too deeply") from None
         self._named = named

@@ -68,8 +68,8 @@ class Parser:
             case dict():
                 raise InvalidSchema(f"{_at(path)} has no type, which must be a string")
         raise InvalidSchema(
-            f"{_at(path)} is {print_json(source)[:60]}, which is no schema: use a name, an object"
-            " or a list"
+            f"{_at(path)} is {print_json(source)[:60]}, which is not a schema: use a name, an"
+            " object or a list"
         )
 
     def _complex(self, source: dict[str, Any], kind: str, namespace: str, path: str) -> Node:
@@ -275,7 +275,7 @@ def _size(source: dict[str, Any], path: str) -> int:
 def _double(text: str, path: str) -> float:
     """Java reads defaults of float and double also from strings, such as "NaN"."""
     if not _TEXT_OF_DOUBLES.fullmatch(text.strip()):
-        raise InvalidSchema(f"{_at(path)} has the default {text[:60]!r}, which is no number")
+        raise InvalidSchema(f"{_at(path)} has the default {text[:60]!r}, which is not a number")
     bare = text.strip()
     return float(bare if bare.endswith(("NaN", "Infinity")) else bare.rstrip("fFdD"))
 

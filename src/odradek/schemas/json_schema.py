@@ -39,12 +39,12 @@ class JsonCodec:
             self.schema = json.loads(text)
             self._imports = {name: json.loads(imported) for name, imported in imports}
         except ValueError as error:
-            raise BadSchema(f"this JSON schema is no JSON: {error}") from None
+            raise BadSchema(f"this JSON schema is not JSON: {error}") from None
         kind = validator_for(self.schema, default=jsonschema.Draft7Validator)
         try:
             kind.check_schema(self.schema)
         except NoSchema as error:
-            raise BadSchema(f"this is no JSON schema: {error.message}") from None
+            raise BadSchema(f"this is not a JSON schema: {error.message}") from None
 
     @property
     def title(self) -> str | None:
@@ -56,7 +56,7 @@ class JsonCodec:
         try:
             value = json.loads(payload)
         except ValueError as error:
-            raise BadPayload(f"a value is no JSON: {error}") from None
+            raise BadPayload(f"a value is not JSON: {error}") from None
         except RecursionError:
             raise BadPayload("a value is nested too deeply") from None
         self.check(value)

@@ -82,7 +82,7 @@ class JsonSchema(ParsedSchema):
             raise
         except ValueError as error:
             # Of identifiers and references that are no URIs.
-            raise InvalidSchema(f"an identifier or a $ref is no URI: {error}") from None
+            raise InvalidSchema(f"an identifier or a $ref is not a URI: {error}") from None
 
     def normalized(self) -> "JsonSchema":
         source = read_json(print_json(self.source, sort=True), exact=True)
@@ -358,14 +358,14 @@ class _Loader:
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuses what is no regular expression. Dialects differ, so that one is accepted if Python
+    """Refuses what is not a regular expression. Dialects differ, so that one is accepted if Python
     knows it or the library that checks values does."""
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         if matcher_of(pattern) is None:
             raise InvalidSchema(
-                f"the pattern {pattern[:200]!r} is no regular expression: {error}"
+                f"the pattern {pattern[:200]!r} is not a regular expression: {error}"
             ) from None
 
 

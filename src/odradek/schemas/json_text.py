@@ -29,12 +29,12 @@ def read_json(text: str, *, exact: bool = False) -> Any:
         raise
     except json.JSONDecodeError as error:
         raise InvalidSchema(
-            f"this is no JSON: {error.msg} in line {error.lineno}, column {error.colno}"
+            f"this is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
         ) from None
     except RecursionError:
         raise InvalidSchema(f"the JSON is nested deeper than {MAX_DEPTH} levels") from None
     except (ValueError, ArithmeticError) as error:
-        raise InvalidSchema(f"this is no JSON: {error}") from None
+        raise InvalidSchema(f"this is not JSON: {error}") from None
 
 
 def print_json(value: Any, *, sort: bool = False) -> str:
@@ -77,7 +77,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise InvalidSchema(f"this is no JSON: {constant} is not a number")
+    raise InvalidSchema(f"this is not JSON: {constant} is not a number")
 
 
 def _print(value: Any, parts: list[str], *, sort: bool) -> None:

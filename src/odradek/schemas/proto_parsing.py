@@ -67,7 +67,7 @@ class _Parser:
                     lists[part].append(read(self))
                 case other:
                     tokens.fail(
-                        f"{other[:40]!r} is no declaration: use message, enum, service, extend,"
+                        f"{other[:40]!r} is not a declaration: use message, enum, service, extend,"
                         " import, option or package"
                     )
         return ProtoFile(syntax, package, **{name: tuple(found) for name, found in lists.items()})

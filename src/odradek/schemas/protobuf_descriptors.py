@@ -211,7 +211,7 @@ def _run_protoc(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDes
         )
         if done.returncode:
             said = " ".join(done.stderr.split()).replace(f"{_MAIN}:", "line ")
-            raise BadSchema(f"this is no Protobuf schema: {said}")
+            raise BadSchema(f"this is not a Protobuf schema: {said}")
         return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
 
 

@@ -1,7 +1,7 @@
 """What is wrong with a statement, and where.
 
 SqlError
-├── SyntaxProblem    it is no statement of the language
+├── SyntaxProblem    it is not a statement of the language
 ├── Invalid          it cannot be carried out: an unknown name, types that do not fit
 │   ├── QueryEndpoint          a SELECT or PRINT where only other statements can be answered
 │   └── AssertionDoesNotHold   there is no topic or schema as ASSERT says

@@ -1,8 +1,9 @@
-"""The pytest plugin: loaded in every run, so it imports nothing until a fixture is used.
+"""The pytest plugin. pytest loads it in every run, so it imports Odradek only if a fixture is used.
 
-`odradek_cluster` is one real broker for the whole run (one a worker under pytest-xdist), or as
-many as `--odradek-brokers` or `odradek_brokers` in the settings file say; `odradek_topic` is a
-topic of its own for each test. `odradek_registry` is a schema registry on that cluster.
+`odradek_cluster` is a real cluster for the whole run; under pytest-xdist each worker has one. It
+has a single broker, unless `--odradek-brokers`, or `odradek_brokers` in pytest's configuration
+file, says how many. `odradek_topic` is a new topic for each test. `odradek_registry` is a schema
+registry on that cluster.
 """
 
 # ruff: noqa: PLC0415 - see above

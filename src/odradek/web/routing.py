@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from odradek.web.endpoints import Endpoint
 
 _MAX_DIGITS: Final = 18
-"""A longer number matches no `{id:int}`: it is no id of anything."""
+"""A longer number matches no `{id:int}`, so it is not the id of anything."""
 
 
 @dataclass(slots=True)

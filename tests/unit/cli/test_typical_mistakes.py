@@ -121,7 +121,10 @@ def closed_port() -> int:
             "configs --alter --topic a --add-config retention.ms 5",
             "unexpected '5'; write --add-config retention.ms=5",
         ),
-        ("console-consumer --topic a --max-messages -3", "give a number of records; -1 is no limi"),
+        (
+            "console-consumer --topic a --max-messages -3",
+            "give a number of records; -1 means no limit",
+        ),
         ("console-consumer --topic a --formatter json", "; --json prints records as JSON"),
         ("console-consumer --topic a --group=", "--group needs the name of a group"),
         (

@@ -122,7 +122,7 @@ REFUSED: list[tuple[SchemaType, str, str, str]] = [
         "AVRO",
         "a number of 100,000 digits",
         '{"type":"fixed","name":"F","size":' + "9" * 100_000 + "}",
-        "this is no JSON",
+        "this is not JSON",
     ),
     ("JSON", "1,000 levels", '{"not":' * 1_000 + "{}" + "}" * 1_000, "nested deeper than 200"),
     ("JSON", "a number out of range", '{"multipleOf": 1e999999999}', "out of range"),
@@ -130,7 +130,7 @@ REFUSED: list[tuple[SchemaType, str, str, str]] = [
         "JSON",
         "a pattern of brackets",
         json.dumps({"pattern": "(" * 50_000 + ")" * 50_000}),
-        "no regular expression",
+        "not a regular expression",
     ),
     ("JSON", "a file", '{"$ref": "file:///etc/passwd"}', "which is not known"),
     ("JSON", "another host", '{"$ref": "http://example.com/x.json"}', "which is not known"),
@@ -183,8 +183,8 @@ def test_they_are_refused_in_one_line(kind: SchemaType, name: str, text: str, sa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"$ref": "http://[bad"}', "is no URI"),
-        ('{"$id": "http://[bad", "$ref": "#"}', "is no URI"),
+        ('{"$ref": "http://[bad"}', "is not a URI"),
+        ('{"$id": "http://[bad", "$ref": "#"}', "is not a URI"),
     ],
 )
 def test_what_is_no_uri_is_refused(text: str, said: str) -> None:

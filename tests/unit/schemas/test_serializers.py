@@ -434,9 +434,9 @@ def test_bad_settings(conf: dict[str, Any], message: str) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(BadSchema, match="this is no Avro schema"):
+    with pytest.raises(BadSchema, match="this is not an Avro schema"):
         AvroSerializer(None, "{")
-    with pytest.raises(BadSetting, match="no class that protoc generated"):
+    with pytest.raises(BadSetting, match="not a class that protoc generated"):
         ProtobufSerializer(dict)
     with pytest.raises(BadSetting, match="to_dict must be a function"):
         AvroSerializer(None, CLICK, 1)  # type: ignore[arg-type]

@@ -89,7 +89,7 @@ def test_kinds(text: str) -> None:
             Invalid,
             "line 1:20: there is no type INTT; did you mean INT?",
         ),
-        ("CREATE STREAM x (a DECIMAL(2, 3))", Invalid, "DECIMAL(2, 3) is no type"),
+        ("CREATE STREAM x (a DECIMAL(2, 3))", Invalid, "DECIMAL(2, 3) is not a type"),
         ("SELECT 'abc FROM x", SyntaxProblem, "a single quote (') is missing"),
         ("SELECT a FROM x WINDOW TUMBLING (SIZE 1 MONTH)", SyntaxProblem, "has no fixed length"),
         ("SELECT a FROM x extra words", SyntaxProblem, "the end of the statement is expected"),

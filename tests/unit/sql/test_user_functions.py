@@ -154,7 +154,7 @@ UDAF = "from odradek.sql import udaf\n@udaf"
         ("def f(:\n", r"mine\.py:1: invalid syntax"),
         ("x = 1\nimport nothing_there\n", r"mine\.py:2: ModuleNotFoundError"),
         (f"{UDF}\ndef f(a) -> int: ...\n", r"mine\.py:2: the type of a"),
-        (f"{UDF}\ndef f(a: set) -> int: ...\n", "set is no type of SQL"),
+        (f"{UDF}\ndef f(a: set) -> int: ...\n", "set is not a type of SQL"),
         (f"{UDF}\ndef f(a: int): ...\n", "result is not annotated"),
         (f"{UDF}('INT -> WHAT')\ndef f(a): ...\n", r"mine\.py:2: .*WHAT"),
         (f"{UDF}\ndef ucase(a: str) -> str: ...\n", "already a function UCASE"),

@@ -100,7 +100,7 @@ def _add_running_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         type=_throttle,
         default=50_000_000,
-        help="at most so many bytes a second to and from each broker, as in 10MB; -1 is no limit"
+        help="at most so many bytes a second to and from each broker, as in 10MB; -1 means no limit"
         " (default: 50MB)",
     )
     group.add_argument(

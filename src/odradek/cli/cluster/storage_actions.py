@@ -130,7 +130,7 @@ def _cluster_id(arguments: argparse.Namespace) -> str | None:
             return text
     except binascii.Error:
         pass
-    raise UsageError(f"{text} is no cluster id; `odradek storage random-uuid` makes one")
+    raise UsageError(f"{text} is not a cluster id; `odradek storage random-uuid` makes one")
 
 
 async def _known_id(metadata: Metadata) -> str | None:

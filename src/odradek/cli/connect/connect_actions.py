@@ -151,7 +151,7 @@ def _report(client: WorkerClient, name: str, config: Mapping[str, str]) -> Any:
 
 
 def _tell_unknown(given: Mapping[str, str], report: Mapping[str, Any]) -> None:
-    """Connect skips names that it does not know, so they are no error."""
+    """Connect skips names that it does not know, so they are not errors."""
     known = {config["value"]["name"] for config in report["configs"]}
     for unknown in sorted(set(given) - known):
         if not unknown.startswith(_PREFIXES):

@@ -51,7 +51,9 @@ class WorkerClient:
             try:
                 return json.loads(text) if text else None
             except ValueError:
-                raise CommandFailed(f"{self.url} is no worker of Connect: {text[:80]!r}") from None
+                raise CommandFailed(
+                    f"{self.url} is not a worker of Connect: {text[:80]!r}"
+                ) from None
 
     def _exchange(self, method: str, path: str, body: object) -> tuple[int, str]:
         connection = self._address.connection(_TIMEOUT_S)

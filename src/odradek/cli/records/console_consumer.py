@@ -158,7 +158,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise MissingFlag("--partition needs --topic NAME")
     if arguments.max_messages is not None and arguments.max_messages < -1:
         raise UsageError(
-            f"--max-messages {arguments.max_messages}: give a number of records; -1 is no limit"
+            f"--max-messages {arguments.max_messages}: give a number of records; -1 means no limit"
         )
     formatter = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2]
     if formatter != "DefaultMessageFormatter":

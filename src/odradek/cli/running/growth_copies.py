@@ -63,7 +63,7 @@ class Copies:
     """The work on one cluster; `run` does all of it."""
 
     def __init__(self, admin: ReassignmentAdmin, growth: Growth, rate: int, say: Say) -> None:
-        """`rate` is in bytes a second; -1 is no limit."""
+        """`rate` is in bytes a second; -1 means no limit."""
         self._admin = admin
         self._growth = growth
         self._rate = rate

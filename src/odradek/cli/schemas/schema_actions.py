@@ -186,7 +186,7 @@ def _compat(client: RegistryClient, arguments: argparse.Namespace) -> int:
     words = list(arguments.words)
     level = words.pop().upper() if words and words[-1].upper() in LEVELS else None
     if len(words) > 1:
-        raise UsageError(f"{words[1]} is no level: use one of {', '.join(LEVELS)}")
+        raise UsageError(f"{words[1]} is not a level: use one of {', '.join(LEVELS)}")
     subject = words[0] if words else None
     if arguments.reset:
         if level is not None:

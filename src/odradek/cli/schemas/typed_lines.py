@@ -145,7 +145,7 @@ def _plain_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ValueError(f"this is no JSON: {error}; each line is one JSON value") from None
+        raise ValueError(f"this is not JSON: {error}; each line is one JSON value") from None
 
 
 def _protobuf(

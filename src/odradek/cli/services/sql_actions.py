@@ -33,7 +33,7 @@ class Shell:
     def __init__(self, server: str, *, as_json: bool, ca: str | None = None) -> None:
         parts = urlsplit(server)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
-            raise CommandFailed(f"{server!r} is no URL such as http://127.0.0.1:8088")
+            raise CommandFailed(f"{server!r} is not a URL such as http://127.0.0.1:8088")
         self._server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._address = HttpAddress(parts, 443 if parts.scheme == "https" else 80, ca)
         self._log_in = _log_in(parts.username, parts.password)

@@ -20,7 +20,7 @@ from odradek.world.clock import SystemClock
 
 # Rows of each table, unless one panel was asked for.
 _FEW: Final = 10
-# If standard output is no terminal, nothing is left out.
+# If standard output is not a terminal, nothing is left out.
 _WIDE: Final = 250
 
 

@@ -92,7 +92,7 @@ class Screen:
 
     @property
     def keyboard(self) -> int | None:
-        """The file descriptor that keys are read from; None if standard input is no terminal."""
+        """The file descriptor that keys are read from; None if standard input is not a terminal."""
         return self._keyboard
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ _COLOURED: Final = {
     "warn": "\x1b[33m",
     "bad": "\x1b[1;31m",
 }
-# Weight and reversal are no colours.
+# Weight and reversal are not colours.
 _COLOURLESS: Final = {"bold": "\x1b[1m", "chosen": "\x1b[7m", "bad": "\x1b[1m", "warn": "\x1b[1m"}
 
 

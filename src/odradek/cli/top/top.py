@@ -79,7 +79,7 @@ def interval_s(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     is_live = not arguments.once and not arguments.json
     if is_live and not sys.stdout.isatty():
-        raise UsageError("standard output is no terminal; --once prints the figures, --json too")
+        raise UsageError("standard output is not a terminal; --once prints the figures, --json too")
     if is_live and not arguments.interval:
         raise UsageError("--interval 0 belongs to --once; the page needs at least 0.2")
     arguments.ports = _ports(arguments.management)

@@ -186,7 +186,7 @@ def _size(file: BinaryIO) -> int:
 def _position(offset: SourceOffset) -> int:
     position: Any = offset.get(POSITION)
     if isinstance(position, bool) or not isinstance(position, int):
-        raise DataError(f'{dict(offset)} is no offset in a file: {{"{POSITION}": N}} is needed')
+        raise DataError(f'{dict(offset)} is not an offset in a file: {{"{POSITION}": N}} is needed')
     return position
 
 

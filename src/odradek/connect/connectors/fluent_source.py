@@ -174,7 +174,7 @@ def events(message: Any, settings: FluentSourceSettings) -> tuple[list[Entry], s
         case [str(tag), int() | float() | Extension() as moment, dict(event), *rest]:
             pairs = [[moment, event]]
         case _:
-            raise DataError("this is no message of the Forward protocol")
+            raise DataError("this is not a message of the Forward protocol")
     chunk = rest[0].get("chunk") if rest and isinstance(rest[0], dict) else None
     return list(_entries(tag, pairs, settings.topic)), None if chunk is None else str(chunk)
 

@@ -54,7 +54,7 @@ def parse_url(url: str) -> Address:
         parts, port = urlsplit(""), None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         shown = url.rpartition("@")[2]
-        raise InvalidConfig(f"{shown!r} is no URL, such as http://localhost:9200")
+        raise InvalidConfig(f"{shown!r} is not a URL, such as http://localhost:9200")
     is_tls = parts.scheme == "https"
     credentials = None
     if parts.username is not None:

@@ -20,5 +20,5 @@ def time_zone(text: str) -> tzinfo:
         return UTC if text in {"UTC", "Z"} else ZoneInfo(text)
     except (KeyError, ValueError, OSError):
         raise InvalidConfig(
-            f"{text} is no time zone: use a name such as UTC or Europe/Helsinki"
+            f"{text} is not a time zone: use a name such as UTC or Europe/Helsinki"
         ) from None

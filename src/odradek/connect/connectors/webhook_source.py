@@ -208,7 +208,7 @@ class _Application:
         try:
             found = json.loads(request.body)
         except (ValueError, RecursionError):
-            raise _Refused(400, "the body is no JSON") from None
+            raise _Refused(400, "the body is not JSON") from None
         several = found if isinstance(found, list) and settings.splits else [found]
         return [Entry(value, None, key, key_schema, headers=headers) for value in several]
 

@@ -86,7 +86,7 @@ class JsonConverter:
         try:
             found = json.loads(data, parse_float=Number)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"this is no JSON: {error}") from None
+            raise DataError(f"this is not JSON: {error}") from None
         if not self._has_schemas:
             return SchemaAndValue(None, _without_schema(found))
         if self._given is not None:
@@ -109,7 +109,7 @@ class JsonConverter:
         try:
             return self._parse_schema(content)
         except ValueError as error:
-            raise DataError(f"this is no JSON: {error}") from None
+            raise DataError(f"this is not JSON: {error}") from None
 
     def _write_schema(self, schema: Schema) -> str:
         def default(of: Schema, value: Any) -> _Raw:

@@ -62,7 +62,7 @@ def _reader(schema: Schema, read: Callable[[Schema, Any], Any]) -> Callable[[byt
         try:
             found = json.loads(data[start:], parse_float=Number)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"this is no JSON: {error}") from None
+            raise DataError(f"this is not JSON: {error}") from None
         return read(schema, found)
 
     return decode

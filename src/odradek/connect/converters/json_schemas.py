@@ -49,7 +49,7 @@ def schema_from_json(written: Any, default: Any) -> Schema | None:
         raise DataError(f"a schema is an object in JSON, and this is {type(written).__name__}")
     kind = _TYPES.get(str(written.get("type")))
     if kind is None:
-        raise DataError(f"{written.get('type')!r} is no type of a schema: {', '.join(_TYPES)}")
+        raise DataError(f"{written.get('type')!r} is not a type of a schema: {', '.join(_TYPES)}")
     key = item = None
     fields: tuple[Field, ...] = ()
     if kind is Type.ARRAY:

@@ -3,7 +3,7 @@
 Records of a topic begin alike, because each carries its schema: `{"schema":{...},"payload":`. To
 parse that again takes most of the time of reading a record. So the beginnings that came last are
 kept with their schemas, and only the rest of a record is parsed. A record that goes on in another
-way than with one value and `}` is no envelope that is known, and is read as a whole.
+way than with one value and `}` is not an envelope that is known, and is read as a whole.
 """
 
 import json

@@ -35,7 +35,7 @@ class StringConverter:
         try:
             "".encode(encoding)
         except LookupError:
-            raise DataError(f"{encoding} is no encoding of text, as UTF-8 is") from None
+            raise DataError(f"{encoding} is not an encoding of text, as UTF-8 is") from None
         self._encoding = encoding
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -106,7 +106,7 @@ class BooleanConverter:
         if data is None:
             return SchemaAndValue(self._SCHEMA, None)
         if data not in {b"\0", b"\1"}:
-            raise DataError(f"{data.hex() or 'nothing'} is no boolean: it is one byte, 00 or 01")
+            raise DataError(f"{data.hex() or 'nothing'} is not a boolean: it is one byte, 00 or 01")
         return SchemaAndValue(self._SCHEMA, data == b"\1")
 
 

@@ -281,14 +281,14 @@ def _date(found: Any) -> date:
     try:
         return date(found.year, found.month, found.day)
     except ValueError as error:
-        raise DataError(f"a google.type.Date is no date: {error}") from None
+        raise DataError(f"a google.type.Date is not a date: {error}") from None
 
 
 def _time(found: Any) -> time:
     try:
         return time(found.hours, found.minutes, found.seconds, found.nanos // 1_000_000 * 1000)
     except ValueError as error:
-        raise DataError(f"a google.type.TimeOfDay is no time: {error}") from None
+        raise DataError(f"a google.type.TimeOfDay is not a time: {error}") from None
 
 
 def _timestamp(found: Any) -> datetime:

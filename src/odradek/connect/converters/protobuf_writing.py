@@ -1,8 +1,8 @@
-"""Protobuf schemas of Connect's schemas, and values as our Protobuf codec takes them.
+"""Converts Connect's schemas to Protobuf schemas, and values to what our Protobuf codec takes.
 
-A struct is a message, and nested structs are nested messages. A key or value that is no struct is
-one of Google's wrappers, such as StringValue. Arrays of arrays, and arrays or maps as a whole key
-or value, cannot be in Protobuf.
+A struct is a message, and nested structs are nested messages. A key or value that is not a struct
+is one of Google's wrappers, such as StringValue. Arrays of arrays, and arrays or maps as a whole
+key or value, cannot be written in Protobuf.
 """
 
 from collections.abc import Callable, Mapping

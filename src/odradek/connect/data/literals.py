@@ -111,7 +111,7 @@ def _part(found: Any) -> tuple[Schema, Any]:
     if isinstance(found, _Number):
         number = _number(found)
         if number is None:
-            raise DataError(f"{found} is no number")
+            raise DataError(f"{found} is not a number")
         return number
     if isinstance(found, str):
         return _moment(found) or (schemas.STRING, found)

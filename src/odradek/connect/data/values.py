@@ -121,7 +121,7 @@ def _common(values: Any) -> Schema | None:
 def decimal_scale(value: Decimal) -> int:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise DataError(f"{value} is no decimal number")
+        raise DataError(f"{value} is not a decimal number")
     return -exponent
 
 
@@ -211,7 +211,7 @@ def time_to_ms(value: time) -> int:
 
 def ms_to_time(milliseconds: int) -> time:
     if not 0 <= milliseconds < _DAY_MS:
-        raise DataError(f"{milliseconds} ms are no time of a day")
+        raise DataError(f"{milliseconds} ms are not a time of day")
     return (_EPOCH + timedelta(milliseconds=milliseconds)).time()
 
 

@@ -4,7 +4,7 @@ A worker that was killed leaves the members of its sinks behind: Kafka would cou
 until its session times out (45 s), and give its partitions to nobody. When the task starts
 elsewhere, it removes the member with its own `client.id`, which nobody else has:
 `connector-consumer-NAME-N`, as in Kafka Connect. A former self that still lives, such as on a
-worker that was cut off, learns by it that it is no member any more, and cannot commit.
+worker that was cut off, learns by it that it is not a member any more, and cannot commit.
 """
 
 import logging

@@ -73,7 +73,7 @@ class OffsetStore:
             connector, partition = json.loads(key)
             offset = None if value is None else json.loads(value)
         except (TypeError, ValueError):
-            _log.warning("topic %s has a record that is no offset; it is skipped", self.topic)
+            _log.warning("topic %s has a record that is not an offset; it is skipped", self.topic)
             return
         known = self._offsets.setdefault(str(connector), {})
         if offset is None:

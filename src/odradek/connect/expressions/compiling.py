@@ -241,7 +241,7 @@ def _result_schema(operator: str, left: Schema | None, right: Schema | None) -> 
         is_decimal = schema.name == schemas.DECIMAL
         is_number = schema.name is None and schema.type in {*INTEGERS, Type.FLOAT32, Type.FLOAT64}
         if not is_decimal and not is_number:
-            raise DataError(f"{schema.name or schema.type} is no number for {operator}")
+            raise DataError(f"{schema.name or schema.type} is not a number for {operator}")
     decimals = [schema.scale for schema in (left, right) if schema.name == schemas.DECIMAL]
     is_float = bool({left.type, right.type} & {Type.FLOAT32, Type.FLOAT64})
     if operator == "/" or is_float:

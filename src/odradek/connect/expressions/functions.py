@@ -79,7 +79,7 @@ def _whole(number: Any, rounded: Callable[[Any], int]) -> int:
     try:
         return rounded(_number(number))
     except (ValueError, OverflowError):
-        raise DataError(f"{number} is no whole number") from None
+        raise DataError(f"{number} is not a whole number") from None
 
 
 def _replace(text: Any, old: Any, new: Any) -> str:

@@ -38,7 +38,7 @@ def install(taps: Iterable[str]) -> list[str]:
                 f"odradek.singer.taps: {text!r} is not like tap-github=/opt/taps/bin/tap-github"
             )
         if not os.access(path, os.X_OK) or os.path.isdir(path):
-            raise InvalidConfig(f"odradek.singer.taps: {path} is no program that can be run")
+            raise InvalidConfig(f"odradek.singer.taps: {path} is not a program that can be run")
         full = f"{_PREFIX}{name}"
         for table in (plugins.SOURCES, plugins.CONNECTORS):
             cast("dict[str, Plugin]", table)[full] = TapPlugin(full, _MODULE, path)

@@ -43,5 +43,5 @@ def parse(line: bytes) -> Message | None:
                 made = None
     except (ValueError, KeyError, TypeError, RecursionError):
         shown = line[:100].decode("utf-8", "replace")
-        raise DataError(f"the tap writes what is no message of Singer: {shown!r}") from None
+        raise DataError(f"the tap writes what is not a message of Singer: {shown!r}") from None
     return made

@@ -55,7 +55,7 @@ class SingerSettings(PluginSettings):
                 is_object = False
             if not is_object:
                 # The configuration may have secrets, so it is not shown.
-                problems[name] = [invalid(name, "[hidden]", "it is no JSON object")]
+                problems[name] = [invalid(name, "[hidden]", "it is not a JSON object")]
         return problems
 
 

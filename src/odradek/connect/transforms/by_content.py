@@ -121,5 +121,5 @@ class ContentBasedRouter(_ByContent):
         if result is None:
             return record
         if not isinstance(result, str) or not result:
-            raise DataError(f"the expression gives {result!r:.60}, which is no topic")
+            raise DataError(f"the expression gives {result!r:.60}, which is not a topic")
         return replace(record, topic=result)

@@ -227,18 +227,18 @@ class EventRouter:
         kind = _needed(schema, column, "table.field.event.timestamp")
         factor = _TO_MS.get(kind.name)
         if factor is None:
-            raise DataError(f"column {column} of the outbox table is no timestamp")
+            raise DataError(f"column {column} of the outbox table is not a timestamp")
         value = row.get(column)
         return found if value is None else value // factor
 
     def _expanded(self, schema: Schema, payload: str) -> tuple[Schema, Any]:
         if not payload.startswith(("{", "[")):
-            _log.warning("the payload of an outbox event is no JSON object or list")
+            _log.warning("the payload of an outbox event is not a JSON object or list")
             return schema, payload
         try:
             found = json.loads(payload)
         except ValueError as error:
-            _log.warning("the payload of an outbox event is no JSON: %s", error)
+            _log.warning("the payload of an outbox event is not JSON: %s", error)
             return schema, payload
         made = self._payloads.schema_of(found, self._settings.table_field_event_payload)
         return (schema, payload) if made is None else (made, fitting(made, found))

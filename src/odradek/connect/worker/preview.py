@@ -175,7 +175,7 @@ def _shown_for_sink(raw: Any, path: RecordPath) -> dict[str, Any]:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Returns bytes as text, or what is no text in hexadecimal."""
+    """Returns bytes as text, or what is not text in hexadecimal."""
     if data is None:
         return None
     try:

@@ -26,7 +26,7 @@ _SORTS: Final = ("name", "partitions", "records", "size", "rate")
 _COMMON: Final = (
     ("cleanup.policy", "Cleanup policy", "delete, compact, or both with a comma"),
     ("retention.ms", "Retention in ms", "-1 keeps records for ever; 604800000 is a week"),
-    ("retention.bytes", "Retention in bytes", "for each partition; -1 is no limit"),
+    ("retention.bytes", "Retention in bytes", "for each partition; -1 means no limit"),
     ("min.insync.replicas", "In-sync replicas for acks=all", "2 is usual with 3 replicas"),
     ("max.message.bytes", "Largest batch in bytes", ""),
     ("compression.type", "Compression", "producer keeps what producers chose"),

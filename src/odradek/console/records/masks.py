@@ -13,7 +13,7 @@ for a field of a Protobuf message may have the name that the schema gives it or 
 (`home_address` is shown as `homeAddress`).
 
 Everything that works on records gets them after masking: pages, text search, filters, downloads.
-A value that cannot be taken apart, such as text that is no JSON, is masked as a whole where a rule
+A value that cannot be taken apart, such as text that is not JSON, is masked as a whole where a rule
 names one of its fields, because nobody knows where the field would be.
 """
 

@@ -68,7 +68,7 @@ def written(lines: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _fields(values: list[Any]) -> Any:
-    """Returns the values as a column of structs, or None if they are no objects that agree."""
+    """Returns the values as a column of structs, or None if they are not objects that agree."""
     import pyarrow as pa  # noqa: PLC0415
 
     if not values or not all(isinstance(value, dict) and value for value in values):
@@ -111,7 +111,7 @@ def read(encoded: str, at_most: int) -> list[str]:
         if opened > _MAX_OPENED_BYTES:
             raise BadParquet(f"its rows have more than {_MAX_OPENED_BYTES:,} bytes")
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
-        raise BadParquet(f"this is no Parquet file that can be read: {error}") from None
+        raise BadParquet(f"this is not a Parquet file that can be read: {error}") from None
     return [_line(row) for row in found]
 
 

@@ -62,7 +62,7 @@ class Entry:
     state: State
     started_ms: int
     throttle: int
-    """Bytes a second; -1 is no limit."""
+    """Bytes a second; -1 means no limit."""
     waves: tuple[tuple[Move, ...], ...]
     """The first one has the moves that change only the order of replicas; it may be empty."""
     elections: tuple[TopicPartition, ...]

@@ -127,7 +127,7 @@ class JSONDeserializer(RegistryDeserializer):
             try:
                 value = decode(data[start:])
             except (ValueError, RecursionError) as error:
-                raise BadPayload(f"a value is no JSON: {error}") from None
+                raise BadPayload(f"a value is not JSON: {error}") from None
             for check in checks:
                 check(value)
             return value if make is None else make(value)

@@ -189,7 +189,7 @@ def _descriptor(kind: Any) -> Any:
     if descriptor is None:
         name = getattr(kind, "__name__", kind)
         raise BadSetting(
-            f"{name} is no class that protoc generated: give such a class, or the text of a .proto"
-            " file and the name of a message"
+            f"{name} is not a class that protoc generated: give such a class, or the text of a"
+            " .proto file and the name of a message"
         )
     return descriptor

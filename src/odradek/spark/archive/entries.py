@@ -229,7 +229,7 @@ def _read_json(text: bytes, where: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
     except ValueError as error:
-        raise DamagedArchive(f"{where} is no JSON: {error}") from None
+        raise DamagedArchive(f"{where} is not JSON: {error}") from None
     if not isinstance(read, dict) or read.get("format") != _FORMAT:
         raise DamagedArchive(f"{where} was made by another version: update odradek")
     return read

@@ -76,7 +76,7 @@ _EXAMPLE: Final = 'as in schema = "user string, visits array<int>"'
 
 
 class BadSchema(ValueError):
-    """The text is no schema; the message says where and what to write."""
+    """The text is not a schema; the message says where and what to write."""
 
 
 def check_schema(text: str) -> None:
@@ -99,7 +99,7 @@ def _check_json(text: str) -> None:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadSchema(f"it is no JSON: {error}") from None
+        raise BadSchema(f"it is not JSON: {error}") from None
 
 
 class _Tokens:

@@ -45,7 +45,7 @@ _THOUSANDS: Final = re.compile(r"(?<=\d)[_,](?=\d)")
 
 
 class BadDuration(ValueError):
-    """The text is no duration; the message says what to write instead."""
+    """The text is not a duration; the message says what to write instead."""
 
 
 def check_duration(text: str, *, is_trigger: bool = False) -> None:

@@ -113,7 +113,7 @@ def read_spec(text: str, default_name: str) -> PipelineSpec:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadPipeline(f"it is no TOML: {error}") from None
+        raise BadPipeline(f"it is not TOML: {error}") from None
     top = _Table("the file", document, _TOP)
     bootstrap = top.text("bootstrap", DEFAULT_BOOTSTRAP) or DEFAULT_BOOTSTRAP
     spec = PipelineSpec(
@@ -189,7 +189,7 @@ class _Table:
             check_duration(value, is_trigger=is_trigger)
         except BadDuration as error:
             raise BadPipeline(
-                f'{key} = "{value}" in {self.where} is no duration that Spark knows: {error}'
+                f'{key} = "{value}" in {self.where} is not a duration that Spark knows: {error}'
             ) from None
 
     def options(self, key: str) -> dict[str, str]:

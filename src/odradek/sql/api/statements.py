@@ -118,4 +118,4 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise Problem(400, f"{text!r} is no pattern: {error}", code=BAD_REQUEST) from None
+        raise Problem(400, f"{text!r} is not a pattern: {error}", code=BAD_REQUEST) from None

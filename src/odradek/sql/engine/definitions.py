@@ -254,7 +254,9 @@ class Properties:
         number, _, unit = text.strip().partition(" ")
         milliseconds = _UNITS.get(unit.strip().upper().removesuffix("S"))
         if not number.isdigit() or milliseconds is None or int(number) == 0:
-            raise Invalid(f"'{text}' is no duration: write '10 SECONDS'", self.place("WINDOW_SIZE"))
+            raise Invalid(
+                f"'{text}' is not a duration: write '10 SECONDS'", self.place("WINDOW_SIZE")
+            )
         return int(number) * milliseconds
 
 

@@ -207,7 +207,7 @@ class StatementFailed(Exception):
 
 
 def _check_syntax(parts: list[Part], catalogue: Catalogue) -> None:
-    """Raises for a part that is no statement: nothing of the text is carried out then."""
+    """Raises for a part that is not a statement: nothing of the text is carried out then."""
     for part in parts:
         try:
             if "${" not in part.text:

@@ -110,4 +110,4 @@ def _name(kind: Any) -> str:
         return f"ARRAY<{_name(parts[0])}>"
     if origin is dict and len(parts) == 2 and parts[0] is str:
         return f"MAP<STRING, {_name(parts[1])}>"
-    raise BadAnnotation(f"{getattr(kind, '__name__', kind)} is no type of SQL")
+    raise BadAnnotation(f"{getattr(kind, '__name__', kind)} is not a type of SQL")

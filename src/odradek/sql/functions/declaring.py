@@ -79,7 +79,7 @@ class _SignatureReader:
     def __init__(self, text: str) -> None:
         self._words = _WORD.findall(text)
         if "".join(self._words) != re.sub(r"\s", "", text):
-            raise ValueError(f"{text!r} is no signature")
+            raise ValueError(f"{text!r} is not a signature")
         self._text = text
 
     def _next(self) -> str:
@@ -141,7 +141,7 @@ Bindings = dict[str, SqlType]
 
 
 def wider(one: SqlType, other: SqlType) -> SqlType | None:
-    """Returns the number type that holds both, or None if one is no number."""
+    """Returns the number type that holds both, or None if one is not a number."""
     if not (one.is_numeric and other.is_numeric):
         return None
     first, second = sorted((one, other), key=lambda kind: _WIDTH[kind.name])

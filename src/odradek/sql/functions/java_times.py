@@ -123,7 +123,7 @@ class JavaTimeFormat:
         matching = self._expression.match if self._is_lenient else self._expression.fullmatch
         match = matching(text)
         if match is None:
-            raise ValueError(f"{text!r} is no time by the pattern {self.pattern!r}")
+            raise ValueError(f"{text!r} is not a time by the pattern {self.pattern!r}")
         parts: dict[str, Any] = {}
         for (letter, count), found in zip(self._fields, match.groups(), strict=True):
             if found is not None:
@@ -134,7 +134,7 @@ class JavaTimeFormat:
         """Raises `ValueError` if the pattern names what a date, or a time of day, does not have."""
         foreign = [letter for letter, _ in self._fields if letter not in _PARTS[what]]
         if foreign:
-            raise ValueError(f"{foreign[0]!r} in {self.pattern!r} is no part of {what}")
+            raise ValueError(f"{foreign[0]!r} in {self.pattern!r} is not a part of {what}")
 
     @property
     def has_date(self) -> bool:
@@ -273,7 +273,7 @@ def read_timestamp(text: str) -> int:
     """Returns the TIMESTAMP of a text by ISO-8601, parts of which may be missing at the end."""
     match = _ISO.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no TIMESTAMP: write 2024-01-31T23:59:59.999")
+        raise ValueError(f"{text!r} is not a TIMESTAMP: write 2024-01-31T23:59:59.999")
     if match[9] is not None:
         return timestamp_of(datetime(int(match[9]), 1, 1, tzinfo=UTC))
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
@@ -285,15 +285,15 @@ def read_timestamp(text: str) -> int:
 
 def read_date(text: str) -> int:
     if not re.fullmatch(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", text.strip()):
-        raise ValueError(f"{text!r} is no DATE: write 2024-01-31")
+        raise ValueError(f"{text!r} is not a DATE: write 2024-01-31")
     return read_timestamp(text) // DAY_MS
 
 
 def read_time(text: str) -> int:
     match = re.fullmatch(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no TIME: write 23:59:59")
+        raise ValueError(f"{text!r} is not a TIME: write 23:59:59")
     hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"{text!r} is no TIME: write 23:59:59")
+        raise ValueError(f"{text!r} is not a TIME: write 23:59:59")
     return ((hour * 60 + minute) * 60 + second) * 1000 + int((match[4] or "0")[:3].ljust(3, "0"))

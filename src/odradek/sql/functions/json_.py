@@ -46,7 +46,7 @@ def extractjsonfield(text: str, path: str) -> str | None:
     while position < len(path):
         step = _STEP.match(path, position)
         if step is None:
-            raise ValueError(f"{path[position:]!r} in {path!r} is no step: write .name or [0]")
+            raise ValueError(f"{path[position:]!r} in {path!r} is not a step: write .name or [0]")
         position = step.end()
         name = next((step[group] for group in (1, 2, 4, 5) if step[group] is not None), None)
         if name is not None:

@@ -243,7 +243,7 @@ def geo_distance(lat1: float, lon1: float, lat2: float, lon2: float, unit: str =
     """Returns the great-circle distance of two points in degrees, in KM or MILES."""
     for degrees, limit in ((lat1, 90), (lat2, 90), (lon1, 180), (lon2, 180)):
         if abs(degrees) > limit:
-            raise ValueError(f"{degrees} is no latitude or longitude")
+            raise ValueError(f"{degrees} is not a latitude or longitude")
     half_lat = math.radians(lat2 - lat1) / 2
     half_lon = math.radians(lon2 - lon1) / 2
     # In the order in which ksqlDB multiplies, so that results are equal to the last digit.

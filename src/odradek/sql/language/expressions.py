@@ -305,7 +305,8 @@ class ExpressionCursor(TypeCursor):
             return self._read_call(name)
         if self._is(TokenType.STRING) and name in ("DATE", "TIME", "TIMESTAMP"):
             raise SyntaxProblem(
-                f"{name} before a text is no literal here: write the text alone, or CAST it", place
+                f"{name} before a text is not a literal here: write the text alone, or CAST it",
+                place,
             )
         if self._take(TokenType.DOT):
             column = exp.to_identifier(self._read_name("the name of a column"), quoted=True)

@@ -89,7 +89,7 @@ class TypeCursor(Cursor):
         self._expect(TokenType.R_PAREN, "')'")
         if precision < 1 or scale < 0 or scale > precision:
             raise Invalid(
-                f"DECIMAL({precision}, {scale}) is no type: the precision is 1 at least, and the"
+                f"DECIMAL({precision}, {scale}) is not a type: the precision is 1 at least, and the"
                 " scale from 0 to the precision",
                 place,
             )

@@ -134,7 +134,7 @@ def _begins(text: str, words: tuple[str, ...]) -> bool:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text} is not a finite number")
     return number
 
 
@@ -313,7 +313,7 @@ def literal(text: str, target: SqlType) -> Any:
         for words, value in ((_BOOLEANS, True), (_NOT_BOOLEANS, False)):
             if _begins(text, words):
                 return value
-        raise ValueError(f"'{text}' is no BOOLEAN")
+        raise ValueError(f"'{text}' is not a BOOLEAN")
     reader = _from_text(target)
     if reader is None:
         raise ValueError(f"'{text}' is no {target}")

@@ -97,7 +97,7 @@ def common_type(
         if kind.is_numeric and one.is_literal and one.kind == STRING:
             number = casting.number_in_text(one.literal)
             if number is None:
-                raise Invalid(f"{what}: '{one.literal}' is no number", place_of(node))
+                raise Invalid(f"{what}: '{one.literal}' is not a number", place_of(node))
             one = constant(*number)  # noqa: PLW2901 - it is the same value
         given.append(one)
         if one.is_literal and STRING in (one.kind, kind):
@@ -117,7 +117,7 @@ def _literal(node: Any, _: Scope) -> Compiled:
         return constant(node.this, STRING)
     number = casting.number_in_text(node.this)
     if number is None:
-        raise Invalid(f"{node.this} is no number", place_of(node))
+        raise Invalid(f"{node.this} is not a number", place_of(node))
     value, kind = number
     if kind.is_numeric and isinstance(kind, DecimalType) and "." not in node.this:
         raise Invalid(f"{node.this} is too large for BIGINT", place_of(node))

@@ -58,7 +58,7 @@ def decimal_of(value: Any, kind: DecimalType) -> Decimal:
 def _read_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise BadRow(f"{value!r} is no BOOLEAN")
+    raise BadRow(f"{value!r} is not a BOOLEAN")
 
 
 def _reader_of_integers(name: str) -> Reader:
@@ -80,11 +80,11 @@ def _reader_of_integers(name: str) -> Reader:
 
 def _read_double(value: Any) -> float:
     if isinstance(value, bool | list | dict):
-        raise BadRow(f"{value!r} is no DOUBLE")
+        raise BadRow(f"{value!r} is not a DOUBLE")
     try:
         return float(value)
     except ValueError:
-        raise BadRow(f"{value!r} is no DOUBLE") from None
+        raise BadRow(f"{value!r} is not a DOUBLE") from None
 
 
 def _read_string(value: Any) -> str:
@@ -101,7 +101,7 @@ def _read_bytes(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (ValueError, TypeError):
-        raise BadRow(f"{value!r} is no BYTES in base64") from None
+        raise BadRow(f"{value!r} is not BYTES in base64") from None
 
 
 def reader(kind: SqlType) -> Reader:
@@ -171,7 +171,7 @@ def field_picker(fields: Sequence[tuple[str, SqlType]]) -> Callable[[dict[str, A
                     folded = {}
                     for key, one in value.items():
                         folded.setdefault(key.upper(), one)
-                # A name that was quoted is no name in capitals, and is found as it is alone.
+                # A name that was quoted is not a name in capitals, and is found as it is alone.
                 found = folded.get(name)
             picked.append(None if found is None else read(found))
         return picked
@@ -287,13 +287,15 @@ class JsonCodec(RowCodec):
         try:
             parsed = json.loads(data, parse_float=Decimal) if self._is_exact else json.loads(data)
         except ValueError as error:
-            raise BadRow(f"it is no JSON: {error}") from None
+            raise BadRow(f"it is not JSON: {error}") from None
         if parsed is None:
             return None
         if self._read_one is not None:
             return (self._read_one(parsed),)
         if not isinstance(parsed, dict):
-            raise BadRow(f"it is no JSON object with {', '.join(name for name, _ in self._names)}")
+            raise BadRow(
+                f"it is not a JSON object with {', '.join(name for name, _ in self._names)}"
+            )
         return tuple(self._pick(parsed))
 
 
@@ -359,7 +361,7 @@ class DelimitedCodec(RowCodec):
         try:
             lines = list(csv.reader(io.StringIO(data.decode()), delimiter=self._delimiter))
         except (csv.Error, UnicodeDecodeError) as error:
-            raise BadRow(f"it is no delimited text: {error}") from None
+            raise BadRow(f"it is not a delimited text: {error}") from None
         if not lines or not lines[0]:
             raise BadRow("there are no fields")
         fields = lines[0]

@@ -48,7 +48,7 @@ def _unmarked(value: Any) -> Any:
         return dict(zip(map(hashable, items[::2]), items[1::2], strict=True))
     kind = _MARKED.get(mark)
     if kind is None:
-        raise ValueError(f"{mark!r} is no mark of a changelog")
+        raise ValueError(f"{mark!r} is not a mark of a changelog")
     return tuple(items) if kind is tuple else kind(*items)
 
 

@@ -256,7 +256,7 @@ def test_tokens_are_asked_for_and_renewed() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"http.request.url": "nonsense"}, "no URL"),
+        ({"http.request.url": "nonsense"}, "not a URL"),
         ({"http.request.params": "a=${offset.id}"}, "is not one of page"),
         ({"http.response.record.offset.pointer": "/id"}, "not like name=value"),
         ({"http.auth.type": "oauth2"}, "needs it"),
@@ -363,7 +363,7 @@ def test_a_token_of_the_sink_is_renewed() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"http.url": "x"}, "no URL"),
+        ({"http.url": "x"}, "not a URL"),
         ({"http.authorization.type": "static"}, "needs it"),
         ({"http.authorization.type": "kerberos"}, "none, static, oauth2"),
         ({"http.proxy.host": "proxy"}, "leave it out"),

@@ -283,7 +283,7 @@ def test_what_only_the_server_knows_is_checked_before_the_start(search: SearchSe
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"connection.url": "ftp://x"}, "no URL"),
+        ({"connection.url": "ftp://x"}, "not a URL"),
         ({"connection.username": "ada"}, "belong together"),
         ({"data.stream.enabled": "true", "write.method": "upsert"}, "new documents only"),
         ({"routing.type": "value"}, "needs it"),

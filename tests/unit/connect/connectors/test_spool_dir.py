@@ -153,7 +153,7 @@ def test_a_field_may_be_the_timestamp(spool: Spool) -> None:
     settings = {"timestamp.mode": "FIELD", "timestamp.field": "at"}
     spool.open("Csv", **{"value.schema": VALUE_SCHEMA, **settings})
     assert [record.timestamp_ms for record in spool.read()] == [1000]
-    with pytest.raises(DataError, match="field at at 2 is no Timestamp"):
+    with pytest.raises(DataError, match="field at at 2 is not a Timestamp"):
         spool.read()
 
 
@@ -314,7 +314,9 @@ def test_a_bad_file_goes_to_the_errors_after_its_good_records(spool: Spool) -> N
     settings = {"value.schema": VALUE_SCHEMA, "csv.first.row.as.header": "true"}
     spool.open("Csv", **settings)
     assert [value["id"] for value in spool.values()] == [1, 2]
-    with pytest.raises(DataError, match=r"a\.csv: line 3, field id: 'many' is no whole") as caught:
+    with pytest.raises(
+        DataError, match=r"a\.csv: line 3, field id: 'many' is not a whole"
+    ) as caught:
         spool.read()
     assert "what is before 3 in it has been written" in str(caught.value)
     assert spool.names(spool.error) == ["a.csv"]
@@ -364,7 +366,7 @@ def test_directories_and_settings_are_checked(spool: Spool) -> None:
         return plugin.settings_class.validate(spool.properties(**more))
 
     assert "value.schema" in problems("Csv")
-    assert "no JSON" in problems("Csv", **{"value.schema": "{"})["value.schema"][0]
+    assert "not JSON" in problems("Csv", **{"value.schema": "{"})["value.schema"][0]
     assert "finished.path" in problems("BinaryFile", **{"finished.path": ""})
     assert "input.file.pattern" in problems("BinaryFile", **{"input.file.pattern": "("})
     assert "character.set" in problems("LineDelimited", **{"character.set": "utf-99"})

@@ -112,16 +112,16 @@ def test_values_without_schemas_are_plain_json() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"{", "this is no JSON"),
+        (b"{", "this is not JSON"),
         (b'{"a":1}', "set schemas.enable=false"),
-        (b'{"schema":{"type":"int33"},"payload":1}', "'int33' is no type of a schema"),
+        (b'{"schema":{"type":"int33"},"payload":1}', "'int33' is not a type of a schema"),
         (b'{"schema":{"type":"int8"},"payload":300}', "300, which is no int8"),
         (b'{"schema":{"type":"int32"},"payload":null}', "null where the schema allows none"),
         (b'{"schema":{"type":"int32"},"payload":1.5}', "int32 is needed"),
         (b'{"schema":{"type":"bytes"},"payload":"%"}', "bytes are Base64"),
         (b'{"schema":{"type":"array"},"payload":[]}', "lacks 'items'"),
         (b'{"schema":{"type":"struct","fields":[{}]},"payload":{}}', "needs its name as `field`"),
-        (b"[" * 100_000, "this is no JSON"),
+        (b"[" * 100_000, "this is not JSON"),
     ],
 )
 def test_what_cannot_be_read_says_why(line: bytes, reason: str) -> None:

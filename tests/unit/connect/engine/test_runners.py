@@ -367,6 +367,6 @@ async def test_a_bad_record_goes_to_the_dead_letters_or_ends_the_task(
             assert sorted(await worker.values(letters, 2)) == ['"poison"', "{bad"]
             await until(lambda: task.written == [1, 2])
         strict = worker.sink(name(), Picky(), {"topics": topic, **json})
-        with pytest.raises(DataError, match="this is no JSON"):
+        with pytest.raises(DataError, match="this is not JSON"):
             async with asyncio.timeout(PATIENCE_S):
                 await strict.run(lambda: None)

@@ -109,7 +109,7 @@ def test_results_have_schemas(text: str, schema: Schema) -> None:
         ("nme", "there is no field nme; did you mean name"),
         ("uper(name)", "there is no function uper; did you mean UPPER"),
         ("home.town", "there is no field town"),
-        ("name + 1", "is no number"),
+        ("name + 1", "is not a number"),
         ("upper()", "upper takes 1 arguments, and has 0"),
         ("CAST(id AS money)", "is not one of the types"),
         ("CASE WHEN paid THEN 1 ELSE 'a' END", "results of several types"),

@@ -134,8 +134,8 @@ def test_a_stream_that_is_not_there(tap: str) -> None:
     [
         ("tap-x", "is not like tap-github"),
         ("tap-x=bin/tap", "is not like tap-github"),
-        ("tap-x=/nowhere/tap", "no program that can be run"),
-        ("tap-x=/tmp", "no program that can be run"),
+        ("tap-x=/nowhere/tap", "not a program that can be run"),
+        ("tap-x=/tmp", "not a program that can be run"),
     ],
 )
 def test_what_the_workers_file_says_is_checked(text: str, message: str) -> None:
@@ -152,7 +152,7 @@ def test_configurations_do_not_name_programs() -> None:
     "line", [b"hello", b"{}", b'{"type":"RECORD"}', b"[1]", b'{"type":"STATE"}']
 )
 def test_lines_that_are_no_messages(line: bytes) -> None:
-    with pytest.raises(DataError, match="no message of Singer"):
+    with pytest.raises(DataError, match="not a message of Singer"):
         parse(line)
 
 

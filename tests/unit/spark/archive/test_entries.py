@@ -58,7 +58,7 @@ def test_a_log_that_does_not_fit_together_is_damaged() -> None:
         state.apply(_entry(0, removed=("nowhere",)))
     with pytest.raises(DamagedArchive, match="another version"):
         Entry.from_json(json.dumps({"format": 2}).encode(), "x")
-    with pytest.raises(DamagedArchive, match="here is no JSON"):
+    with pytest.raises(DamagedArchive, match="here is not JSON"):
         State.from_json(b"{", "here")
     with pytest.raises(DamagedArchive, match="here is damaged"):
         Entry.from_json(b'{"format": 1}', "here")

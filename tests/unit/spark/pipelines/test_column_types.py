@@ -38,7 +38,7 @@ BAD = (
     ("a decimal(2, 3)", "at most 38 digits"),
     ("a decimal(2", "decimal( has no ) at its end"),
     ("a int default 3", "a comma is missing before default"),
-    ("{a", "it is no JSON"),
+    ("{a", "it is not JSON"),
 )
 
 

@@ -79,7 +79,7 @@ def test_several_sources_have_names() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[source", "no TOML"),
+        ("[source", "not TOML"),
         ('[sink]\ntopic = "b"', "a \\[source\\] is needed"),
         ('[source]\ntopic = "a"', "a \\[sink\\] is needed"),
         ('[source]\nvalue = "string"\n[sink]\ntopic = "b"', "needs topic"),
@@ -114,7 +114,10 @@ def test_several_sources_have_names() -> None:
         ),
         (
             '[source]\ntopic = "a"\n[sink]\ntopic = "b"\ntrigger = "5 secs ago"',
-            'trigger = "5 secs ago" in .sink. is no duration that Spark knows: write "5 seconds"',
+            (
+                'trigger = "5 secs ago" in .sink. is not a duration that Spark knows'
+                ': write "5 seconds"'
+            ),
         ),
         (
             '[source]\ntopic = "a"\n[sink]\ntopic = "b"\ntrigger = "availableNow"',

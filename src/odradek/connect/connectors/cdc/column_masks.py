@@ -108,7 +108,7 @@ def _hashing(algorithm: str, salt: str, *, is_plain: bool) -> Callable[[str], st
     """Version 1 of Debezium's hashes is of the text as Java writes it as an object."""
     name = re.sub(r"^sha-", "sha", algorithm.lower()).replace("-", "_").replace("/", "_")
     if name not in hashlib.algorithms_available or name.startswith("shake"):
-        raise InvalidConfig(f"{algorithm} is no hash that is known here; SHA-256 is one")
+        raise InvalidConfig(f"{algorithm} is not a hash that is known here; SHA-256 is one")
     begin = salt.encode()
 
     def hashed(text: str) -> str:

@@ -318,7 +318,7 @@ class CdcSettings(PluginSettings):
             root = name.partition(".")[0]
             is_foreign = name in known | cls.not_needed | cls.refused.keys() or root not in roots
             if not is_foreign and (hint := did_you_mean(name, known)):
-                _log.warning("%s: %s is no setting%s", connector, name, hint)
+                _log.warning("%s: %s is not a setting%s", connector, name, hint)
 
     def wrong_together(self) -> Problems:
         problems: Problems = {}

@@ -116,10 +116,10 @@ def signal_of(row: Mapping[str, Any]) -> Signal | None:
     try:
         found = json.loads(data) if isinstance(data, str) and data else data or {}
     except ValueError:
-        _log.warning("signal %s has data that is no JSON, and is skipped: %s", name, data)
+        _log.warning("signal %s has data that is not JSON, and is skipped: %s", name, data)
         return None
     if not isinstance(found, dict):
-        _log.warning("signal %s has data that is no JSON object, and is skipped", name)
+        _log.warning("signal %s has data that is not a JSON object, and is skipped", name)
         return None
     return Signal(str(name), kind, found)
 
@@ -263,7 +263,7 @@ class KafkaSignals:
             found = json.loads(value)
             signal = signal_of(found)
         except (ValueError, AttributeError):
-            _log.warning("topic %s has a record that is no signal; it is skipped", self._topic)
+            _log.warning("topic %s has a record that is not a signal; it is skipped", self._topic)
             return
         if signal is not None:
             self._found.append(signal)

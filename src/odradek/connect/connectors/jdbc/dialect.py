@@ -165,7 +165,7 @@ class Dialect(ABC):
         """Returns the table of a name such as a user writes it. Raises `DataError`."""
         parts = names.split_identifiers(text.strip(), '"`', ".")
         if not parts or len(parts) > 3:
-            raise DataError(f"{text!r} is no name of a table")
+            raise DataError(f"{text!r} is not the name of a table")
         return self._table_of(parts)
 
     def _table_of(self, parts: list[str]) -> TableId:
@@ -305,7 +305,7 @@ def number_converter(schema: Schema) -> Callable[[Any], Any]:
 def _scaled(value: Any, scale: int) -> Any:
     found = value if isinstance(value, Decimal) else Decimal(str(value))
     if not found.is_finite():
-        raise DataError(f"{found} is no number that a Decimal can hold")
+        raise DataError(f"{found} is not a number that a Decimal can hold")
     with localcontext() as context:
         context.prec = 1000
         shown = found.quantize(Decimal((0, (1,), -scale)))

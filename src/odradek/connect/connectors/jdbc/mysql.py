@@ -349,7 +349,7 @@ class MySql(Dialect):
 def _datetime(value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
-    raise DataError(f"{value!r} is no time that a record can hold")
+    raise DataError(f"{value!r} is not a time that a record can hold")
 
 
 def _utc(value: Any) -> datetime:
@@ -363,12 +363,12 @@ def _without_zone(moment: datetime) -> datetime:
 def _date(value: Any) -> date:
     if isinstance(value, date):
         return value
-    raise DataError(f"{value!r} is no date that a record can hold")
+    raise DataError(f"{value!r} is not a date that a record can hold")
 
 
 def _time_of_day(value: timedelta) -> time:
     if not timedelta(0) <= value < timedelta(days=1):
-        raise DataError(f"{value} is no time of a day")
+        raise DataError(f"{value} is not a time of day")
     return (datetime.combine(date.min, time.min) + value).time()
 
 

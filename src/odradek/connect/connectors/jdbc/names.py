@@ -37,12 +37,12 @@ def split_identifiers(text: str, quotes: str, separator: str) -> list[str]:
     while position < len(text):
         match = pattern.match(text, position)
         if match is None:
-            raise DataError(f"{text!r} is no name of a table: check its quotes and points")
+            raise DataError(f"{text!r} is not the name of a table: check its quotes and points")
         position = match.end()
         found.append(_unquoted(match.group().strip(), match[1]))
         if position < len(text):
             if text[position] != separator:
-                raise DataError(f"{text!r} is no name of a table: check its quotes and points")
+                raise DataError(f"{text!r} is not the name of a table: check its quotes and points")
             position += 1
     return found
 

@@ -268,7 +268,7 @@ class Postgres(Dialect):
             return self.to_utc(value)
         if isinstance(value, date):
             return self.to_utc(datetime.combine(value, time()))
-        raise DataError(f"{value!r} is no time: timestamp.column.name needs columns of times")
+        raise DataError(f"{value!r} is not a time: timestamp.column.name needs columns of times")
 
     def writers(self, connection: Connection, table: TableId) -> frozenset[str]:
         """Whoever inserts takes this lock before its row gets a number from a sequence."""

@@ -327,7 +327,7 @@ class RangeReader(TableReader):
         is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value % 1 == 0)
         if not is_whole or isinstance(value, bool):
             raise DataError(
-                f"column {self._number_column} of {self.name} has {value!r}, which is no whole"
+                f"column {self._number_column} of {self.name} has {value!r}, which is not a whole"
                 " number: incrementing.column.name needs a column of whole numbers"
             )
         return int(value)

@@ -209,13 +209,13 @@ class Sqlite(Dialect):
             try:
                 return self.to_utc(datetime.fromisoformat(value.strip())).astimezone(zone)
             except ValueError:
-                raise DataError(f"{value!r} is no time such as 2026-01-31 12:00:00") from None
+                raise DataError(f"{value!r} is not a time such as 2026-01-31 12:00:00") from None
         if isinstance(value, float):
             milliseconds = round((value - _FIRST_JULIAN_DAY) * 86_400_000)
             return values.ms_to_timestamp(milliseconds)
         if isinstance(value, int):
             return values.ms_to_timestamp(value)
-        raise DataError(f"{value!r} is no time")
+        raise DataError(f"{value!r} is not a time")
 
     def now(self, connection: Connection) -> datetime:
         ((text,),) = connection.execute(f"SELECT strftime({_FORMAT}, 'now')")
@@ -300,7 +300,7 @@ def _time_of(value: Any) -> time:
         try:
             return time.fromisoformat(value.strip())
         except ValueError:
-            raise DataError(f"{value!r} is no time of day such as 12:00:00") from None
+            raise DataError(f"{value!r} is not a time of day such as 12:00:00") from None
     return (datetime.combine(date.min, time.min) + timedelta(milliseconds=int(value))).time()
 
 
@@ -309,13 +309,13 @@ def _whole(value: Any) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    raise DataError(f"{value!r} is no whole number")
+    raise DataError(f"{value!r} is not a whole number")
 
 
 def _double(value: Any) -> float:
     if isinstance(value, int | float):
         return float(value)
-    raise DataError(f"{value!r} is no number")
+    raise DataError(f"{value!r} is not a number")
 
 
 def _text(value: Any) -> str:

@@ -214,5 +214,5 @@ def _number(value: Decimal128) -> Decimal:
     except InvalidOperation as error:
         raise DataError(f"{value} cannot be written with a schema") from error
     if not found.is_finite():
-        raise DataError(f"{value} is no number, so it has no schema")
+        raise DataError(f"{value} is not a number, so it has no schema")
     return found

@@ -116,7 +116,7 @@ def document_of(value: Any, schema: Schema | None, where: str) -> Document | Non
     else:
         found = _converted(value, schema)
     if not isinstance(found, dict):
-        raise DataError(f"{where} is no document: it is {type(value).__name__}")
+        raise DataError(f"{where} is not a document: it is {type(value).__name__}")
     try:
         bson.encode(found)
     except (InvalidDocument, OverflowError, BSONError) as error:

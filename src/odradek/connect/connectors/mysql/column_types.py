@@ -309,7 +309,7 @@ def _clock(value: int) -> time | None:
     if 0 <= value < _DAY_US:
         return (_EPOCH + timedelta(microseconds=value)).time()
     _log.warning(
-        "a TIME is no time of a day, which is all that time.precision.mode=connect and isostring"
+        "a TIME is not a time of day, which is all that time.precision.mode=connect and isostring"
         " can write: it becomes null. adaptive_time_microseconds can write it"
     )
     return None

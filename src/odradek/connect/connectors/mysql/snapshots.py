@@ -175,7 +175,7 @@ def _compared(key: Sequence[Column], values: Key, inner: str, last: str) -> str:
 
 def _literal(column: Column, value: str | None) -> str:
     if value is None:
-        raise DataError(f"column {column.name} has nulls, so {column.name} is no key to read by")
+        raise DataError(f"column {column.name} has nulls, so {column.name} is not a key to read by")
     if column.type in _NUMBERS:
         return value if value.lstrip("-").replace(".", "", 1).isdigit() else "NULL"
     if column.type in _BYTES:

@@ -82,5 +82,5 @@ class Avro(ObjectFormat):
             # The marker between blocks is random otherwise, and the bytes would not be the same.
             fastavro.writer(data, parsed, items, codec=self._codec, sync_marker=bytes(16))
         except (ValueError, TypeError, fastavro.schema.SchemaParseException) as error:
-            raise DataError(f"the records are no Avro: {error}") from error
+            raise DataError(f"the records are not Avro: {error}") from error
         return data.getvalue()

@@ -75,7 +75,7 @@ class Columnar(ObjectFormat):
             rows = [_plain(schema, item) for item in items]
             table = pa.Table.from_pylist(rows, schema=pa.schema(_fields(schema)))
         except (pa.ArrowException, ValueError, TypeError) as error:
-            raise DataError(f"the records are no table: {error}") from error
+            raise DataError(f"the records are not a table: {error}") from error
         return self._written(table)
 
     def _written(self, table: Any) -> bytes:

@@ -145,7 +145,7 @@ _EXTENSIONS: Final = {"gzip": ".gz", "zstd": ".zst", "snappy": ".snappy"}
 
 
 def struct_of(schema: Schema | None, value: Any) -> Schema:
-    """Raises `DataError` if the value is no struct with a schema."""
+    """Raises `DataError` if the value is not a struct with a schema."""
     if schema is None:
         raise DataError(
             "the value has no schema, and this format needs one: set value.converter to one with"

@@ -45,4 +45,4 @@ class DirectoryStore(Store):
         while not existing.exists() and existing != existing.parent:
             existing = existing.parent
         if not existing.is_dir() or not os.access(existing, os.W_OK):
-            raise DataError(f"{self._root} is no directory that the worker can write to")
+            raise DataError(f"{self._root} is not a directory that the worker can write to")

@@ -4,7 +4,7 @@ A default in a schema is a constant. So a literal, with a cast or without, becom
 function such as `now()` or `nextval(...)` becomes the zero value of the type, as in Debezium: a
 column that is NOT NULL and has a default may be left out by writers, so its schema must have one
 too. Nothing evaluates other expressions: Debezium takes their first literal, `false` for a boolean,
-or the expression itself for a text, and so do we. What is no value of the type gives no default.
+or the expression itself for a text, and so do we. What is not a value of the type gives no default.
 """
 
 import re

@@ -14,7 +14,7 @@ _LONGEST_HEADER_BYTES: Final = 40
 def parse_lsn(text: str) -> int:
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise DataError(f"{text!r} is no position in the log of PostgreSQL")
+        raise DataError(f"{text!r} is not a position in the log of PostgreSQL")
     return int(match[1], 16) << 32 | int(match[2], 16)
 
 

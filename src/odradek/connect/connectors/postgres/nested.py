@@ -15,7 +15,7 @@ def elements(text: str, delimiter: str = ",") -> list[Any]:
     match = _BOUNDS.match(text)
     at = match.end() if match else 0
     if text[at : at + 1] != "{" or not text.endswith("}"):
-        raise DataError(f"{text[:50]!r} is no array")
+        raise DataError(f"{text[:50]!r} is not an array")
     if '"' not in text and "{" not in text[at + 1 :]:
         # Most arrays: numbers and plain words.
         inner = text[at + 1 : -1]
@@ -24,7 +24,7 @@ def elements(text: str, delimiter: str = ",") -> list[Any]:
         )
     found, end = _array(text, at, delimiter)
     if end != len(text):
-        raise DataError(f"{text[:50]!r} is no array")
+        raise DataError(f"{text[:50]!r} is not an array")
     return found
 
 
@@ -53,14 +53,14 @@ def _array(text: str, at: int, delimiter: str) -> tuple[list[Any], int]:
             found.append(None if plain == "NULL" else plain)
             at = end
         else:
-            raise DataError(f"{text[:50]!r} is no array")
+            raise DataError(f"{text[:50]!r} is not an array")
 
 
 def _end_of_quoted(text: str, at: int) -> int:
     while text[at : at + 1] != '"':
         at += 2 if text[at : at + 1] == "\\" else 1
         if at >= len(text):
-            raise DataError(f"{text[:50]!r} is no array")
+            raise DataError(f"{text[:50]!r} is not an array")
     return at
 
 

@@ -82,7 +82,7 @@ def position_of(offset: SourceOffset) -> LogPosition:
         # Debezium has written no commit yet: it stands in its first snapshot, or before it.
         commit = _number(offset, "lsn")
         if commit is None:
-            raise DataError(f'{dict(offset)} is no offset of PostgreSQL: {{"{_COMMIT}": N}}')
+            raise DataError(f'{dict(offset)} is not an offset of PostgreSQL: {{"{_COMMIT}": N}}')
     open_commit = _number(offset, "tx_commit")
     try:
         snapshot = offset.get(_SNAPSHOT)
@@ -99,7 +99,7 @@ def position_of(offset: SourceOffset) -> LogPosition:
             is_foreign=open_commit is None and processed is not None and processed > commit,
         )
     except (TypeError, ValueError, IndexError) as error:
-        raise DataError(f"{dict(offset)} is no offset of PostgreSQL: {error}") from error
+        raise DataError(f"{dict(offset)} is not an offset of PostgreSQL: {error}") from error
 
 
 def _number(offset: Mapping[str, Any], name: str) -> int | None:

@@ -129,7 +129,7 @@ Decoded = Relation | Type | Begin | Commit | Origin | Insert | Update | Delete |
 
 
 def decode(data: bytes) -> Decoded:
-    """Raises `DataError` if this is no message of pgoutput."""
+    """Raises `DataError` if this is not a message of pgoutput."""
     try:
         return _DECODERS[data[0]](data)
     except KeyError:

@@ -40,7 +40,7 @@ def days(text: str) -> int:
         return _INFINITE_DAYS[text]
     match = _DATE.fullmatch(text)
     if match is None:
-        raise DataError(f"{text!r} is no date")
+        raise DataError(f"{text!r} is not a date")
     year = int(match[1])
     return _days(1 - year if match[4] else year, int(match[2]), int(match[3]))
 
@@ -58,7 +58,7 @@ def micros_of_day(text: str) -> int:
     """Returns the microseconds from midnight to a time."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise DataError(f"{text!r} is no time")
+        raise DataError(f"{text!r} is not a time")
     seconds = (int(match[1]) * 60 + int(match[2])) * 60 + int(match[3])
     fraction = match[4]
     return seconds * 1_000_000 + (int(fraction.ljust(6, "0")) if fraction else 0)
@@ -97,7 +97,7 @@ def iso_date(text: str) -> str:
         return text
     match = _DATE.fullmatch(text)
     if match is None:
-        raise DataError(f"{text!r} is no date")
+        raise DataError(f"{text!r} is not a date")
     year = 1 - int(match[1]) if match[4] else int(match[1])
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04}-{match[2]}-{match[3]}"
@@ -139,7 +139,7 @@ def zoned_time(text: str) -> str:
     """Returns a time of day in UTC, with the digits of a second that it has."""
     match = _OFFSET.search(text)
     if match is None:
-        raise DataError(f"{text!r} is no time with a zone")
+        raise DataError(f"{text!r} is not a time with a zone")
     offset = (int(match[2]) * 60 + int(match[3] or 0)) * 60 + int(match[4] or 0)
     offset = -offset if match[1] == "-" else offset
     return f"{_time_text((micros_of_day(text[: match.start()]) - offset * 1_000_000) % DAY_US)}Z"

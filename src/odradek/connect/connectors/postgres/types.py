@@ -344,7 +344,7 @@ def point(x: float, y: float) -> dict[str, Any]:
 def _point(text: str) -> dict[str, Any]:
     match = _POINT.fullmatch(text)
     if match is None:
-        raise DataError(f"{text!r} is no point")
+        raise DataError(f"{text!r} is not a point")
     return point(float(match[1]), float(match[2]))
 
 

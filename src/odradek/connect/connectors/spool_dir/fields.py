@@ -38,7 +38,7 @@ def schema_of(text: str) -> Schema:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise DataError(f"the schema is no JSON: {error}") from None
+        raise DataError(f"the schema is not JSON: {error}") from None
     return _schema(found)
 
 
@@ -123,7 +123,7 @@ class Parser:
                 return found
             return found.replace(tzinfo=self._zone).astimezone(UTC)
         patterns = ", ".join(known.pattern for known in self._formats)
-        raise DataError(f"{text!r} is no time as parser.timestamp.date.formats say: {patterns}")
+        raise DataError(f"{text!r} is not a time as parser.timestamp.date.formats say: {patterns}")
 
     def _day(self, text: str) -> date:
         try:
@@ -136,7 +136,7 @@ def _integer(text: str, schema: Schema) -> int:
     try:
         found = int(text)
     except ValueError:
-        raise DataError(f"{text!r} is no whole number") from None
+        raise DataError(f"{text!r} is not a whole number") from None
     values.check(schema, found)
     return found
 
@@ -145,7 +145,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise DataError(f"{text!r} is no number") from None
+        raise DataError(f"{text!r} is not a number") from None
 
 
 def _boolean(text: str) -> bool:
@@ -159,7 +159,7 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise DataError(f"{text[:40]!r} is no Base64") from None
+        raise DataError(f"{text[:40]!r} is not Base64") from None
 
 
 def _decimal(text: str, schema: Schema) -> Decimal:
@@ -167,7 +167,7 @@ def _decimal(text: str, schema: Schema) -> Decimal:
         found = Decimal(text.strip())
         shown = found.quantize(Decimal((0, (1,), -schema.scale)))
     except InvalidOperation:
-        raise DataError(f"{text!r} is no decimal number") from None
+        raise DataError(f"{text!r} is not a decimal number") from None
     if shown != found:
         raise DataError(f"{text!r} has more than {schema.scale} digits after the decimal point")
     return shown
@@ -177,4 +177,4 @@ def _time_of_day(text: str) -> time:
     try:
         return time.fromisoformat(text.strip())
     except ValueError:
-        raise DataError(f"{text!r} is no time of day such as 12:00:00") from None
+        raise DataError(f"{text!r} is not a time of day such as 12:00:00") from None

@@ -193,7 +193,7 @@ class SpoolTask(SourceTask):
                 moment = item.value.get(name) if isinstance(item.value, dict) else None
                 if not isinstance(moment, datetime):
                     raise DataError(
-                        f"field {name} at {item.offset} is no Timestamp, as timestamp.field needs"
+                        f"field {name} at {item.offset} is not a Timestamp: check timestamp.field"
                     )
                 return values.timestamp_to_ms(moment)
         return None

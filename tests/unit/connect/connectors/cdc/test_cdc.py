@@ -121,7 +121,7 @@ def test_signals_say_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     ("name", "text", "reason"),
     [
         ("topic.prefix", "a b", "letters, digits"),
-        ("table.include.list", "(", "no regular expression"),
+        ("table.include.list", "(", "not a regular expression"),
         ("table.exclude.list", "x", "table.include.list is set too"),
         ("message.key.columns", "x", "is not like"),
         ("plugin.name", "decoderbufs", "only pgoutput"),
@@ -130,7 +130,7 @@ def test_signals_say_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
         ("snapshot.mode", "sometimes", "one of always"),
         ("snapshot.locking.mode", "shared", "a snapshot takes no locks"),
         ("converters", "isbn", "use a transform"),
-        ("column.mask.with.10.chars", "(", "no regular expression"),
+        ("column.mask.with.10.chars", "(", "not a regular expression"),
         ("column.mask.with.ten.chars", "a.b.c", "such settings are column.truncate.to.N.chars"),
         ("signal.enabled.channels", "kafka", "need brokers"),
         ("replica.identity.autoset.values", "t", "is not like schema.table:FULL"),
@@ -151,7 +151,7 @@ def test_what_has_no_effect_is_announced(caplog: pytest.LogCaptureFixture) -> No
         PostgresSettings.announce("c", {**RIGHT, "max.queue.size": "1", "slot.nam": "x"})
     text = caplog.text
     assert "max.queue.size has no effect" in text
-    assert "slot.nam is no setting; did you mean slot.name?" in text
+    assert "slot.nam is not a setting; did you mean slot.name?" in text
 
 
 TEXT = "hello world äöü"

@@ -382,7 +382,7 @@ def test_a_server_that_does_not_answer_is_tried_again(db: Db) -> None:
         ({"mode": "timestamp"}, "timestamp.column.name", "needs the name"),
         ({"table_whitelist": "a", "table_blacklist": "b"}, "table.whitelist", "only one of"),
         ({"query": "SELECT 1", "table_whitelist": "a"}, "query", "may not be combined"),
-        ({"db_timezone": "Mars"}, "db.timezone", "no time zone"),
+        ({"db_timezone": "Mars"}, "db.timezone", "not a time zone"),
         ({"odradek_table_modes": "a:quick"}, "odradek.table.modes", "TABLE:MODE"),
         ({"table_types": "TABEL"}, "table.types", "none of TABLE"),
         ({"dialect_name": "OracleDatabaseDialect"}, "dialect.name", "must be one of"),

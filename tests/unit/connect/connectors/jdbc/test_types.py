@@ -228,7 +228,7 @@ def test_times_without_a_zone_are_those_of_the_setting(db: Db) -> None:
 
 def test_a_value_that_does_not_fit_its_column_is_named(db: Db) -> None:
     db.run("CREATE TABLE t (a INTEGER)", "INSERT INTO t VALUES ('many')")
-    with pytest.raises(DataError, match=r"column a \(INTEGER\): 'many' is no whole number"):
+    with pytest.raises(DataError, match=r"column a \(INTEGER\): 'many' is not a whole number"):
         read(db)
     db.run("CREATE TABLE u (updated TIMESTAMP NOT NULL)", "INSERT INTO u VALUES ('31.1.2026')")
     settings = {"mode": "timestamp", "timestamp_column_name": "updated", "table_whitelist": "u"}

@@ -90,7 +90,7 @@ def test_records_become_documents(bench: Make) -> None:
     assert here.all("others") == [{"_id": 5, "at": datetime(2026, 1, 31)}, {"_id": 6}]  # noqa: DTZ001
     (no_json, no_document) = here.write((None, "{"), (None, [1]))
     assert "no JSON" in no_json
-    assert "no document" in no_document
+    assert "not a document" in no_document
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def _operations(records: list[SourceRecord], table: str) -> list[tuple[str | Non
         ({"gtid.source.includes": "x"}, "all transactions"),
         ({"binlog.buffer.size": "100"}, "no effect here"),
         ({"field.name.adjustment.mode": "latin"}, "avro_unicode"),
-        ({"column.mask.hash.ROT-13.with.salt.x": "a"}, "ROT-13 is no hash"),
+        ({"column.mask.hash.ROT-13.with.salt.x": "a"}, "ROT-13 is not a hash"),
         ({"column.mask.hash.SHA-256": "a"}, "such settings are column.truncate.to.N.chars"),
         ({"column.truncate.to.0.chars": "a"}, "such settings are"),
     ],
