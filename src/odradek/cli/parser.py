@@ -49,7 +49,12 @@ class FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> "None":  # type: ignore[override] # it raises, as asked
         message = message.removeprefix("argument ")
         required = message.partition("the following arguments are required: ")[2]
-        hidden = [action.dest for action in self._actions if action.help == argparse.SUPPRESS]
+        # What may be left out is listed too, if something else is missing.
+        hidden = [
+            action.metavar if action.nargs == "*" else action.dest
+            for action in self._actions
+            if action.help == argparse.SUPPRESS or action.nargs == "*"
+        ]
         required = ", ".join(name for name in required.split(", ") if name not in hidden)
         if required or "one of the arguments" in message:
             verb = "are" if "," in required else "is"

@@ -21,7 +21,8 @@ a flag is enough (`-describe`), as in Kafka. Flags may be shortened as long as t
 unambiguous. Older spellings (`--zookeeper`, `--broker-list`, `--property`, `--producer.config` and
 the like) give the same result and a hint. A tool that fails says why in one line and ends with 1,
 or with 2 when the command line itself was wrong; `ODRADEK_DEBUG=1` shows the whole traceback. Tools
-look for a broker at `--bootstrap-server`, else at `$ODRADEK_BOOTSTRAP`, else at 127.0.0.1:9092.
+look for a broker at `--bootstrap-server`, else where the file of `--command-config` says it
+(`bootstrap.servers`), else at `$ODRADEK_BOOTSTRAP`, else at 127.0.0.1:9092.
 
 Clusters have names in `~/.config/odradek/config.toml` (or the file that `$ODRADEK_CONFIG` names).
 `odradek --profile staging topics --list` asks the brokers of one; `profile` says which one is meant

@@ -73,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(path, 0o755)  # noqa: S103 - a script that everybody may run
+    except FileExistsError:
+        raise CommandFailed(f"{directory} is a file; name a directory for the scripts") from None
     except OSError as error:
         raise CommandFailed(f"cannot write {error.filename}: {error.strerror}") from None
     print(f"{len(scripts)} scripts are in {directory}. To use them, type or add to ~/.profile:")

@@ -11,8 +11,11 @@ from typing import Any
 
 from odradek.client.errors import SettingsError
 from odradek.config.spelling import did_you_mean, nearest
+from odradek.world.installing import install_line
 
 _log = logging.getLogger("odradek.client")
+# `value_serializer="avro"` and others.
+_OF_THE_EXTRA = "odradek.schemas."
 
 
 def is_named_class(text: str) -> bool:
@@ -31,7 +34,10 @@ def load(name: str) -> Any:
             raise SettingsError(
                 f"there is no module {error.name}: add its directory to PYTHONPATH"
             ) from None
-        raise SettingsError(f"module {module_name} needs {error.name}: install it") from None
+        advice = "install it"
+        if module_name.startswith(_OF_THE_EXTRA):
+            advice = install_line("schemas")
+        raise SettingsError(f"module {module_name} needs {error.name}: {advice}") from None
     except Exception as error:
         raise SettingsError(
             f"module {module_name} cannot be imported: {type(error).__name__}: {error}"

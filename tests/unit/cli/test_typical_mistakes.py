@@ -136,6 +136,8 @@ def closed_port() -> int:
             "'User:a,User:b' is one principal; repeat the flag",
         ),
         ("topics --list --bootstrap-server=", "--bootstrap-server is empty; name brokers"),
+        ("connect-standalone --log-level WARN", "odradek connect-standalone: WORKER is needed"),
+        ("shims pyproject.toml", "pyproject.toml is a file; name a directory for the scripts"),
         # A word behind a flag.
         ("secrets decrypt --key-file nofile x", "there is no file nofile"),
         ("schema --registry http://h get", "write: odradek schema get SUBJECT"),

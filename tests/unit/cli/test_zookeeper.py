@@ -1,10 +1,13 @@
 """`odradek zookeeper FILE` refuses what ZooKeeper would answer with a stack trace."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from odradek.cli.main import main
+from odradek.cli.running import up
+from odradek.tools import hints
 
 
 def ensemble(directory: Path) -> str:
@@ -24,3 +27,19 @@ def test_a_server_of_an_ensemble_needs_its_number(
     (tmp_path / "myid").write_text("7\n")
     assert main(["zookeeper", path]) == 1
     assert f"{tmp_path}/myid says '7', and {path} has no server.7" in capsys.readouterr().err
+
+
+def test_brokers_that_wait_for_zookeeper_say_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait for six seconds: it may be started together with them."""
+    monkeypatch.setattr(hints, "_hinted", set())
+    monkeypatch.setattr(up, "_run_cluster", lambda _: 0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(["up", "--brokers", "3", "--zookeeper", f"{address}/here"]) == 0
+    assert not capsys.readouterr().err
+    assert main(["up", "--brokers", "3", "--zookeeper", f"{address}/here"]) == 0
+    assert capsys.readouterr().err == (
+        f"hint: no ZooKeeper server answers at {address}/here yet (connection refused); waiting\n"
+    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.client import named_classes
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.errors import SettingsError
 from odradek.client.producer.interceptors import Interceptors, ProducerRecord
@@ -288,3 +289,14 @@ def test_objects_and_classes_are_taken_as_they_are() -> None:
     assert ProducerSettings(partitioner_class=AlertsFirst).partitioner_class is AlertsFirst
     with pytest.raises(SettingsError, match=r"a partitioner takes one argument.*or three"):
         ProducerSettings(partitioner_class=lambda key, partitions: 0)  # type: ignore[arg-type]
+
+
+def test_serializers_of_the_extra_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name="fastavro")
+
+    monkeypatch.setattr(named_classes, "import_module", missing)
+    with pytest.raises(SettingsError, match=r"needs fastavro: .* -m pip install .*\[schemas\]"):
+        named_classes.load("odradek.schemas.serializers.avro:AvroSerializer")
+    with pytest.raises(SettingsError, match=r"shop\.serdes needs fastavro: install it"):
+        named_classes.load("shop.serdes:Serializer")

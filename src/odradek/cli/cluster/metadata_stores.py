@@ -156,17 +156,23 @@ def _signature(paths: list[str]) -> list[tuple[int, int]]:
 
 def _require_reachable(address: str) -> None:
     """Raises at once if no server of the ensemble can be reached; the client would try for long."""
-    why = ""
+    if why := why_unreachable(address):
+        raise CommandFailed(
+            f"no ZooKeeper server at {address}: {why}; brokers of `odradek up` keep the same nodes"
+            " in their data directory: odradek zookeeper-shell ./odradek-data ls /"
+        )
+
+
+def why_unreachable(address: str) -> str | None:
+    """Returns why no server of the ensemble can be reached, or None if one can."""
+    why = "no address"
     for server in address.partition("/")[0].split(","):
         host, _, port = server.rpartition(":")
         if not host or not port.isdecimal():
             raise UsageError(f"{address} is neither a directory nor an address like localhost:2181")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
-            return
+            return None
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-    raise CommandFailed(
-        f"no ZooKeeper server at {address}: {why}; brokers of `odradek up` keep the same nodes in"
-        " their data directory: odradek zookeeper-shell ./odradek-data ls /"
-    )
+    return why

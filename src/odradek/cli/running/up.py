@@ -145,6 +145,13 @@ def _run_platform(arguments: argparse.Namespace) -> int:
 def _run_brokers(arguments: argparse.Namespace) -> int:
     properties = properties_for(arguments)
     is_cluster = arguments.brokers > 1 or arguments.zookeeper is not None
+    if arguments.zookeeper is not None:
+        from odradek.cli.cluster.metadata_stores import why_unreachable
+        from odradek.tools.hints import hint
+
+        # It may be started together with the brokers, so they wait for it; the user should know.
+        if why := why_unreachable(arguments.zookeeper):
+            hint(f"no ZooKeeper server answers at {arguments.zookeeper} yet ({why}); waiting")
     # The files of a secured broker in memory are in a temporary directory, as those of a cluster.
     if is_cluster or (arguments.secure and arguments.memory):
         return _run_cluster(arguments)

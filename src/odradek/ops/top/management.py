@@ -164,6 +164,11 @@ class ManagementPorts:
             if broker in brokers and port.last is not None
         }
 
+    def unanswered(self) -> list[str]:
+        """Returns the given addresses that are not known to be ports of this cluster."""
+        known = {(port.host, port.port) for port in self._ports.values()}
+        return [f"http://{host}:{port}" for host, port in self._given if (host, port) not in known]
+
     async def _find_told(self, admin: ConfigCalls, brokers: Mapping[int, Broker]) -> None:
         """Asks brokers that are new for their ports."""
         new = sorted(brokers.keys() - self._asked)

@@ -87,7 +87,7 @@ class Monitor:
             tuple(partitions),
             tuple(groups),
             tuple(reversed(self._events)),
-            sample.notes,
+            (*sample.notes, *map(_unanswered, self._ports.unanswered())),
         )
 
     def _groups(self, now: Moment) -> list[GroupFigures]:
@@ -155,3 +155,7 @@ def _watched_ends(sample: ClusterSample) -> Mapping[TopicPartition, int]:
     if len(sample.ends) <= _MANY_PARTITIONS or groups is None:
         return sample.ends
     return {key: end for key, end in sample.ends.items() if key in groups.ends}
+
+
+def _unanswered(url: str) -> str:
+    return f"figures of {url}: no management port of a broker of this cluster answers there"

@@ -73,6 +73,7 @@ async def test_a_broker_tells_its_port_and_the_port_must_be_of_that_broker() -> 
             assert address is not None
             given = ManagementPorts([address, ("127.0.0.1", 1)])
             assert set(await given.read(admin, sample.cluster_id, sample.brokers, 0)) == {broker}
+            assert given.unanswered() == ["http://127.0.0.1:1"]
             nowhere = ManagementPorts([("127.0.0.1", 1)])
             assert await nowhere.read(admin, sample.cluster_id, sample.brokers, 0) == {}
 
