@@ -153,6 +153,7 @@ def test_the_line_that_is_printed_works(platform: Platform) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["kind"] == "KafkaClusterList"
+    assert "the console takes the same users; the password of admin is" in platform.said
 
 
 def test_callers_log_in_as_users_of_the_brokers(platform: Platform, ada: str) -> None:
@@ -324,7 +325,7 @@ def test_the_proxy_asks_the_registry_as_its_caller(platform: Platform, ada: str)
     assert "ada POST /subjects/orders-value/versions 200" in log
     # She may not change this subject, so neither may the proxy for her.
     status, said = platform.ask(f"{platform.rest}/topics/secrets", ada, body=body, kind=AVRO_V2)
-    assert status == 422
+    assert (status, said["error_code"]) == (408, 40801)
     assert "ada may not change subject secrets-value" in said["message"]
 
 

@@ -208,7 +208,8 @@ class SecuredServices:
         return (
             f"callers of the services log in as users of the brokers; {ADMIN} with:\n"
             f"  curl --cacert {shlex.quote(self._secured.authority_path)}"
-            f' -u "{ADMIN}:{password}" {rest_url}/v3/clusters'
+            f' -u "{ADMIN}:{password}" {rest_url}/v3/clusters\n'
+            f"the console takes the same users; the password of {ADMIN} is sasl.password in {file}"
         )
 
 
