@@ -26,6 +26,18 @@ _OWN: Final = {
     "admin": (),
 }
 """What a connector may never change: exactly-once writing and the commits depend on it."""
+_NAMES_CODE: Final = (
+    "interceptor.classes",
+    "key.deserializer",
+    "key.serializer",
+    "partition.assignment.strategy",
+    "partitioner.class",
+    "sasl.login.callback.handler.class",
+    "value.deserializer",
+    "value.serializer",
+)
+"""Settings that may name a function or a class in Python, as `module:Class`. A configuration comes
+over the network, and what comes from there chooses no code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +68,20 @@ class ConnectorClients:
         problems: Problems = {}
         for kind in _KINDS:
             known = _declared(kind)
-            for name in _overrides(kind, properties):
-                reason = self._wrong(kind, name, known)
+            for name, text in _overrides(kind, properties).items():
+                reason = self._wrong(kind, name, text, known)
                 if reason is not None:
                     full = f"{kind}.override.{name}"
                     problems[full] = [invalid(full, "(hidden)", reason)]
         return problems
 
-    def _wrong(self, kind: str, name: str, known: Sequence[str]) -> str | None:
+    def _wrong(self, kind: str, name: str, text: str, known: Sequence[str]) -> str | None:
         if name not in known:
             return f"Kafka's clients have no {name}{did_you_mean(name, known)}"
         if name in _OWN[kind]:
             return "the worker depends on it"
+        if name in _NAMES_CODE and ":" in text and self.policy != "Allowlist":
+            return "code in Python is named by the worker's file alone, or allowed by an Allowlist"
         is_allowed = {
             "All": True,
             "None": False,

@@ -121,3 +121,30 @@ def test_what_connectors_may_override(policy: str, name: str, is_allowed: bool) 
     )
     wrong = settings.connector_clients().wrong_overrides({f"producer.override.{name}": "1"})
     assert (not wrong) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("producer", "sasl.login.callback.handler.class"),
+        ("producer", "partitioner.class"),
+        ("producer", "interceptor.classes"),
+        ("consumer", "value.deserializer"),
+        ("consumer", "partition.assignment.strategy"),
+        ("admin", "sasl.login.callback.handler.class"),
+    ],
+)
+def test_a_connector_names_no_code(kind: str, name: str) -> None:
+    """Or whoever may make one could call any function of any module there is."""
+    override = {f"{kind}.override.{name}": "os:abort"}
+    for policy, is_refused in (("All", True), ("Allowlist", False)):
+        settings = StandaloneSettings.from_file(
+            {
+                "connector.client.config.override.policy": policy,
+                "connector.client.config.override.allowlist": name,
+            }
+        )
+        wrong = settings.connector_clients().wrong_overrides(override)
+        assert bool(wrong) is is_refused
+    kafkas = {"producer.override.partitioner.class": "org.apache.kafka.clients.producer.X"}
+    assert not StandaloneSettings.from_file({}).connector_clients().wrong_overrides(kafkas)
