@@ -5,9 +5,9 @@ where a text must have `map<K, V>`; and imports that registries know without a r
 does not, such as `confluent/meta.proto`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from odradek.schemas.proto_descriptors import well_known
 from odradek.schemas.proto_meta import META, META_NAME
@@ -15,12 +15,32 @@ from odradek.schemas.proto_model import Field, Message, ProtoFile
 from odradek.schemas.proto_parsing import parse_proto
 from odradek.schemas.proto_printing import print_proto
 
+_MAP_ENTRY: Final = "map_entry"
 _PROTOC_KNOWS: Final = "google/protobuf/"
 
 
 def for_protoc(text: str) -> str:
-    """Returns a text that protoc compiles to the descriptor of the given one."""
-    return print_proto(_with_maps(parse_proto(text))) if "map_entry" in text else text
+    """Returns a text that protoc compiles to the descriptor of the given one, but for the order of
+    messages within others, which `restore_order` brings back."""
+    return print_proto(_with_maps(parse_proto(text))) if _MAP_ENTRY in text else text
+
+
+def restore_order(text: str, file: Any) -> None:
+    """Sorts the messages within the messages of a descriptor as they stand in a text. The places of
+    messages are in front of values, and protoc puts those of maps where their fields are."""
+    if _MAP_ENTRY in text:
+        _sort(parse_proto(text).messages, file.message_type)
+
+
+def _sort(messages: Iterable[Message], compiled: Iterable[Any]) -> None:
+    by_name = {one.name: one for one in compiled}
+    for message in messages:
+        made = by_name.get(message.name)
+        if made is None:
+            continue
+        _sort(message.messages, made.nested_type)
+        places = {one.name: place for place, one in enumerate(message.messages)}
+        made.nested_type.sort(key=lambda one: places.get(one.name, len(places)))
 
 
 def missing_imports(texts: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from odradek.schemas import proto_compiling, proto_file
 from odradek.schemas.errors import BadPayload, BadSchema, InvalidSchema
-from odradek.schemas.proto_for_protoc import for_protoc, missing_imports
+from odradek.schemas.proto_for_protoc import for_protoc, missing_imports, restore_order
 from odradek.schemas.proto_model import Message, ProtoFile
 from odradek.world.installing import install_line
 
@@ -212,7 +212,12 @@ def _run_protoc(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDes
         if done.returncode:
             said = " ".join(done.stderr.split()).replace(f"{_MAIN}:", "line ")
             raise BadSchema(f"this is not a Protobuf schema: {said}")
-        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+        made = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+    for file in made.file:
+        source = text if file.name == _MAIN else imports.get(file.name, "")
+        if _decoded(source) is None:
+            restore_order(source, file)
+    return made
 
 
 def _complete(texts: Mapping[str, str]) -> dict[str, str]:

@@ -34,6 +34,7 @@ message M {
   message Inner { map<string, int32> counts = 1; }
 }
 message Outer { M.Inner inner = 1; }
+message Later { message First { int32 n = 1; } map<string, First> by_name = 1; message Last {} }
 """
 KNOWN = """syntax = "proto3";
 import "confluent/type/decimal.proto";
@@ -65,3 +66,14 @@ def test_tags_of_a_descriptor_are_kept() -> None:
 def test_an_import_that_nobody_knows_is_still_refused() -> None:
     with pytest.raises(BadSchema, match=r"nobody/knows\.proto.*not found"):
         compiled_file('syntax = "proto3"; import "nobody/knows.proto"; message M {}')
+
+
+def test_a_message_keeps_its_place_beside_those_of_maps() -> None:
+    """The place is in front of each value."""
+    stored = parse("PROTOBUF", base64.b64encode(compiled_file(MAPS)).decode()).text
+    for text in (MAPS, stored):
+        later = descriptor(text).message_type[2]
+        assert [one.name for one in later.nested_type] == ["First", "ByNameEntry", "Last"]
+    schema = ProtobufSchema.from_text(stored)
+    assert schema.message_at((2, 0)).name == "First"
+    assert schema.message_at((2, 2)).name == "Last"
