@@ -1,7 +1,10 @@
 """What `odradek sql` shows in a terminal."""
 
+from pathlib import Path
+
 import pytest
 
+from odradek.cli.main import main
 from odradek.cli.services.sql_actions import shown_entity
 from odradek.cli.services.sql_terminal import columns_in, completions, fitted, pointing
 
@@ -58,3 +61,21 @@ def test_answers_are_shown_for_people() -> None:
     assert shown[0] == "TABLE T, topic t"
     assert "total: 3" in shown
     assert shown[-1].split() == ["orders", "0", "1", "9", "7"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        # A word of the language.
+        ("topic", "WITH has no property TOPIC; did you mean KAFKA_TOPIC?"),
+        ("source", "WITH has no property SOURCE; there are KAFKA_TOPIC, PARTITIONS, "),
+    ],
+)
+def test_a_property_that_there_is_not_is_answered(
+    name: str, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.sql"
+    file.write_text(f"CREATE STREAM s (id INT KEY) WITH ({name}='a', value_format='JSON');")
+    assert main(["sql-test", str(file)]) == 1
+    said = capsys.readouterr()
+    assert f"line 1:36: {answer}" in said.out + said.err

@@ -1,9 +1,11 @@
-"""What a tool says where another service answers than the one that it asks."""
+"""What a tool says where another service answers than the one that it asks, and what it adds to
+the words of the right one."""
 
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,9 @@ class _Other(BaseHTTPRequestHandler):
         self.wfile.write(self.answer.encode())
 
     def do_POST(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
         self.do_GET()
 
     def log_message(self, *_: object) -> None:
@@ -77,3 +82,28 @@ def test_the_words_of_a_registry_stand_alone(
     assert capsys.readouterr().err == (
         "odradek schema: Subject 'clicks' not found; odradek schema list shows all\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("other", "words", "advice"),
+    [
+        (
+            (400, json.dumps({"error_code": 400, "message": "X contains no connector type"})),
+            "validate {file}",
+            "X contains no connector type: set connector.class; odradek connect plugins lists",
+        ),
+        (
+            (404, json.dumps({"error_code": 404, "message": "Unknown task: in-7"})),
+            "restart in --task 7",
+            "Unknown task: in-7; odradek connect status in shows the tasks",
+        ),
+    ],
+    indirect=["other"],
+)
+def test_the_words_of_a_worker_are_followed_by_what_to_do(
+    other: str, words: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "in.json"
+    file.write_text('{"name": "in", "config": {"connector.class": "X"}}')
+    assert main(["connect", *words.format(file=file).split(), "--worker", other]) == 1
+    assert advice in capsys.readouterr().err

@@ -34,6 +34,7 @@ _KINDS = {
     "DEFINE a = 'b'": s.Define,
     "UNDEFINE a": s.Undefine,
     "CREATE OR REPLACE SOURCE STREAM a (x INT) WITH (value_format='JSON')": s.CreateSource,
+    "CREATE STREAM a (x INT) WITH (topic='a')": s.CreateSource,
     "CREATE TABLE IF NOT EXISTS a (x INT PRIMARY KEY) WITH (value_format='JSON')": s.CreateSource,
     "CREATE STREAM a WITH (partitions=2) AS SELECT * FROM b": s.CreateAsSelect,
     "CREATE SINK CONNECTOR IF NOT EXISTS c WITH ('a.b'='c')": s.CreateConnector,

@@ -25,6 +25,7 @@ Action = Callable[[WorkerClient, argparse.Namespace], int]
 _UNKNOWN: Final = re.compile(
     "Connector (.+) not found|No status found for connector (.+)|Unknown connector:? (.+)"
 )
+_UNKNOWN_TASK: Final = re.compile(r"Unknown task: (.+)-\d+")
 
 
 def carry_out(arguments: argparse.Namespace) -> int:
@@ -47,6 +48,10 @@ def _for_people(client: WorkerClient, arguments: argparse.Namespace, message: st
         known = client.ask("GET", "/connectors")
         near = did_you_mean(name, known) or "; odradek connect list shows all"
         return f"Connector {name} not found{near}"
+    if message.endswith("contains no connector type"):
+        return f"{message}: set connector.class; odradek connect plugins lists what there is"
+    if (task := _UNKNOWN_TASK.fullmatch(message)) is not None:
+        return f"{message}; odradek connect status {task[1]} shows the tasks"
     if several := re.match("(Failed to find any class.*), available .*?(; did .*)?$", message):
         return several[1] + (several[2] or "; odradek connect plugins lists what there is")
     return re.sub(r"\.?\nYou can also find .*", "", message).replace("\n", " ")

@@ -95,7 +95,7 @@ class Properties:
             known += _WINDOWS
         for name in given:
             if strict and name.upper() not in known:
-                near = did_you_mean(name.upper(), known)
+                near = did_you_mean(name.upper(), known) or f"; there are {', '.join(known)}"
                 raise Invalid(f"WITH has no property {name}{near}", _places(given).get(name, place))
         self._given = {name.upper(): value for name, value in given.items()}
         self._place = place

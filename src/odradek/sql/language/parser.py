@@ -178,7 +178,7 @@ class StatementCursor(QueryCursor):
         properties = s.GivenProperties()
         while True:
             place = self._place()
-            name = self._read_text() if self._is(TokenType.STRING) else self._read_name()
+            name = self._read_text() if self._is(TokenType.STRING) else self._read_property_name()
             self._expect(TokenType.EQ, "'='")
             if name in properties:
                 raise Invalid(f"{name} is given twice", place)
@@ -188,6 +188,16 @@ class StatementCursor(QueryCursor):
                 break
         self._expect(TokenType.R_PAREN, "',' or ')'")
         return properties
+
+    def _read_property_name(self) -> str:
+        """Reads a word, also one that cannot be a name: `topic`, for example, is answered with the
+        properties that there are."""
+        token = self._curr
+        if not token or not token.text.isidentifier():
+            return self._read_name()
+        self._advance()
+        is_quoted = token.token_type is TokenType.IDENTIFIER
+        return str(token.text if is_quoted else token.text.upper())
 
     def _read_plain_value(self) -> Any:
         if self._is(TokenType.STRING):
