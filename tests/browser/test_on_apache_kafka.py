@@ -85,7 +85,9 @@ def test_from_a_topic_to_a_moved_group(visitor: Visitor) -> None:
     visitor.go("/topics/orders/messages?filter=value.n == 7")
     expect(page.locator("tbody tr:not(.detail)")).to_have_count(1)
     visitor.go("/topics/orders/messages?start=key&key=order-1", 400)
-    expect(page.get_by_role("alert")).to_contain_text("only Odradek's brokers have an index of keys")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "only Odradek's brokers have an index of keys"
+    )
     visitor.go("/groups/billing/reset?to=earliest&topic=orders")
     page.get_by_role("button", name="Move the group").click()
     expect(page.locator(".message.good")).to_contain_text("was moved in 1 partition")

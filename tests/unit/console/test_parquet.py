@@ -84,7 +84,7 @@ def test_files_of_other_programs() -> None:
 
 
 def test_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadParquet, match="no Parquet file"):
+    with pytest.raises(BadParquet, match="not a Parquet file"):
         read(encoded(b"PAR1 nothing"), 10)
     with pytest.raises(BadParquet, match="did not arrive"):
         read("ä", 10)

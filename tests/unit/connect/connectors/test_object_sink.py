@@ -321,7 +321,7 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     nowhere = {"store.url": f"file:{tmp_path}/file/x", "flush.size": "1"}
     wrong = plugin.load()(plugin.settings_class.read(nowhere)).wrong_outside()
-    assert "no directory that the worker can write to" in wrong["store.url"][0]
+    assert "not a directory that the worker can write to" in wrong["store.url"][0]
 
 
 # S3
