@@ -92,13 +92,13 @@ class RecipeEnvironment:
             .start()
         )
 
-    def query_to_table(self, frame: "DataFrame", name: str, mode: str = "complete") -> "DataFrame":
+    def query_to_table(self, frame: "DataFrame", name: str) -> "DataFrame":
         """Runs a query over the available records and returns its result as a table in memory."""
         query = (
             frame.writeStream.format("memory")
             .queryName(name)
             .option("checkpointLocation", f"{self.directory}/{name}")
-            .outputMode(mode)
+            .outputMode("complete")
             .trigger(availableNow=True)
             .start()
         )

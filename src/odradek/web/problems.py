@@ -49,6 +49,6 @@ def json_response(
     return Response(msgspec.json.encode(content), status, dict(headers or {}), media_type)
 
 
-def negotiated_response(request: Request, content: object, *, status: int = 200) -> Response:
+def negotiated_response(request: Request, content: object) -> Response:
     """Returns JSON with the media type that the client's `Accept` header asked for."""
-    return json_response(content, status=status, media_type=request.scope[MEDIA_TYPE])
+    return json_response(content, media_type=request.scope[MEDIA_TYPE])
