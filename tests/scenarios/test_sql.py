@@ -54,61 +54,71 @@ def test_statements_and_queries(odradek_cluster: Cluster, service: str, tmp_path
         assert (status, [one["status"] for one in json.loads(body)]) == (200, ["ok", "error"])
         assert server.rows("SELECT item FROM totals EMIT CHANGES LIMIT 4;")[3] == ["rum"]
 
-        (queries,) = server.ksql("SHOW QUERIES;")
-        assert [(one["id"], one["state"]) for one in queries["queries"]] == [(query_id, "RUNNING")]
-        (described,) = server.ksql("DESCRIBE totals EXTENDED;")
-        fields = described["sourceDescription"]["fields"]
-        assert [one["name"] for one in fields] == ["ITEM", "N", "TOTAL"]
-        assert described["sourceDescription"]["statistics"] == "total-messages:         4"
-        (summary,) = described["sourceDescription"]["queryOffsetSummaries"]
-        (read,) = summary["topicSummaries"]
-        assert read["kafkaTopic"] == topic
-        assert [one["consumerOffset"] for one in read["offsets"]] == [
-            one["logEndOffset"] for one in read["offsets"]
-        ]
-        (shown,) = server.ksql("SHOW ALL TOPICS EXTENDED;")
-        counts = {one["name"]: one["consumerGroupCount"] for one in shown["topics"]}
-        assert (counts[topic], counts[f"_odradek_sql_{service_id}_commands"]) == (0, 1)
-        (explained,) = server.ksql(f"EXPLAIN {query_id};")
-        assert "-> aggregate-" in explained["queryDescription"]["topology"]
-
-        wrong = server.ksql("SHOW STREAMS; SELECT * FROM orders;")
-        assert (wrong["error_code"], len(wrong["entities"])) == (40002, 1)
-        wrong = server.ksql("SHOW STREAMS;\nSHOW STREEMS;")
-        assert (wrong["error_code"], len(wrong["entities"])) == (40001, 0)
-        assert "did you mean STREAMS?" in wrong["message"]
-        wrong = server.ksql(
-            f"ASSERT NOT EXISTS TOPIC '{topic}' WITH (partitions=99) TIMEOUT 0 SECONDS;"
-        )
-        assert (wrong["error_code"], wrong["message"]) == (41700, f"line 1:1: Topic {topic} exists")
-        status, body = server.ask("POST", "/query", {"ksql": "SELECT nope FROM totals;"})
-        assert (status, json.loads(body)["statementText"]) == (400, "SELECT nope FROM totals;")
-        wrong = server.ksql("DROP STREAM orders;")
-        assert query_id in wrong["message"]
-        status, body = server.ask("POST", "/query", {"ksql": f"PRINT '{topic}s';"})
-        assert status == 400
-        assert f"Could not find topic '{topic}s'; did you mean {topic}" in body.decode()
-        _, body = server.ask("POST", "/query", {"ksql": "PRINT 'nowhere';"})
-        assert "Could not find topic 'nowhere'; SHOW TOPICS; lists what" in body.decode()
-
-        shell = [sys.executable, "-m", "odradek.cli", "sql", "--server"]
-        shell += [f"http://127.0.0.1:{server.port}", "-e"]
-        told = subprocess.run(
-            [*shell, "SELECT n FROM totals WHERE item = 'tea'; SHOW TABLES;"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert "`N` BIGINT\n3\nQuery Completed" in told.stdout
-        assert "TOTALS" in told.stdout
-        settings = "SET 'auto.offset.rest' = 'x'; SET 'auto.offset.reset' = 'earliest';"
-        told = subprocess.run(
-            [*shell, f"{settings} SELECT * FROM orders EMIT CHANGES LIMIT 1;"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert "auto.offset.rest is not supported; did you mean auto.offset.reset?" in told.stderr
-        # A DECIMAL(6, 2) has two places: 2.50, not 2.5.
-        assert re.search(r"tea \| \d\.\d\d\nLimit Reached", told.stdout)
+        _described(server, topic, query_id, service_id)
+        _refused(server, topic, query_id)
+        _in_the_shell(server)
         dropped = server.ksql("DROP TABLE totals; DROP STREAM orders DELETE TOPIC; SHOW STREAMS;")
         assert dropped[-1]["streams"] == []
+
+
+def _described(server: SqlServer, topic: str, query_id: str, service_id: str) -> None:
+    (queries,) = server.ksql("SHOW QUERIES;")
+    assert [(one["id"], one["state"]) for one in queries["queries"]] == [(query_id, "RUNNING")]
+    (described,) = server.ksql("DESCRIBE totals EXTENDED;")
+    fields = described["sourceDescription"]["fields"]
+    assert [one["name"] for one in fields] == ["ITEM", "N", "TOTAL"]
+    assert described["sourceDescription"]["statistics"] == "total-messages:         4"
+    (summary,) = described["sourceDescription"]["queryOffsetSummaries"]
+    (read,) = summary["topicSummaries"]
+    assert read["kafkaTopic"] == topic
+    assert [one["consumerOffset"] for one in read["offsets"]] == [
+        one["logEndOffset"] for one in read["offsets"]
+    ]
+    (shown,) = server.ksql("SHOW ALL TOPICS EXTENDED;")
+    counts = {one["name"]: one["consumerGroupCount"] for one in shown["topics"]}
+    assert (counts[topic], counts[f"_odradek_sql_{service_id}_commands"]) == (0, 1)
+    (explained,) = server.ksql(f"EXPLAIN {query_id};")
+    assert "-> aggregate-" in explained["queryDescription"]["topology"]
+
+
+def _refused(server: SqlServer, topic: str, query_id: str) -> None:
+    wrong = server.ksql("SHOW STREAMS; SELECT * FROM orders;")
+    assert (wrong["error_code"], len(wrong["entities"])) == (40002, 1)
+    wrong = server.ksql("SHOW STREAMS;\nSHOW STREEMS;")
+    assert (wrong["error_code"], len(wrong["entities"])) == (40001, 0)
+    assert "did you mean STREAMS?" in wrong["message"]
+    wrong = server.ksql(
+        f"ASSERT NOT EXISTS TOPIC '{topic}' WITH (partitions=99) TIMEOUT 0 SECONDS;"
+    )
+    assert (wrong["error_code"], wrong["message"]) == (41700, f"line 1:1: Topic {topic} exists")
+    status, body = server.ask("POST", "/query", {"ksql": "SELECT nope FROM totals;"})
+    assert (status, json.loads(body)["statementText"]) == (400, "SELECT nope FROM totals;")
+    wrong = server.ksql("DROP STREAM orders;")
+    assert query_id in wrong["message"]
+    status, body = server.ask("POST", "/query", {"ksql": f"PRINT '{topic}s';"})
+    assert status == 400
+    assert f"Could not find topic '{topic}s'; did you mean {topic}" in body.decode()
+    _, body = server.ask("POST", "/query", {"ksql": "PRINT 'nowhere';"})
+    assert "Could not find topic 'nowhere'; SHOW TOPICS; lists what" in body.decode()
+
+
+def _in_the_shell(server: SqlServer) -> None:
+    shell = [sys.executable, "-m", "odradek.cli", "sql", "--server"]
+    shell += [f"http://127.0.0.1:{server.port}", "-e"]
+    told = subprocess.run(
+        [*shell, "SELECT n FROM totals WHERE item = 'tea'; SHOW TABLES;"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "`N` BIGINT\n3\nQuery Completed" in told.stdout
+    assert "TOTALS" in told.stdout
+    settings = "SET 'auto.offset.rest' = 'x'; SET 'auto.offset.reset' = 'earliest';"
+    told = subprocess.run(
+        [*shell, f"{settings} SELECT * FROM orders EMIT CHANGES LIMIT 1;"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "auto.offset.rest is not supported; did you mean auto.offset.reset?" in told.stderr
+    # A DECIMAL(6, 2) has two places: 2.50, not 2.5.
+    assert re.search(r"tea \| \d\.\d\d\nLimit Reached", told.stdout)
 
 
 def test_queries_begin_where_their_topics_ended_when_they_were_answered(
