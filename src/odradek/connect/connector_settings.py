@@ -1,6 +1,7 @@
 """The settings that every connector has, beside those of its class."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.config.kinds import boolean, integer, long, names, string
@@ -159,6 +160,16 @@ class SinkSettings(ConnectorSettings):
         False,
         "Add headers that say where the record is from, and why it failed.",
     )
+
+    @classmethod
+    def validate(cls, properties: Mapping[str, str | None]) -> Problems:
+        """Missing topics are reported beside everything else that is wrong."""
+        problems = super().validate(properties)
+        names_of_topics = ("topics", "topics.regex")
+        if not any((properties.get(name) or "").strip() for name in names_of_topics):
+            for name in names_of_topics:
+                problems.setdefault(name, [invalid(name, "", _NEEDS_TOPICS)])
+        return problems
 
     def wrong_together(self) -> Problems:
         problems = super().wrong_together()

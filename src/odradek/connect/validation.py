@@ -220,7 +220,8 @@ def _wrong_converters(properties: Properties, problems: Problems) -> Iterator[tu
         except InvalidConfig as error:
             yield name, invalid(name, given, str(error))
     given = properties.get("header.converter")
-    if given is not None and given not in plugins.HEADER_CONVERTERS:
+    short = {name.rpartition(".")[2] for name in plugins.HEADER_CONVERTERS}
+    if given is not None and given not in {*plugins.HEADER_CONVERTERS, *short}:
         yield (
             "header.converter",
             invalid("header.converter", given, f"Class {given} could not be found."),
@@ -245,9 +246,7 @@ def _described_plugins(
     kind: str, known: Mapping[str, Plugin], properties: Properties, problems: Problems
 ) -> Iterator[Described]:
     """Describes the settings of all transforms, or of all predicates."""
-    if kind in problems:
-        return
-    for alias in _list(properties.get(kind)):
+    for alias in dict.fromkeys(_list(properties.get(kind))):
         prefix = f"{kind}.{alias}."
         given = _below(prefix, properties)
         classes: list[type[PluginSettings]] = [_OfPredicate]

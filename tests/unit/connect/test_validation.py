@@ -126,3 +126,44 @@ def test_what_is_not_obeyed_is_refused(given: dict[str, str], wrong: set[str]) -
 def test_a_configuration_without_a_class_is_shown_as_apache_shows_it() -> None:
     with pytest.raises(Exception, match=r"Connector config \{name=a, x=1\} contains no connector"):
         validate({"name": "a", "x": "1"})
+
+
+def test_a_sink_without_anything_lacks_its_topics_too() -> None:
+    found = validation_of(validate({"connector.class": SINK}, WORKER))
+    assert [one.value.name for one in found.configs if one.value.errors] == [
+        "name", "topics", "topics.regex",
+    ]  # fmt: skip
+    assert found.error_count == 3
+    assert set(errors(SINK, tasks__max="x")) == {"tasks.max", "topics", "topics.regex"}
+
+
+@pytest.mark.parametrize("name", ["JsonConverter", "SimpleHeaderConverter", JSON])
+def test_a_converter_of_headers_may_have_its_short_name(name: str) -> None:
+    assert not errors(SOURCE, topic="a", header__converter=name)
+    assert set(errors(SOURCE, topic="a", header__converter="NoSuch")) == {"header.converter"}
+
+
+def test_settings_of_transforms_are_as_important_as_apache_s() -> None:
+    begin = "org.apache.kafka.connect.transforms."
+    found = {
+        f"{transform}.{setting.name}": setting.importance.name
+        for transform in ("DropHeaders", "HeaderFrom$Value", "MaskField$Value", "RegexRouter")
+        for setting in plugins.TRANSFORMS[f"{begin}{transform}"].settings_class.declared.values()
+    }
+    assert {name: level for name, level in found.items() if level != "MEDIUM"} == {
+        "DropHeaders.headers": "HIGH",
+        "HeaderFrom$Value.fields": "HIGH",
+        "HeaderFrom$Value.headers": "HIGH",
+        "HeaderFrom$Value.operation": "HIGH",
+        "MaskField$Value.fields": "HIGH",
+        "MaskField$Value.replacement": "LOW",
+        "RegexRouter.regex": "HIGH",
+        "RegexRouter.replacement": "HIGH",
+    }
+
+
+def test_what_has_a_name_twice_is_shown_once() -> None:
+    found = errors(SOURCE, topic="a", predicates="p,p")
+    assert set(found) == {"predicates", "predicates.p.type"}
+    twice = {"transforms": "x,x", "transforms__x__type": CAST, "transforms__x__spec": "int8"}
+    assert set(errors(SOURCE, topic="a", **twice)) == {"transforms"}

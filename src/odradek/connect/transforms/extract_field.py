@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from odradek.config.kinds import boolean, string
+from odradek.config.setting import Importance
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.data.values import with_defaults
 from odradek.connect.errors import DataError
@@ -20,6 +21,7 @@ class ExtractFieldSettings(PluginSettings):
         "V1",
         "V1: the name of a field. V2: a path with points, as in a.b; backquotes keep a point.",
         choices=("V1", "V2"),
+        importance=Importance.HIGH,
     )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of the field where it is null."

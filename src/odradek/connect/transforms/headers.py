@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from odradek.config.kinds import boolean, names, string
+from odradek.config.setting import Importance
 from odradek.connect.data.literals import parse_literal
 from odradek.connect.data.schemas import Field, Schema
 from odradek.connect.data.values import with_defaults
@@ -16,7 +17,13 @@ from odradek.connect.transforms.with_headers import with_headers
 
 
 class DropHeadersSettings(PluginSettings):
-    headers = names("headers", REQUIRED, "The names of the headers to remove.", check=not_empty)
+    headers = names(
+        "headers",
+        REQUIRED,
+        "The names of the headers to remove.",
+        check=not_empty,
+        importance=Importance.HIGH,
+    )
 
 
 class DropHeaders:
@@ -34,18 +41,26 @@ class DropHeaders:
 
 
 class HeaderFromSettings(PluginSettings):
-    fields = names("fields", REQUIRED, "The fields whose values become headers.", check=not_empty)
+    fields = names(
+        "fields",
+        REQUIRED,
+        "The fields whose values become headers.",
+        check=not_empty,
+        importance=Importance.HIGH,
+    )
     headers = names(
         "headers",
         REQUIRED,
         "The names of the headers, in the order of `fields`.",
         check=not_empty,
+        importance=Importance.HIGH,
     )
     operation = string(
         "operation",
         REQUIRED,
         "`copy` leaves the fields where they are, `move` removes them.",
         choices=("move", "copy"),
+        importance=Importance.HIGH,
     )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of a field where it is null."
@@ -106,11 +121,12 @@ class HeaderFrom:
 
 
 class InsertHeaderSettings(PluginSettings):
-    header = string("header", REQUIRED, "The name of the header.")
+    header = string("header", REQUIRED, "The name of the header.", importance=Importance.HIGH)
     value_literal = string(
         "value.literal",
         REQUIRED,
         "The value. Its type is guessed from the text: 1 is a number, true a boolean.",
+        importance=Importance.HIGH,
     )
 
 

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from odradek.config.kinds import boolean, names, string
+from odradek.config.setting import Importance
 from odradek.connect.data.schemas import INTEGERS, Schema
 from odradek.connect.data.values import days_to_date, ms_to_time, ms_to_timestamp, with_defaults
 from odradek.connect.errors import DataError
@@ -13,12 +14,19 @@ from odradek.connect.transforms.transform import R, Side, as_map, as_struct
 
 
 class MaskFieldSettings(PluginSettings):
-    fields = names("fields", REQUIRED, "The fields whose values are hidden.", check=not_empty)
+    fields = names(
+        "fields",
+        REQUIRED,
+        "The fields whose values are hidden.",
+        check=not_empty,
+        importance=Importance.HIGH,
+    )
     replacement = string(
         "replacement",
         None,
         "What stands in their place, for text and numbers. If unset: nothing, 0, false, and so on.",
         may_be_empty=False,
+        importance=Importance.LOW,
     )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of a field where it is null."

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from odradek.config.kinds import string
+from odradek.config.setting import Importance
 from odradek.connect.data.values import ms_to_timestamp
 from odradek.connect.errors import DataError, InvalidConfig
 from odradek.connect.settings import REQUIRED, PluginSettings, Problems, invalid
@@ -14,9 +15,17 @@ from odradek.connect.transforms.transform import R
 
 
 class RegexRouterSettings(PluginSettings):
-    regex = string("regex", REQUIRED, "The pattern that the whole name of a topic must match.")
+    regex = string(
+        "regex",
+        REQUIRED,
+        "The pattern that the whole name of a topic must match.",
+        importance=Importance.HIGH,
+    )
     replacement = string(
-        "replacement", REQUIRED, "The new name; $1 stands for the first group of the pattern."
+        "replacement",
+        REQUIRED,
+        "The new name; $1 stands for the first group of the pattern.",
+        importance=Importance.HIGH,
     )
 
     def wrong_together(self) -> Problems:
@@ -47,9 +56,13 @@ class TimestampRouterSettings(PluginSettings):
         "topic.format",
         "${topic}-${timestamp}",
         "The new name, with ${topic} and ${timestamp} in it.",
+        importance=Importance.HIGH,
     )
     timestamp_format = string(
-        "timestamp.format", "yyyyMMdd", "How ${timestamp} is written, by Java's SimpleDateFormat."
+        "timestamp.format",
+        "yyyyMMdd",
+        "How ${timestamp} is written, by Java's SimpleDateFormat.",
+        importance=Importance.HIGH,
     )
 
     def wrong_together(self) -> Problems:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from odradek.config.kinds import boolean, integer, string
+from odradek.config.setting import Importance
 from odradek.connect.data.schemas import Type
 from odradek.connect.data.values import with_defaults
 from odradek.connect.errors import DataError
@@ -12,8 +13,12 @@ from odradek.connect.transforms.transform import R, Side
 
 
 class SetSchemaMetadataSettings(PluginSettings):
-    schema_name = string("schema.name", None, "The new name of the schema.")
-    schema_version = integer("schema.version", None, "The new version of the schema.")
+    schema_name = string(
+        "schema.name", None, "The new name of the schema.", importance=Importance.HIGH
+    )
+    schema_version = integer(
+        "schema.version", None, "The new version of the schema.", importance=Importance.HIGH
+    )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of a field where it is null."
     )

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from odradek.config.kinds import boolean, string
+from odradek.config.setting import Importance
 from odradek.connect.data import schemas
 from odradek.connect.data.schemas import Field, Schema, Type
 from odradek.connect.data.values import ms_to_timestamp, timestamp_to_ms, with_defaults
@@ -22,12 +23,18 @@ _UNITS_PER_MS: Final = {
 
 
 class TimestampConverterSettings(PluginSettings):
-    field = string("field", "", "The field with the time. If empty, the whole key or value is it.")
+    field = string(
+        "field",
+        "",
+        "The field with the time. If empty, the whole key or value is it.",
+        importance=Importance.HIGH,
+    )
     target_type = string(
         "target.type",
         REQUIRED,
         "What the time becomes.",
         choices=("string", "unix", "Date", "Time", "Timestamp"),
+        importance=Importance.HIGH,
     )
     format = string("format", "", "How text is written, by Java's SimpleDateFormat.")
     unix_precision = string(
@@ -35,6 +42,7 @@ class TimestampConverterSettings(PluginSettings):
         "milliseconds",
         "The unit of numbers, both read and written.",
         choices=tuple(_UNITS_PER_MS),
+        importance=Importance.LOW,
     )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of a field where it is null."

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from odradek.config.kinds import boolean, names
+from odradek.config.setting import Importance
 from odradek.connect.data.schemas import Field, struct
 from odradek.connect.data.values import with_defaults
 from odradek.connect.errors import DataError
@@ -14,7 +15,11 @@ _PURPOSE = "ValueToKey"
 
 class ValueToKeySettings(PluginSettings):
     fields = names(
-        "fields", REQUIRED, "The fields of the value that become the key.", check=not_empty
+        "fields",
+        REQUIRED,
+        "The fields of the value that become the key.",
+        check=not_empty,
+        importance=Importance.HIGH,
     )
     replace_null_with_default = boolean(
         "replace.null.with.default", True, "Take the default of a field where it is null."
