@@ -11,6 +11,7 @@ from odradek.connect.worker.settings import (
     StandaloneSettings,
     WorkerSettings,
 )
+from odradek.services.settings_table import settings_table
 from odradek.web.openapi import openapi
 from odradek.web.openapi_page import endpoints_page
 from odradek.world import OsDisk, World
@@ -31,7 +32,6 @@ converters, `config.storage.`, `offset.storage.` and `status.storage.` those of 
 ([what runs connectors](../connect-engines.md)).
 
 """
-_TABLE: Final = "| setting | default | |\n|---|---|---|\n"
 
 
 def described() -> dict[str, Any]:
@@ -55,19 +55,7 @@ def reference() -> str:
 
 
 def _rows(kind: type[WorkerSettings], names: set[str]) -> str:
-    return _TABLE + "".join(
-        f"| `{name}` | {_shown(setting.default)} | {setting.doc} |\n"
-        for name, setting in sorted(kind.declared().items())
-        if name in names
-    )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value)
+    return "\n".join(settings_table(kind, names)) + "\n"
 
 
 if __name__ == "__main__":

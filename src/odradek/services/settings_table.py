@@ -1,16 +1,19 @@
 """The table of a service's settings, for its reference page."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from odradek.services.settings import ServiceSettings
 
 
-def settings_table(kind: type[ServiceSettings]) -> Iterator[str]:
-    """Yields the lines of a table in Markdown."""
+def settings_table(
+    kind: type[ServiceSettings], names: Container[str] | None = None
+) -> Iterator[str]:
+    """Yields the lines of a table in Markdown, of all settings or of those with these names."""
     yield "| setting | default | meaning |"
     yield "|---|---|---|"
     for name, default, doc in sorted(kind.describe()):
-        yield f"| `{name}` | {shown_default(default)} | {cell(doc)} |"
+        if names is None or name in names:
+            yield f"| `{name}` | {shown_default(default)} | {cell(doc)} |"
 
 
 def shown_default(default: object) -> str:
