@@ -8,7 +8,6 @@ a misspelt method fails there as usual.
 import asyncio
 import inspect
 import logging
-import os
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,7 +109,7 @@ _PYTHONS_WORDS: Final = (
     ),
 )
 _OF_METADATA: Final = frozenset({"topic", "partition", "offset", "timestamp_ms"})
-_OF_THIS_CLIENT: Final = os.path.dirname(__file__) + os.sep
+_OF_THIS_CLIENT: Final = __file__.removesuffix("habits.py")
 _CLASSES: Final = {
     "AIOKafkaProducer": "Producer",
     "AIOKafkaConsumer": "Consumer",

@@ -9,7 +9,6 @@ nothing of the cluster; the metrics of Connect have the names of its connectors.
 
 import asyncio
 import logging
-import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -30,6 +29,7 @@ from odradek.web.endpoints import Endpoint
 from odradek.web.guards import Policy
 from odradek.web.problems import Problem
 from odradek.web.serving import Listener, Ready, serve
+from odradek.world.sockets import why_not_connected
 from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.services")
@@ -158,17 +158,15 @@ async def unreachable(servers: str) -> str | None:
             async with asyncio.timeout(_REACHABLE_S):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
             writer.close()
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = f"{server}: {_why(error)}"
+        except TimeoutError:
+            reason = f"{server}: no answer"
+        except ValueError as error:
+            reason = f"{server}: {error}"
+        except OSError as error:
+            reason = f"{server}: {why_not_connected(error)}"
         else:
             return None
     return reason
-
-
-def _why(error: Exception) -> str:
-    """Returns the words of an error without its number and without the address, which is named."""
-    number = getattr(error, "errno", None)
-    return os.strerror(number) if number else str(error) or "no answer"
 
 
 async def warn_if_unreachable(servers: str) -> None:

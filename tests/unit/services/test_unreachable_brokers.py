@@ -18,7 +18,7 @@ def test_a_refused_connection_is_a_warning(
     assert not caplog.messages
     asyncio.run(running.warn_if_unreachable(address))
     (said,) = caplog.messages
-    assert said.startswith(f"no broker can be reached: {address}: Connection refused; start one")
+    assert said.startswith(f"no broker can be reached: {address}: connection refused; start one")
 
 
 def test_a_broker_that_starts_with_the_service_is_waited_for(
