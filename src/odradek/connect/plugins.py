@@ -64,6 +64,11 @@ TRANSFORMS: Final[Mapping[str, Plugin]] = {
     f"{_OF_DEBEZIUM}Filter": Plugin(
         f"{_OF_DEBEZIUM}Filter", f"{_TRANSFORMS}by_content", "ContentFilter"
     ),
+    f"{_OF_DEBEZIUM}ByLogicalTableRouter": Plugin(
+        f"{_OF_DEBEZIUM}ByLogicalTableRouter",
+        f"{_TRANSFORMS}logical_table_router",
+        "LogicalTableRouter",
+    ),
     **_of_both_sides("sql", "Sql", f"{_OWN}transforms."),
     **_of_both_sides("cast", "Cast"),
     **_of_records(TRANSFORMS_PACKAGE, "headers", "DropHeaders"),

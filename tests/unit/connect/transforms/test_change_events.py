@@ -14,6 +14,7 @@ from odradek.connect.plugins import make_transform
 from odradek.connect.records import Header, SourceRecord
 
 UNWRAP = "io.debezium.transforms.ExtractNewRecordState"
+ROUTER = "io.debezium.transforms.ByLogicalTableRouter"
 OUTBOX = "io.debezium.transforms.outbox.EventRouter"
 SOURCE = envelope.source_schema("shop.Source", Field("table", schemas.STRING))
 ROW = envelope.row_schema(
@@ -181,3 +182,66 @@ def test_what_an_outbox_should_not_have_is_refused_or_passed_over() -> None:
         routed(EVENT, table_field_event_payload="nope")
     with pytest.raises(InvalidConfig, match="is not like column:header"):
         make_transform(OUTBOX, {"table.fields.additional.placement": "type"})
+
+
+def gathered(record: SourceRecord, **properties: str) -> SourceRecord:
+    given = {"topic.regex": "ord(.*)", "topic.replacement": "all$1", **properties}
+    found = make_transform(ROUTER, given).apply(record)
+    assert found is not None
+    return found
+
+
+def test_changes_of_many_tables_go_to_one_topic() -> None:
+    deleted, tombstone = ORDERS.deleted({"id": 1}, ONE, ORIGIN)
+    for record in (deleted, tombstone):
+        found = gathered(record)
+        assert found.topic == "allers"
+        assert found.key == {"id": 1, "__dbz__physicalTableIdentifier": "orders"}
+        assert found.key_schema is not None
+        assert found.key_schema.name == "allers.Key"
+        assert [field.name for field in found.key_schema.fields] == [
+            "id", "__dbz__physicalTableIdentifier",
+        ]  # fmt: skip
+        assert found.value == record.value
+    schema = gathered(deleted).value_schema
+    assert schema is not None
+    assert schema.name == "allers.Envelope"
+    names = {field.name: field.schema.name for field in schema.fields}
+    assert (names["before"], names["after"]) == ("allers.Value", "allers.Value")
+    assert names["source"] == "shop.Source"
+    assert gathered(tombstone).value_schema is None
+
+
+def test_a_key_may_say_its_table_in_other_words_or_not_at_all() -> None:
+    (created,) = ORDERS.created({"id": 1}, ONE, ORIGIN)
+    own = {
+        "key.field.name": "from",
+        "key.field.regex": "o(.)(.*)",
+        "key.field.replacement": "$2-$1",
+    }
+    assert gathered(created, **own).key == {"id": 1, "from": "ders-r"}
+    assert gathered(created, **{**own, "key.field.regex": "other"}).key == {
+        "id": 1,
+        "from": "orders",
+    }
+    plain = gathered(created, **{"key.enforce.uniqueness": "false"})
+    assert (plain.key, plain.topic) == ({"id": 1}, "allers")
+
+
+def test_other_topics_are_left_as_they_are() -> None:
+    (created,) = ORDERS.created({"id": 1}, ONE, ORIGIN)
+    assert gathered(created, **{"topic.regex": "(rders)"}) is created
+    assert gathered(created, **{"topic.replacement": "", "topic.regex": "orders"}) is created
+    heartbeat = SourceRecord("orders", {"serverName": "shop"}, {"ts_ms": 1})
+    assert gathered(heartbeat).value == {"ts_ms": 1}
+
+
+def test_a_wrong_router_is_refused() -> None:
+    for given in (
+        {"topic.regex": "["},
+        {"topic.replacement": "$3"},
+        {"key.field.regex": "a"},
+        {"schema.name.adjustment.mode": "avro"},
+    ):
+        with pytest.raises(InvalidConfig):
+            make_transform(ROUTER, {"topic.regex": "a", "topic.replacement": "b", **given})
