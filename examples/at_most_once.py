@@ -39,4 +39,6 @@ async def show(record: ConsumerRecord) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)  # which shows how to call it
     asyncio.run(consume(sys.argv[1], sys.argv[2], show))

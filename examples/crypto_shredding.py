@@ -96,4 +96,6 @@ def fernet() -> Any:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)  # which shows how to call it
     asyncio.run(main(sys.argv[1], fernet()))

@@ -48,4 +48,6 @@ async def shout(record: ConsumerRecord) -> bytes:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)  # which shows how to call it
     asyncio.run(transform(sys.argv[1], sys.argv[2], sys.argv[3], shout))

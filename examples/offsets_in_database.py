@@ -68,4 +68,6 @@ async def count_words(servers: str, topic: str, path: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)  # which shows how to call it
     asyncio.run(count_words(sys.argv[1], sys.argv[2], sys.argv[3]))

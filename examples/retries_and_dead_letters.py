@@ -44,4 +44,6 @@ async def handle(record: ConsumerRecord) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)  # which shows how to call it
     asyncio.run(work(sys.argv[1], sys.argv[2], handle))

@@ -67,4 +67,6 @@ async def main(bootstrap: str, url: str, topic: str) -> list[Order]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)  # which shows how to call it
     print(asyncio.run(main(*sys.argv[1:])))

@@ -27,4 +27,6 @@ async def main(servers: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)  # which shows how to call it
     asyncio.run(main(sys.argv[1], sys.argv[2]))

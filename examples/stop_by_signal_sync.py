@@ -21,4 +21,6 @@ def main(servers: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)  # which shows how to call it
     main(sys.argv[1], sys.argv[2])

@@ -72,5 +72,7 @@ async def main(servers: str, topic: str) -> str | None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)  # which shows how to call it
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -331,3 +331,13 @@ async def test_objects_of_a_class_have_a_schema(
 ) -> None:
     (order,) = await schemas.main(odradek_cluster.bootstrap, odradek_registry.url, odradek_topic)
     assert (order.customer, order.items[0].price) == ("ada", Decimal("2.50"))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_a_call_without_words_shows_the_right_one(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert f"python examples/{name} localhost:9092" in done.stderr
+    assert "Traceback" not in done.stderr

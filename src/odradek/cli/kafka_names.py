@@ -84,6 +84,8 @@ _OTHER_CLASSES: Final = {
 NEEDLESS: Final = {
     "connect-plugin-path": "connectors are Python packages, and there is no directory of them:"
     " `odradek connect plugins` lists what a worker has",
+    "metadata-shell": "metadata is in a store of nodes like ZooKeeper's, and"
+    " `odradek zookeeper-shell DIR ls /` shows it, where DIR is the data directory of the brokers",
     "metadata-quorum": "there is no quorum of controllers: metadata lives in a store of its own,"
     " and `odradek cluster list-endpoints` shows which broker is the controller",
     "ksql-server-stop": "the SQL server runs in the foreground: press Ctrl-C where"
@@ -147,7 +149,9 @@ NOT_YET: Final = {
     "features": "",
     "mirror-maker": _MIRROR,
     "share-groups": "",
-    "streams-application-reset": "",
+    "streams-application-reset": "odradek consumer-groups --reset-offsets --group APPLICATION_ID"
+    " --topic INPUT_TOPIC --to-earliest --execute, and odradek topics --delete for the topics that"
+    " the application made",
 }
 
 

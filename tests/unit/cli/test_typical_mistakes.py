@@ -44,6 +44,11 @@ def closed_port() -> int:
         ("stop", "no command 'stop'; type Ctrl-C where `odradek up` runs, odradek local stop, or"),
         ("start", "no command 'start'; type odradek up"),
         ("consume", "type odradek console-consumer --topic NAME --from-beginning"),
+        ("kafka-metadata-shell.sh -s x", "`odradek zookeeper-shell DIR ls /` shows it"),
+        (
+            "kafka-streams-application-reset.sh --application-id x",
+            "odradek consumer-groups --reset-offsets --group APPLICATION_ID",
+        ),
         # A flag for which there is no need.
         ("console-producer --topic a --file x.txt", "odradek console-producer --topic NAME < FILE"),
         ("console-producer --topic a --message hi", "echo hello | odradek console-producer --topi"),
