@@ -223,7 +223,6 @@ class ChangeStream:
         table = self._next_change(change.relation, lsn, change)
         if table is None or self._is_left_out(table, envelope.UPDATE):
             return []
-        is_new_key = _changes_key(table, change)
         old = change.old if change.old is not None else change.key
         new = change.new
         if old is not None and UNCHANGED in new:
@@ -244,10 +243,12 @@ class ChangeStream:
                 # The row before a changed key: what the replica identity has of it.
                 before = table.row(change.key)
             records = table.records.updated(old_key, table.key(new), before, after, origin)
-            if self._transactions is not None and is_new_key:
+            if len(records) == 1:
+                return records
+            if self._transactions is not None:
                 # A changed key is two changes of the transaction.
                 records[-1].value["transaction"] = self._transactions.change(table.full_name)
-            return self._not_skipped(records) if is_new_key else records
+            return self._not_skipped(records)
 
         return self.converted(made)
 

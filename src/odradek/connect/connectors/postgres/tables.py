@@ -133,8 +133,8 @@ class CapturedTable:
         return self._converted(self._cells, values)
 
     def key(self, values: Values) -> dict[str, Any] | None:
-        if not self._key_cells and not self._own_key:
-            return None
+        if not self._own_key:
+            return self._converted(self._key_cells, values) if self._key_cells else None
         return {**self._converted(self._key_cells, values), **self._own_key}
 
     def _converted(self, cells: list[_Cell], values: Sequence[Value]) -> dict[str, Any]:
