@@ -33,9 +33,11 @@ def schema_not_found(what: int | str | None = None) -> Refused:
     return Refused(40403, "Schema not found" if what is None else f"Schema {what} not found")
 
 
+# Confluent's registry and Karapace have no space after the full stop of these two, and programs
+# compare the words.
 def subject_soft_deleted(subject: str) -> Refused:
     return Refused(
-        40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
+        40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
     )
 
 
@@ -48,7 +50,7 @@ def subject_not_soft_deleted(subject: str) -> Refused:
 def version_soft_deleted(subject: str, version: int) -> Refused:
     return Refused(
         40406,
-        f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete"
+        f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete"
         " permanently",
     )
 

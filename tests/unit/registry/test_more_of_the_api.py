@@ -379,3 +379,16 @@ async def test_a_change_needs_a_body() -> None:
             ("PUT", "/mode"),
         ):
             assert (await one.ask(method, path, b"")).status == 422, path
+
+
+async def test_what_was_deleted_is_told_with_the_words_of_other_registries() -> None:
+    words = "was soft deleted.Set permanent=true to delete permanently"
+    async with instance() as one:
+        await one.register("s", record(A))
+        await one.register("s", record(A, B_DEFAULT))
+        await one.ask("DELETE", "/subjects/s/versions/1")
+        again = await one.ask("DELETE", "/subjects/s/versions/1")
+        assert again.json == {"error_code": 40406, "message": f"Subject 's' Version 1 {words}"}
+        await one.ask("DELETE", "/subjects/s")
+        again = await one.ask("DELETE", "/subjects/s")
+        assert again.json == {"error_code": 40404, "message": f"Subject 's' {words}"}
