@@ -11,10 +11,15 @@ from typing import Final
 
 _LEAST_PLAIN: Final = Decimal("0.001")
 _MOST_PLAIN: Final = Decimal(10_000_000)
+_LEAST_NORMAL: Final = 2.2250738585072014e-308
 
 
 def double_text(value: float) -> str:
-    return _special(value) or _java(Decimal(repr(value)), negative_zero=_is_negative_zero(value))
+    # Java writes two digits at least, and of all such texts the nearest one.
+    text = f"{value:.1e}" if 0 < abs(value) < _LEAST_NORMAL else ""
+    if not text or float(text) != value:
+        text = repr(value)
+    return _special(value) or _java(Decimal(text), negative_zero=_is_negative_zero(value))
 
 
 def float_text(value: float) -> str:
@@ -22,7 +27,7 @@ def float_text(value: float) -> str:
     special = _special(value)
     if special is not None:
         return special
-    for digits in range(1, 10):
+    for digits in range(2, 10):
         text = f"{value:.{digits}g}"
         if in_32_bits(float(text)) == in_32_bits(value):
             break

@@ -21,11 +21,18 @@ from odradek.javatext.numbers import double_text, float_text
         (0.00099, "9.9E-4"),
         (-1.5e-7, "-1.5E-7"),
         (float("-inf"), "-Infinity"),
-        (5e-324, "5.0E-324"),
+        # The nearest text of two digits
+        (5e-324, "4.9E-324"),
+        (-1e-323, "-9.9E-324"),
+        (2e23, "2.0E23"),
     ],
 )
 def test_doubles(number: float, text: str) -> None:
     assert double_text(number) == text
+
+
+def test_the_least_float() -> None:
+    assert float_text(1.401298464324817e-45) == "1.4E-45"
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))

@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol
 import re2
 import regex
 
-from odradek.javatext.patterns import BadPattern, java_replacement, translated
+from odradek.javatext.patterns import BadPattern, java_replacement
+from odradek.sql.functions.java_regex import JavaRegex
 from odradek.sql.functions.strings import SUBJECT
 
 __all__ = ["SUBJECT"]
@@ -35,13 +36,13 @@ class Pattern:
     """A compiled pattern. Its methods raise `BadPattern` if matching takes too long."""
 
     def __init__(self, text: str) -> None:
-        java = translated(text)
-        self._compiled = None if _differs_in_re2(text) else _re2(java)
+        java = JavaRegex(text)
+        self._compiled = None if java.for_re2 is None else _re2(java.for_re2)
         self._limits: dict[str, float] = {}
         if self._compiled is None:
             self._limits = {"timeout": _TIMEOUT_S}
             try:
-                self._compiled = regex.compile(java, regex.V1)
+                self._compiled = regex.compile(java.for_regex, regex.V1)
             except (regex.error, OverflowError, RecursionError) as error:
                 raise BadPattern(f"it is not a regular expression: {error}") from None
         self._was_stopped = False
@@ -56,16 +57,15 @@ class Pattern:
             raise BadPattern("the pattern took too long for an earlier row, so it is refused")
         assert self._compiled is not None
         try:
-            yield from self._compiled.finditer(text, **self._limits)
+            last = None
+            for match in self._compiled.finditer(text, **self._limits):
+                # RE2 finds nothing at the end of the text twice.
+                if match.span() != last:
+                    yield match
+                last = match.span()
         except TimeoutError:
             self._was_stopped = True
             raise BadPattern(f"the pattern takes more than {_TIMEOUT_S} s") from None
-
-
-def _differs_in_re2(text: str) -> bool:
-    """Returns whether RE2 accepts a pattern, but with another meaning: && is an intersection of
-    classes only in Java."""
-    return "&&" in text
 
 
 def _re2(text: str) -> Any:
@@ -106,10 +106,10 @@ def regexp_extract_all(expression: str, value: str, group: int = 0) -> list[str 
 def regexp_replace(value: str, expression: str, new: str) -> str:
     """Replaces all matches of a regular expression in a string; $1 in the new text is a group."""
     compiled = pattern(expression)
-    replaced = java_replacement(new, compiled)
     pieces, end = [], 0
     for match in compiled.all(value):
-        pieces += [value[end : match.start()], replaced(match)]
+        # As in Java, the new text is looked at only when there is something to replace.
+        pieces += [value[end : match.start()], java_replacement(new, compiled)(match)]
         end = match.end()
     return "".join([*pieces, value[end:]])
 

@@ -108,7 +108,7 @@ def _from_text(target: SqlType) -> Cast | None:
     if target.name == "BOOLEAN":
         return lambda text: _begins(text.strip(), _BOOLEANS)
     if isinstance(target, DecimalType):
-        return lambda text: decimal_of(text.strip(), target)
+        return lambda text: decimal_of(_trimmed(text), target)
     if target.name == "BYTES":
         return _bytes_of_text
     if target.name == "DOUBLE":
@@ -138,10 +138,17 @@ def _finite(text: str) -> float:
     return number
 
 
+def _trimmed(text: str) -> str:
+    """Returns a text without what Java's trim takes away. Python's numbers may have other spaces
+    around them."""
+    trimmed = text.strip("".join(map(chr, range(33))))
+    return trimmed if trimmed.strip() == trimmed else "?"
+
+
 def _number(read: Callable[[str], Any], text: str, target: SqlType) -> Any:
     try:
         # Python allows underscores in numbers.
-        return read(text.strip().replace("_", "?"))
+        return read(_trimmed(text).replace("_", "?"))
     except ValueError:
         raise ValueError(f"'{text}' is no {target}") from None
 

@@ -43,10 +43,13 @@ class UnfitColumns(ValueError):
 def decimal_of(value: Any, kind: DecimalType) -> Decimal:
     """Returns a number with the scale of its type, rounded half up. Raises if it is too large."""
     try:
-        number = value if isinstance(value, Decimal) else Decimal(str(value))
+        # Python allows underscores in numbers.
+        number = value if isinstance(value, Decimal) else Decimal(str(value).replace("_", "?"))
         rounded = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
     except InvalidOperation:
         raise BadRow(f"{value!r} is no {kind}") from None
+    if rounded.is_nan():
+        raise BadRow(f"{value!r} is no {kind}")
     if rounded and rounded.adjusted() >= kind.precision - kind.scale:
         raise BadRow(f"{value} does not fit into {kind}")
     return rounded
