@@ -10,7 +10,7 @@ the offset before its rows have been sent, so a session that ends leaves nothing
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -26,6 +26,7 @@ from odradek.connect.connectors.cdc.chunks import (
 from odradek.connect.connectors.cdc.envelope import Origin
 from odradek.connect.connectors.cdc.filters import NameFilter
 from odradek.connect.connectors.cdc.heartbeats import Heartbeats
+from odradek.connect.connectors.cdc.notifications import Notifier, notifications
 from odradek.connect.connectors.cdc.signals import (
     Action,
     ExecuteSnapshot,
@@ -108,6 +109,16 @@ class CaptureSession:
             self.database.close()
             raise
         self._sent_progress = self._progress if offset is not None else None
+        self._notifier = Notifier(
+            settings.notification_enabled_channels,
+            settings.notification_sink_topic_name,
+            settings.topic_prefix,
+        )
+        is_going_on = offset is not None and position_of(offset).snapshot is not None
+        # A snapshot may begin and end in one step, so its beginning is noted here.
+        self._notes = [] if is_going_on else notifications(None, self._progress, {})
+        self._told_progress = self._progress
+        self._read_rows: Counter[str] = Counter()
         self._chunk: Chunk | None = None
         self._ready: deque[_Ready] = deque()
         self._held: Change | None = None
@@ -226,7 +237,17 @@ class CaptureSession:
             _log.info("%s: the snapshot is complete", self._settings.topic_prefix)
             self._progress = None
         self._sent_progress = self._progress
+        records += self._told(offset)
         return Step(offset, records)
+
+    def _told(self, offset: SourceOffset) -> list[SourceRecord]:
+        """Tells what the step has made of a snapshot."""
+        self._notes += notifications(self._told_progress, self._progress, self._read_rows)
+        notes, self._notes = self._notes, []
+        self._told_progress = self._progress
+        if self._progress is None:
+            self._read_rows.clear()
+        return self._notifier.records(notes, self._partition, offset)
 
     def _offset(self) -> SourceOffset:
         return self._stream.position.with_snapshot(self._progress).offset()
@@ -370,6 +391,7 @@ class CaptureSession:
 
     def _row(self, ready: _Ready) -> list[SourceRecord]:
         table = ready.chunk.table
+        self._read_rows[table.full_name] += 1
         source = {
             "version": envelope.VERSION,
             "connector": "postgresql",

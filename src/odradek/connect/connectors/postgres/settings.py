@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from odradek.config.kinds import boolean, integer, names, string
 from odradek.config.setting import Importance
 from odradek.connect.connectors.cdc.filters import KeyColumns, NameFilter
+from odradek.connect.connectors.cdc.notifications import LOG, SINK
 from odradek.connect.connectors.cdc.settings import (
     NOT_NEEDED,
     REFUSED,
@@ -39,7 +40,8 @@ OVERRIDES: Final = "snapshot.select.statement.overrides"
 COLUMN_TYPES: Final = "column.propagate.source.type"
 DATA_TYPES: Final = "datatype.propagate.source.type"
 TOPIC_NAMING: Final = "topic.naming.strategy"
-_OBEYED: Final = frozenset({OVERRIDES, COLUMN_TYPES, DATA_TYPES, TOPIC_NAMING})
+NOTIFICATIONS: Final = "notification.enabled.channels"
+_OBEYED: Final = frozenset({OVERRIDES, COLUMN_TYPES, DATA_TYPES, TOPIC_NAMING, NOTIFICATIONS})
 
 ALL_TABLES: Final = "all_tables"
 FILTERED: Final = "filtered"
@@ -161,6 +163,12 @@ class PostgresSettings(DatabaseSettings):
         folds_case=True,
     )
 
+    notification_enabled_channels = names(
+        NOTIFICATIONS, (), "Where notifications of snapshots go.", choices=(LOG, SINK)
+    )
+    notification_sink_topic_name = string(
+        "notification.sink.topic.name", "", "The topic of notifications, for the channel sink."
+    )
     topic_naming_strategy = string(
         TOPIC_NAMING, STRATEGIES[0], "How the topics of tables are named.", choices=STRATEGIES
     )
@@ -242,6 +250,7 @@ class PostgresSettings(DatabaseSettings):
             reason = "a slot has up to 63 lower-case letters, digits and underscores"
             problems["slot.name"] = [invalid("slot.name", self.slot_name, reason)]
         problems.update(self._wrong_snapshot())
+        problems.update(self._wrong_notifications())
         try:
             _ = self.modes.placeholder_data
         except ValueError:
@@ -265,6 +274,12 @@ class PostgresSettings(DatabaseSettings):
             name = "replica.identity.autoset.values"
             problems[name] = [invalid(name, self.replica_identity_autoset_values, str(error))]
         return problems
+
+    def _wrong_notifications(self) -> Problems:
+        if SINK not in self.notification_enabled_channels or self.notification_sink_topic_name:
+            return {}
+        name = "notification.sink.topic.name"
+        return {name: [invalid(name, "", "the channel sink needs a topic")]}
 
     def _wrong_snapshot(self) -> Problems:
         if self.snapshot_mode != CONFIGURED or self.configured_data:

@@ -554,6 +554,67 @@ def _configured(**properties: str) -> PostgresSettings:
     )
 
 
+def test_snapshots_are_told_of_once(postgres_server: Postgres) -> None:
+    setup = (
+        ORDERS,
+        "INSERT INTO orders SELECT g FROM generate_series(1, 5) g",
+        "CREATE TABLE z (id int PRIMARY KEY)",
+    )
+    properties = {
+        "notification.enabled.channels": "sink,log",
+        "notification.sink.topic.name": "notes",
+        "snapshot.fetch.size": "2",
+    }
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        for _ in range(50):
+            capture.step(2)
+            capture.kill()
+            if capture.progress() is None:
+                break
+        notes = [record.value for record in capture.records if record.topic == "notes"]
+        assert [
+            (note["type"], note["additional_data"].get("scanned_collection")) for note in notes
+        ] == [
+            ("STARTED", None),
+            ("IN_PROGRESS", None),
+            ("TABLE_SCAN_COMPLETED", "public.orders"),
+            ("IN_PROGRESS", None),
+            ("TABLE_SCAN_COMPLETED", "public.z"),
+            ("COMPLETED", None),
+        ]
+        assert notes[1]["additional_data"] == {
+            "current_collection_in_progress": "public.orders",
+            "data_collections": "public.orders,public.z",
+            "connector_name": "shop",
+        }
+        assert {note["aggregate_type"] for note in notes} == {"Initial Snapshot"}
+        assert [key for key, op, _ in capture.events("orders") if op == "r"] == [1, 2, 3, 4, 5]
+
+
+def test_a_snapshot_of_one_step_is_told_of(postgres_server: Postgres) -> None:
+    setup = (ORDERS, "INSERT INTO orders SELECT g FROM generate_series(1, 5) g")
+    properties = {
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": "notes",
+    }
+    with capturing(postgres_server.new_database(), *setup, **properties) as capture:
+        capture.until(lambda: capture.records and capture.progress() is None)
+        capture.run("INSERT INTO orders VALUES (6)")
+        capture.until(lambda: capture.events("orders")[-1][1] == "c")
+        notes = [record.value for record in capture.records if record.topic == "notes"]
+        assert [note["type"] for note in notes] == [
+            "STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED",
+        ]  # fmt: skip
+        assert notes[2]["additional_data"]["total_rows_scanned"] == "5"
+
+
+def test_the_channel_of_a_topic_needs_its_name() -> None:
+    with pytest.raises(InvalidConfig, match="needs a topic"):
+        _configured(**{
+            "snapshot.mode": "initial", "notification.enabled.channels": "sink",
+        })  # fmt: skip
+
+
 def test_offsets_of_debezium_are_taken_over(postgres_server: Postgres) -> None:
     with capturing(postgres_server.new_database(), ORDERS, snapshot_mode="no_data") as capture:
         # The slot keeps everything, as it does while nobody says what is stored.
