@@ -17,6 +17,7 @@ from odradek.spark import clients
 
 _TIMEOUT_S: Final = 5.0
 _ANSWER_MS: Final = 3000
+_PROTOCOL: Final = "security.protocol"
 # For queries. A command has flags for this, and says so by itself.
 ADVICE: Final = (
     "; start a broker with `odradek up`, or set kafka.bootstrap.servers to the address of another"
@@ -51,7 +52,25 @@ def _require_broker(settings: AdminSettings) -> None:
     except RequestTimedOut:
         return
     except NoBrokerAvailable as error:
-        raise NoBrokerAvailable(f"{str(error).rstrip('.?')}{ADVICE}") from None
+        raise _in_words_of_queries(error) from None
+
+
+def _in_words_of_queries(error: NoBrokerAvailable) -> NoBrokerAvailable:
+    said, option = str(error), f"kafka.{_PROTOCOL}"
+    # If somebody answers there, the words say what to set.
+    said = said.replace(_PROTOCOL, option) if _PROTOCOL in said else f"{said}{ADVICE}"
+    named = NoBrokerAvailable(said)
+    named.reasons = error.reasons
+    return named
+
+
+def in_words_of_commands(error: NoBrokerAvailable) -> NoBrokerAvailable:
+    """Returns the error without the advice for queries: a command names its own flags."""
+    named = NoBrokerAvailable(
+        str(error).removesuffix(ADVICE).replace(f"kafka.{_PROTOCOL}", _PROTOCOL)
+    )
+    named.reasons = error.reasons
+    return named
 
 
 def _reason(error: OSError) -> str:

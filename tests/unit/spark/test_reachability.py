@@ -11,7 +11,7 @@ import pytest
 from odradek.client.errors import NoBrokerAvailable
 from odradek.client.settings import AdminSettings
 from odradek.spark import clients, reachability
-from odradek.spark.reachability import require_reachable
+from odradek.spark.reachability import in_words_of_commands, require_reachable
 
 
 @contextmanager
@@ -68,20 +68,27 @@ def test_an_address_that_is_silent_is_left_to_the_client(monkeypatch: pytest.Mon
     require_reachable(AdminSettings(bootstrap_servers="10.255.255.1:9092"))
 
 
-def test_another_program_at_the_address_is_an_error_at_once() -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", r"speaks HTTP, .* set kafka\.b"),
+        (b"", r"is it a Kafka listener of the kind that kafka\.security\.protocol says\?$"),
+    ],
+)
+def test_another_program_at_the_address_is_an_error_at_once(answer: bytes, said: str) -> None:
     """The client alone would try for a minute."""
 
     class Web(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(100)
-            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            self.request.sendall(answer)
 
     with ThreadingTCPServer(("127.0.0.1", 0), Web) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"
-        with (
-            closing_admins(),
-            pytest.raises(NoBrokerAvailable, match=r"speaks HTTP, .* set kafka\.b"),
-        ):
+        with closing_admins(), pytest.raises(NoBrokerAvailable, match=said) as failed:
             require_reachable(AdminSettings(bootstrap_servers=address))
         server.shutdown()
+    as_command = in_words_of_commands(failed.value)
+    assert "kafka." not in str(as_command)
+    assert as_command.reasons == failed.value.reasons != ()

@@ -19,7 +19,7 @@ from odradek.spark.preflight import (
     closing_clients,
 )
 from odradek.spark.prerequisites import require_spark
-from odradek.spark.reachability import ADVICE, require_reachable
+from odradek.spark.reachability import in_words_of_commands, require_reachable
 from odradek.spark.spark_settings import check_master
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
@@ -64,7 +64,7 @@ def _advice_of_commands() -> Iterator[None]:
     try:
         yield
     except NoBrokerAvailable as error:
-        raise NoBrokerAvailable(str(error).removesuffix(ADVICE)) from None
+        raise in_words_of_commands(error) from None
 
 
 def _refusals() -> tuple[type[Exception], ...]:
