@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_said() -> None:
         AvroColumns('"long"').decode(b"")
     with pytest.raises(BadPayload, match="does not fit"):
         AvroColumns('"long"').encode("x")
-    with pytest.raises(BadSchema, match="no Avro schema"):
+    with pytest.raises(BadSchema, match="not an Avro schema"):
         AvroColumns('{"type": "recor"}')
     tree = {
         "type": "record",

@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_said() -> None:
         codec.encode({"kind": "MANY"})
     with pytest.raises(BadSchema, match="Tree contains itself"):
         ProtobufColumns(_schema().message("Tree")).column_type()
-    with pytest.raises(BadSchema, match="no Protobuf schema"):
+    with pytest.raises(BadSchema, match="not a Protobuf schema"):
         ProtobufSchema.from_text("message {")
 
 
