@@ -27,7 +27,7 @@ READERS: Final = {
     "fetch.max.bytes": 8_000_000,
     "max.partition.fetch.bytes": 1_000_000,
     # Three kilobytes can become this much, and a poll may open a batch for each of its records.
-    "odradek.max.batch.bytes": 32_000_000,
+    "odradek.max.batch.bytes": 16_000_000,
     "fetch.max.wait.ms": 10,
 }
 _KINDS: Final[dict[str, dict[str, object]]] = {

@@ -35,12 +35,10 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_SECONDS: Final = 5.0
 _MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 _FIRST_WINDOW: Final = 250
-_FIRST_RECORDS: Final = 60
-"""How many records the first windows of all lanes have together, if that is one for each."""
 _LARGEST_WINDOW: Final = 4000
 _GROWTH: Final = 4
 _POLL_MS: Final = 500
-MAX_POLLED: Final = 20
+MAX_POLLED: Final = 40
 """How many records are in memory as they are stored: each may be of a batch of its own."""
 
 
@@ -152,7 +150,9 @@ class _Budget:
         self._until_s = asyncio.get_running_loop().time() + seconds
         self.scanned = 0
         self._bytes = 0
+        self._bytes_before = self._scanned_before = 0
         self._kept_bytes = 0
+        self._is_again = False
 
     def count(self, record: ConsumerRecord) -> None:
         self.scanned += 1
@@ -164,16 +164,32 @@ class _Budget:
     def window(self, lanes: int) -> int:
         """Returns how many records each lane may read without using up the bytes, if the records
         are like those before."""
-        if not self._bytes:
-            return _LARGEST_WINDOW
-        left_bytes = (_MAX_BYTES - self._bytes) / 2
-        return max(1, int(left_bytes * self.scanned / self._bytes / lanes))
+        fitting = (_MAX_SCANNED - self._scanned_now) / 2
+        if read_bytes := self._bytes_before + self._bytes:
+            left_bytes = (_MAX_BYTES - self._bytes) / 2
+            fitting = min(fitting, left_bytes * self.scanned / read_bytes)
+        return max(1, int(fitting / lanes))
+
+    @property
+    def _scanned_now(self) -> int:
+        return self.scanned - self._scanned_before
+
+    @property
+    def has_read_enough(self) -> bool:
+        return self._bytes >= _MAX_BYTES or self._scanned_now >= _MAX_SCANNED
+
+    def begin_again(self) -> None:
+        """Allows as much once more, with smaller windows; called twice it does nothing."""
+        if not self._is_again:
+            self._is_again = True
+            self._bytes_before, self._bytes = self._bytes, 0
+            self._scanned_before = self.scanned
 
     def left_s(self) -> float:
         return self._until_s - asyncio.get_running_loop().time()
 
     def stopped(self) -> str:
-        if self.scanned >= _MAX_SCANNED:
+        if self._scanned_now >= _MAX_SCANNED:
             return counted(self.scanned, "record was", "records were", spec=",") + " looked at"
         if self._bytes >= _MAX_BYTES:
             return f"{self._bytes // 1_000_000} MB were looked at"
@@ -208,7 +224,11 @@ async def read_records(
         most = budget.window(len(active))
         for lane in active:
             lane.window = min(lane.window, most)
+        places = [lane.place for lane in active]
         await _Windows(active, wanted, decoder, budget).read(reader)
+        if budget.has_read_enough and places == [lane.place for lane in active]:
+            # Not one window backwards fits: with a megabyte a record, fifty are too many.
+            budget.begin_again()
     reader.unassign()
     if any(not lane.is_done(wanted) for lane in lanes):
         found.stopped = budget.stopped()
@@ -229,8 +249,6 @@ async def _lanes(admin: Admin, topic: str, indexes: Iterable[int], wanted: Wante
         times = await listed_offsets(admin, partitions, wanted.timestamp_ms)
     lanes = []
     window = _FIRST_WINDOW if wanted.is_search else max(wanted.limit, 20)
-    # Records may have a megabyte each.
-    window = max(1, min(window, _FIRST_RECORDS // max(1, len(partitions))))
     for partition in partitions:
         if partition not in firsts or partition not in ends:
             continue
@@ -294,7 +312,12 @@ class _Windows:
             for partition, records in polled.items():
                 if partition in self._open:
                     await self._take(partition, records)
-            for partition in list(self._open):
+            # A position also moves over batches without records that are shown. These are looked
+            # at when nothing more is buffered: to ask for all positions each time takes long.
+            is_drained = sum(map(len, polled.values())) < MAX_POLLED
+            for partition in list(self._open if is_drained else polled):
+                if partition not in self._open:
+                    continue
                 lane, low, high = self._open[partition]
                 if await reader.position(partition) >= high:
                     del self._open[partition]
