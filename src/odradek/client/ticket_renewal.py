@@ -43,7 +43,8 @@ class TicketRenewal:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._failures = 0
+        # Whether the newest `kinit` has failed.
+        self._has_failed = False
 
     def begin(self) -> None:
         """Called at each log-in."""
@@ -52,7 +53,7 @@ class TicketRenewal:
             # The client is used in another event loop than before, which has ended.
             self._loop, self._timer, self._task = loop, None, None
         if self._timer is None and self._task is None:
-            self._failures = 0
+            self._has_failed = False
             self._task = loop.create_task(self._plan())
 
     async def wait(self) -> bool:
@@ -89,13 +90,13 @@ class TicketRenewal:
             await self._calls.run(lambda: renew_cache(self._cache))
         except KerberosFailed as error:
             self._task = None
-            self._failures += 1
             logger.warning("%s", error)
-            if self._failures == 1:
+            if not self._has_failed:
                 self._set_timer(_AGAIN_S)
+            self._has_failed = True
         else:
             logger.debug("the tickets of %s were renewed", self._cache or "the default cache")
-            self._failures = 0
+            self._has_failed = False
             await self._plan()
 
 
