@@ -130,12 +130,9 @@ def _command(word: str, arguments: list[str]) -> str:
     if command in SUMMARIES:
         return command
     if command in NOT_YET:
-        why = NOT_YET[command]
-        raise UsageError(
-            f"{word}: {why}"
-            if why
-            else f"{word} is not part of this version yet; odradek --help lists what is"
-        )
+        until_then = NOT_YET[command]
+        todo = f"until then: {until_then}" if until_then else "odradek --help lists what is"
+        raise UsageError(f"{word} is not part of this version yet; {todo}")
     if command in NEEDLESS:
         raise UsageError(NEEDLESS[command])
     if command in OTHER_PROGRAMS:

@@ -95,8 +95,8 @@ NEEDLESS: Final = {
 }
 
 _MIRROR: Final = (
-    "mirroring to another cluster is not part of this version yet; until then `odradek archive` and"
-    " `odradek restore` copy topics, and `odradek pipeline run` copies them continuously"
+    "`odradek archive` and `odradek restore` copy topics to another cluster, and `odradek pipeline"
+    " run` copies them continuously"
 )
 _CERTIFICATES: Final = (
     "odradek certs create, which makes an authority and certificates; those of other programs"
