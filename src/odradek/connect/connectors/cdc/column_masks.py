@@ -104,6 +104,14 @@ def _mask(name: str) -> tuple[int, Mask]:
     raise InvalidConfig(_ONE_OF)
 
 
+def _as_java_writes(text: str) -> bytes:
+    """Returns a text as Java writes it in objects: letters beyond the first plane are two of three
+    bytes each, and the letter 0 is two bytes."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    halves = "".join(chr(units[at] << 8 | units[at + 1]) for at in range(0, len(units), 2))
+    return halves.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
+
+
 def _hashing(algorithm: str, salt: str, *, is_plain: bool) -> Callable[[str], str]:
     """Version 1 of Debezium's hashes is of the text as Java writes it as an object."""
     name = re.sub(r"^sha-", "sha", algorithm.lower()).replace("-", "_").replace("/", "_")
@@ -112,7 +120,7 @@ def _hashing(algorithm: str, salt: str, *, is_plain: bool) -> Callable[[str], st
     begin = salt.encode()
 
     def hashed(text: str) -> str:
-        data = text.encode()
+        data = text.encode() if is_plain else _as_java_writes(text)
         if not is_plain:
             is_short = len(data) <= _LONGEST_SHORT
             head = _JAVA_TEXT if is_short else _JAVA_LONG_TEXT

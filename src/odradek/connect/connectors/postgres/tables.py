@@ -84,7 +84,7 @@ class CapturedTable:
             name = f"{self.full_name}.{column.name}"
             if settings.columns.selects(name):
                 field, cell = _masked(*made, column, settings.column_masks.of(name))
-                fields.append(field)
+                fields.append(self._with_source_type(field, column))
                 self._cells.append(cell)
         naming = settings.topic_naming
         self._own_key = naming.own_key(table.schema, table.name)
@@ -106,6 +106,14 @@ class CapturedTable:
         chunk = table.unique if set(table.unique) <= set(self.column_names) else ()
         self._chunk_key = [self.column_names.index(name) for name in chunk]
 
+    def _with_source_type(self, field: Field, column: ColumnRow) -> Field:
+        """Keys do not say the types of the source."""
+        added = self._source_types.parameters(self.full_name, column)
+        if not added:
+            return field
+        parameters = {**field.schema.parameters, **added}
+        return Field(field.name, replace(field.schema, parameters=parameters))
+
     def _field(self, index: int, column: ColumnRow) -> tuple[Field, _Cell] | None:
         kind = column_type(column.type, column.modifier, self._settings.modes)
         if kind is None:
@@ -116,10 +124,6 @@ class CapturedTable:
             is_optional=not column.is_required,
             default=default,
             doc=column.comment if self._settings.include_schema_comments else kind.schema.doc,
-            parameters={
-                **kind.schema.parameters,
-                **self._source_types.parameters(self.full_name, column),
-            },
         )
         missing = None
         if column.is_required:
@@ -186,6 +190,6 @@ def _masked(field: Field, cell: _Cell, column: ColumnRow, mask: Mask | None) -> 
     convert = cell.convert
     return shown, cell._replace(
         convert=change if convert is None else lambda text: change(convert(text)),
-        missing=cell.missing if mask.instead is None else mask.instead,
+        missing=change(cell.missing) if mask.instead is None else mask.instead,
         unavailable=change(cell.unavailable),
     )

@@ -172,6 +172,8 @@ SALT = "with.salt.CzQMA0cB5K"
         (f"column.mask.hash.v2.SHA-256.{SALT}", None, TEXT,
          "8dcfc63e40da86d2ff14df527334dad64d51339374c64c0aef3cca0314baa2a0"),
         (f"column.mask.hash.SHA-256.{SALT}", 10, "abcdefghij", "94330be6fe"),
+        ("column.mask.hash.SHA-256.with.salt.CzQMA0cB5K", 20, "\U0001f600" * 3,
+         "6a0b7f9f53ed1190a497"),
         (f"column.mask.hash.v2.SHA-256.{SALT}", 5, "ab   ", "48bf7"),
     ],
 )  # fmt: skip
