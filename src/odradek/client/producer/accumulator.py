@@ -53,6 +53,7 @@ class ProducerBatch:
         "done_waiter",
         "futures",
         "held_bytes",
+        "is_in_doubt",
         "number",
         "order",
         "producer_epoch",
@@ -90,6 +91,9 @@ class ProducerBatch:
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = -1
         self.sent_epoch = -1
+        # Whether an attempt under this epoch was sent and not answered: the request may wait at the
+        # broker, which may append the batch at any time.
+        self.is_in_doubt = False
         self.done = False
         self.done_waiter: asyncio.Future[None] | None = None
 
@@ -118,6 +122,7 @@ class ProducerBatch:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
+        self.is_in_doubt = False
 
     def build(self, *, is_transactional: bool = False) -> bytes:
         return self.builder.build(

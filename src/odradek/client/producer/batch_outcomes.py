@@ -92,9 +92,14 @@ class BatchOutcomes:
                 )
             self._handle_error(batch, response)
 
-    def handle_no_response(self, batch: ProducerBatch, error: BaseException) -> None:
-        """Retries or fails a batch without a response, which may or may not be in the log."""
+    def handle_no_response(
+        self, batch: ProducerBatch, error: BaseException, *, was_sent: bool
+    ) -> None:
+        """Retries or fails a batch without a response. If it was sent, it may or may not be in the
+        log."""
         batch.queue.sending -= 1
+        if was_sent:
+            batch.is_in_doubt = True
         if batch.done:
             return
         if is_retriable(error) and self._has_attempts_left(batch):

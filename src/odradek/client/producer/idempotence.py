@@ -18,7 +18,9 @@ A gap that cannot be filled (a batch expired after it was sent, or the broker lo
 the epoch: the producer bumps its epoch, and the batches of that partition, in order, start again
 from 0. Batches of other partitions that are in flight are finished under the old epoch first, and
 so are batches of the same partition from before the gap: the broker may have them already, and
-would append them again under another epoch.
+would append them again under another epoch. The same goes for the first batch after the gap if an
+attempt of it was not answered: a busy broker may append the expired batch late, which fills the
+gap, and then this attempt.
 
 A broker that does not know a producer accepts whichever batch comes first (KIP-360). So batches of
 one partition overtake each other unless the first is acknowledged before the second is sent. A
@@ -153,12 +155,13 @@ class Idempotence:
         self._forget(batch)
 
     def note_failure(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
-        """Notes that a batch has failed; with `sequence_unused` the broker has not appended it."""
+        """Notes that a batch has failed; with `sequence_unused` the broker has not appended it in
+        this attempt."""
         is_oldest = batch.queue.sequences.in_flight[:1] == [batch]
         self._forget(batch)
         if not batch.has_sequence:
             return
-        if is_oldest and sequence_unused:
+        if is_oldest and sequence_unused and not batch.is_in_doubt:
             self._request_bump(batch.queue)
         else:
             self._leave_gap(batch)
@@ -212,6 +215,9 @@ class Idempotence:
         """
         state = batch.queue.sequences
         if state.acknowledged_early:
+            return
+        if state.unresolved_sequence is not None and batch.is_in_doubt:
+            # The batch that left the gap may still be appended, and then this one.
             return
         if state.in_flight[:1] == [batch] and (
             state.unresolved_sequence is not None or not batch.was_renumbered

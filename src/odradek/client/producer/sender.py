@@ -317,7 +317,7 @@ class Sender:
                 return
             future = connection.send(request, ProduceResponse, max_version=version)
         except ClientError as error:
-            self._handle_no_response(batches, error)
+            self._handle_no_response(batches, error, were_sent=False)
             return
         node.in_flight += 1
         future.add_done_callback(lambda done: self._queue_response(node, by_key, done))
@@ -404,7 +404,7 @@ class Sender:
         node.in_flight -= 1
         error = future.exception()
         if error is not None:
-            self._handle_no_response(list(batches.values()), error)
+            self._handle_no_response(list(batches.values()), error, were_sent=True)
             return
         response = future.result()
         endpoints = [
@@ -421,7 +421,7 @@ class Sender:
                     self._mark_if_due(batch.queue)
         if batches:
             missing = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left it unanswered")
-            self._handle_no_response(list(batches.values()), missing)
+            self._handle_no_response(list(batches.values()), missing, were_sent=True)
 
     def _mark_if_due(self, queue: PartitionQueue) -> None:
         """Marks the queue as ready if its first batch, the next one or a retry, can be sent."""
@@ -429,11 +429,13 @@ class Sender:
         if batches and (len(batches) > 1 or self._is_due(batches[0], self._loop.time())):
             self.mark_ready(queue)
 
-    def _handle_no_response(self, batches: list[ProducerBatch], error: BaseException) -> None:
+    def _handle_no_response(
+        self, batches: list[ProducerBatch], error: BaseException, *, were_sent: bool
+    ) -> None:
         if needs_metadata(error):
             self._cluster.refresh_soon()
         for batch in batches:
-            self._outcomes.handle_no_response(batch, error)
+            self._outcomes.handle_no_response(batch, error, was_sent=were_sent)
             self._mark_if_due(batch.queue)
 
     # The end

@@ -1,5 +1,7 @@
 import itertools
 
+import pytest
+
 from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
 from odradek.client.producer.idempotence import Idempotence
 from odradek.protocol.errors import ErrorCode
@@ -116,6 +118,49 @@ def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
         state.assign(partition, one)
         state.note_acknowledgement(one, NOW_S)
     assert [one.base_sequence for one in sent(state, partition, 1)] == [4]
+
+
+@pytest.mark.parametrize("was_answered", [True, False])
+def test_a_batch_behind_an_expired_one_gets_another_epoch_if_no_attempt_of_it_waits(
+    was_answered: bool,
+) -> None:
+    """A producer of ours wrote nine records twice: a busy broker appended a batch that had expired,
+    and then the first attempt of the next one, which had been sent again under another epoch."""
+    state = started()
+    partition = introduced(state)
+    expired, second, third = sent(state, partition, 2, 2, 2)
+    second.is_in_doubt = not was_answered
+    state.note_unknown_result(expired)
+    assert state.may_retry(second, GAP, 0)
+    state.settle()
+    found = [(one.producer_epoch, one.base_sequence) for one in (second, third)]
+    assert found == ([(1, 0), (1, 2)] if was_answered else [(0, 3), (0, 5)])
+    if not was_answered:
+        state.note_unknown_result(second)
+        assert state.may_retry(third, GAP, 0)
+        state.settle()
+        assert (third.producer_epoch, third.base_sequence) == (1, 0)
+
+
+def test_another_epoch_takes_away_the_doubt() -> None:
+    state = started()
+    partition = introduced(state)
+    (only,) = sent(state, partition, 2)
+    only.is_in_doubt = True
+    assert state.may_retry(only, GAP, 0), "the broker lost what it had acknowledged"
+    state.settle()
+    assert (only.producer_epoch, only.is_in_doubt) == (1, False)
+
+
+@pytest.mark.parametrize("was_answered", [True, False])
+def test_a_failed_batch_that_may_still_be_appended_leaves_a_gap(was_answered: bool) -> None:
+    state = started()
+    partition = introduced(state)
+    failed, second = sent(state, partition, 2, 2)
+    failed.is_in_doubt = second.is_in_doubt = not was_answered
+    state.note_failure(failed, sequence_unused=True)
+    state.settle()
+    assert second.producer_epoch == (1 if was_answered else 0)
 
 
 def test_a_batch_before_an_acknowledged_one_is_never_sent_under_another_epoch() -> None:
