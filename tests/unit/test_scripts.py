@@ -1,5 +1,6 @@
 """The parts of scripts/ that can be tried without installing anything."""
 
+import json
 import os
 import subprocess
 from importlib.util import module_from_spec, spec_from_file_location
@@ -65,6 +66,16 @@ def _script(name: str) -> ModuleType:
     script = module_from_spec(spec)
     spec.loader.exec_module(script)
     return script
+
+
+def test_failed_tests_are_named_without_their_groups() -> None:
+    failed = {
+        "tests/a.py::test_a@postgres": True,
+        "tests/a.py::test_b[x@y]": True,
+        "tests/a.py::test_b[x@y]@two-groups": True,
+    }
+    found = _script("failed_tests").failed_tests(json.dumps(failed))
+    assert found == ["tests/a.py::test_a", "tests/a.py::test_b[x@y]", "tests/a.py::test_b[x@y]"]
 
 
 def test_the_demo_measures_the_pause_and_not_the_answers_that_were_on_their_way() -> None:
