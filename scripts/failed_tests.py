@@ -7,6 +7,7 @@ runs all tests.
 
 import json
 import re
+import sys
 from pathlib import Path
 
 _CACHE = Path(".pytest_cache/v/cache/lastfailed")
@@ -18,4 +19,5 @@ def failed_tests(cache: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(failed_tests(_CACHE.read_text(encoding="utf-8"))))
+    for failed in failed_tests(_CACHE.read_text(encoding="utf-8")):
+        sys.stdout.write(f"{failed}\n")
