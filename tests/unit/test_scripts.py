@@ -68,6 +68,15 @@ def _script(name: str) -> ModuleType:
     return script
 
 
+@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("--hlp", 2)])
+def test_the_demo_installs_nothing_if_it_is_asked_something(word: str, code: int) -> None:
+    done = subprocess.run(
+        [str(_SCRIPTS / "demo"), word], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert done.stderr.startswith("usage: scripts/demo (it takes no arguments")
+
+
 def test_failed_tests_are_named_without_their_groups() -> None:
     failed = {
         "tests/a.py::test_a@postgres": True,

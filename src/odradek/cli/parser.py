@@ -301,6 +301,14 @@ def positive_number(text: str) -> int:
     return number
 
 
+def directory_name(text: str) -> str:
+    """Refuses an empty text, which is what an unset variable of the shell leaves: brokers would take
+    the directory that is the default of Kafka's settings, where another one may have its data."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; name a directory")
+    return text
+
+
 def key_and_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

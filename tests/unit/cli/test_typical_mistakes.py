@@ -141,6 +141,8 @@ def closed_port() -> int:
             "'User:a,User:b' is one principal; repeat the flag",
         ),
         ("topics --list --bootstrap-server=", "--bootstrap-server is empty; name brokers"),
+        ("up --data=", "--data: it is empty; name a directory"),
+        ("local start --data=", "--data: it is empty; name a directory"),
         ("connect-standalone --log-level WARN", "odradek connect-standalone: WORKER is needed"),
         ("shims pyproject.toml", "pyproject.toml is a file; name a directory for the scripts"),
         # A word behind a flag.

@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.connection_options import add_json_argument, add_watch_argument
-from odradek.cli.parser import positive_number
+from odradek.cli.parser import directory_name, positive_number
 from odradek.cli.quantities import size_bytes
 from odradek.cli.running.options import (
     add_platform_arguments,
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DIR",
+        type=directory_name,
         default="./odradek-local",
         help="the directory of the cluster (default: ./odradek-local)",
     )

@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.parser import directory_name, positive_number, whole_number
 from odradek.cli.running.options import (
     add_input_argument,
     add_platform_arguments,
@@ -69,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DIR",
+        type=directory_name,
         default="./odradek-data",
         help="where records and metadata are kept; created if missing (default: ./odradek-data)",
     )
