@@ -302,8 +302,8 @@ def positive_number(text: str) -> int:
 
 
 def directory_name(text: str) -> str:
-    """Refuses an empty text, which is what an unset variable of the shell leaves: brokers would take
-    the directory that is the default of Kafka's settings, where another one may have its data."""
+    """Refuses an empty text, which an unset variable of the shell leaves. With it a broker would
+    take the default directory of Kafka's settings, where another one may have its data."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a directory")
     return text

@@ -34,6 +34,15 @@ def select_topics(text: str, known: Iterable[str]) -> list[str]:
     return [name for name in names if pattern.fullmatch(name)]
 
 
+def names_without_topic(text: str, known: Iterable[str]) -> list[str]:
+    """Returns the names in a list such as `orders,oders` that no topic has, although others of the
+    list select some. Kafka's tools pass over them in silence."""
+    names = set(known)
+    if text in names:
+        return []
+    return [name for name in text.split(",") if re.fullmatch(r"[\w-]+", name) and name not in names]
+
+
 def no_match(text: str, known: list[str]) -> CommandFailed:
     """Returns the error if `--topic` selects nothing, with the regular expression that was meant if
     it is a pattern of a shell."""

@@ -14,7 +14,7 @@ from odradek.cli.topics import configs, delete_records, get_offsets, log_dirs, q
 from odradek.tools import hints
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed, UsageError
-from odradek.tools.topic_names import topic_pattern
+from odradek.tools.topic_names import names_without_topic, topic_pattern
 
 
 def parse(command: str, *flags: str) -> argparse.Namespace:
@@ -406,3 +406,17 @@ def test_up_listens_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     with pytest.raises(UsageError, match="ports go from 0 to 65535"):
         parse("up", "--port", "70000")
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("orders,oders", ["oders"]),
+        ("orders,pay.*", []),
+        ("orders,nope.*|x", []),
+        ("a,b", []),
+        ("orders", []),
+    ],
+)
+def test_names_of_a_list_without_a_topic_are_told(text: str, missing: list[str]) -> None:
+    assert names_without_topic(text, ["orders", "payments", "a", "b"]) == missing

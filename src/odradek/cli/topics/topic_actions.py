@@ -18,7 +18,7 @@ from odradek.tools.admin_session import checked, open_admin
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
-from odradek.tools.topic_names import is_internal, no_match, select_topics
+from odradek.tools.topic_names import is_internal, names_without_topic, no_match, select_topics
 from odradek.wording import counted
 
 _PAGE_PARTITIONS = 2000
@@ -88,6 +88,9 @@ async def _matching(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[s
     matches = select_topics(arguments.topic, names)
     if not matches and not (arguments.if_exists or arguments.list):
         raise no_match(arguments.topic, names)
+    if matches:
+        for name in names_without_topic(arguments.topic, names):
+            hint(str(no_match(name, names)))
     if arguments.delete or arguments.alter:
         return _without_internal(arguments.topic, matches)
     return matches
