@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 from odradek import __version__
-from odradek.config.spelling import did_you_mean
+from odradek.config.spelling import did_you_mean, nearest
 from odradek.connect.converters.converter import Converter
 from odradek.connect.converters.with_registry import CONVERTER_TYPE
 from odradek.connect.errors import InvalidConfig
@@ -268,8 +268,9 @@ def find(plugins: Mapping[str, Plugin], name: str) -> Plugin:
     short = {known.rpartition(".")[2]: known for known in plugins}
     if name in short:
         return plugins[short[name]]
-    near = did_you_mean(name, plugins) or did_you_mean(name, short)
-    raise InvalidConfig(f"Class {name} could not be found.{near and near[1:].capitalize()}")
+    near = nearest(name, plugins) or nearest(name, short)
+    hint = "" if near is None else f" Did you mean {near}?"
+    raise InvalidConfig(f"Class {name} could not be found.{hint}")
 
 
 def make_converter(

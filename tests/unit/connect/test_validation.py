@@ -7,6 +7,7 @@ import pytest
 from odradek import __version__
 from odradek.connect import plugins
 from odradek.connect.api.definitions import definitions_of, validation_of
+from odradek.connect.errors import InvalidConfig
 from odradek.connect.validation import common_settings, converter_settings, own_settings, validate
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -167,3 +168,12 @@ def test_what_has_a_name_twice_is_shown_once() -> None:
     assert set(found) == {"predicates", "predicates.p.type"}
     twice = {"transforms": "x,x", "transforms__x__type": CAST, "transforms__x__spec": "int8"}
     assert set(errors(SOURCE, topic="a", **twice)) == {"transforms"}
+
+
+def test_a_misspelt_class_is_answered_with_its_name_as_it_is_written() -> None:
+    wrong = "org.apache.kafka.connect.storage.StringConvertr"
+    with pytest.raises(InvalidConfig) as raised:
+        plugins.make_converter(wrong, {})
+    assert str(raised.value) == (
+        f"Class {wrong} could not be found. Did you mean {wrong.removesuffix('r')}er?"
+    )
