@@ -13,6 +13,7 @@ import pytest
 
 from odradek.client.sync import Admin
 from odradek.testing import Cluster
+from tests.scenarios.connect_process import until
 from tests.scenarios.rest_server import Rest, basic, rest_started
 from tests.scenarios.test_platform import odradek
 
@@ -98,7 +99,8 @@ def test_brokers_see_the_owner_of_the_certificate(proxy: Proxy) -> None:
     (token,) = [one for one in proxy.tokens("ada") if one.renewers]
     assert (token.owner, token.requester) == ("User:ada", "User:proxy")
     assert token.max_ms - token.issued_ms == 10_000
-    assert "ada GET /topics 200" in proxy.rest.log.read_text()
+    # The line is written after the answer.
+    until(lambda: "ada GET /topics 200" in proxy.rest.log.read_text())
 
 
 def test_who_shows_no_certificate_of_a_known_user_is_refused(proxy: Proxy) -> None:
