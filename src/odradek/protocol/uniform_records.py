@@ -11,7 +11,6 @@ reads is what the walk reads, and whatever it cannot read, damage above all, it 
 """
 
 import struct
-from array import array
 from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Final
@@ -254,14 +253,18 @@ def _decode(raw: int, width: int) -> int:
 
 @cache
 def _offset_columns() -> tuple[bytes, bytes]:
-    """The first bytes of the varints of offset deltas, and their second bytes."""
-    raw = _raw_offsets()
-    return bytes(number & 255 for number in raw), bytes(number >> 8 for number in raw)
+    """The first bytes of the varints of offset deltas, and their second bytes.
+
+    The first 64 take one byte. From there on 64 neighbours have the same second byte.
+    """
+    blocks = _MAX_RECORDS // _ONE_BYTE_OFFSETS
+    first = bytes(range(0, 128, 2)) + bytes(range(128, 256, 2)) * (blocks - 1)
+    return first, b"".join(bytes([block]) * _ONE_BYTE_OFFSETS for block in range(blocks))
 
 
 @cache
-def _raw_offsets() -> "array[int]":
+def _raw_offsets() -> tuple[int, ...]:
     """The varints of the first offset deltas, as numbers that `Struct` reads."""
-    one_byte = range(0, 128, 2)
-    two_bytes = range(128, 2 * _MAX_RECORDS, 2)
-    return array("H", [*one_byte, *(bits & 127 | 128 | bits >> 7 << 8 for bits in two_bytes)])
+    both = bytearray(2 * _MAX_RECORDS)
+    both[::2], both[1::2] = _offset_columns()
+    return struct.unpack(f"<{_MAX_RECORDS}H", both)
