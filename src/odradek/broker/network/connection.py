@@ -1,12 +1,7 @@
 """The connection of one client: it receives requests, serves them in order, and sends the replies.
 
 A request is served when every earlier request of its connection has been answered, as in Kafka,
-with two exceptions:
-
-- A Produce request is served when the one before it has appended its records. So appends keep
-  their order, while replication is awaited concurrently.
-- A LeaveGroup is served while a JoinGroup or SyncGroup waits for the other members. Otherwise the
-  group would rebalance once more when the member has left.
+with two exceptions that `broker.network.requests_under_way` describes.
 
 If the client does not read its replies, no further request is served or received: a slow reader
 costs one chunk of memory, whatever it asked for. Behind a request that waits as long as the client
@@ -28,17 +23,13 @@ from odradek.broker.network.reply_batching import ReplyBatching
 from odradek.broker.network.reply_writer import Parts, ReplyWriter
 from odradek.broker.network.request_queue import SMALL_BYTES
 from odradek.broker.network.request_serving import (
-    LEAVE_GROUP,
     NO_WAIT,
-    PRODUCE,
-    REBALANCING,
-    Encode,
     InterruptibleWait,
     Pending,
     Serve,
     Splitter,
-    encoded_already,
 )
+from odradek.broker.network.requests_under_way import RequestsUnderWay
 from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
@@ -47,8 +38,6 @@ from odradek.security.principals import ANONYMOUS
 
 logger = logging.getLogger("odradek.server")
 
-# How many Produce requests may wait for replication.
-_MAX_WAITING: Final = 64
 # What a connection serves before other connections have their turn: a fraction of a millisecond's
 # work, or one request.
 _MAX_FRAMES_PER_TURN: Final = 8
@@ -63,14 +52,13 @@ class Connection(asyncio.Protocol):
     """Invariant: replies are sent in the order of the requests, whichever is finished first.
 
     Invariant: `held_bytes` counts the bytes in the splitter, the frames in `_frames`, and the
-    requests whose replies are awaited in `_waiting`. They are part of `held_bytes` of the request
+    requests whose replies are awaited, `_under_way`. They are part of `held_bytes` of the request
     queue that all connections share.
     """
 
     __slots__ = (
         "_admission",
         "_awaits_reading",
-        "_blocks",
         "_busy_poll",
         "_connections",
         "_frames",
@@ -83,10 +71,7 @@ class Connection(asyncio.Protocol):
         "_reply_batching",
         "_serve",
         "_transport",
-        "_wait",
-        "_waiting",
-        "_waits_for_group",
-        "_waits_pipelined",
+        "_under_way",
         "_writer",
         "active_s",
         "address",
@@ -127,13 +112,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.splitter: Splitter = FrameSplitter(connections.frame_bytes)
         self._frames: deque[Buffer] = deque()
-        # For each request under way: its reply, how that is encoded, and the request's size.
-        self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
-        self._wait: InterruptibleWait = NO_WAIT
-        self._waits_pipelined = True
-        self._waits_for_group = False
-        # Whether the last request in `_waiting` waits for as long as the client has chosen.
-        self._blocks = False
+        self._under_way = RequestsUnderWay()
         self._writer = ReplyWriter(self._loop, self._take_turn)
         # Only where there is a real socket, whose other side sleeps and is woken.
         self._busy_poll: BusyPoll | None = None
@@ -145,13 +124,12 @@ class Connection(asyncio.Protocol):
     @property
     def is_waiting(self) -> bool:
         """Whether a request is under way, or a reply has not been sent completely."""
-        return bool(self._waiting or self._writer.parts)
+        return bool(self._under_way.waiting or self._writer.parts)
 
     @property
     def delayed_operations(self) -> tuple[str, int]:
         """What the requests under way are, by the names of Kafka's purgatories, and how many."""
-        kind = "Produce" if self._waits_pipelined else "Fetch"
-        return "Rebalance" if self._waits_for_group else kind, len(self._waiting)
+        return self._under_way.delayed_operations
 
     @property
     def is_muted(self) -> bool:
@@ -176,30 +154,25 @@ class Connection(asyncio.Protocol):
     @property
     def unserved_bytes(self) -> int:
         """How many bytes have arrived of requests that are not under way yet."""
-        return self.held_bytes - self._under_way_bytes
-
-    @property
-    def _under_way_bytes(self) -> int:
-        return sum(size for _, _, size in self._waiting)
+        return self.held_bytes - self._under_way.size_bytes
 
     @property
     def is_blocked(self) -> bool:
         """Whether the client decides when its next request is served: a request waits for as long
-        as the client has chosen, or the client does not read its replies. A Produce request waits
-        for followers, and does not count."""
+        as the client has chosen, or the client does not read its replies."""
         writer = self._writer
-        return bool((self._waiting and self._blocks) or writer.is_paused or writer.parts)
+        return bool(self._under_way.is_blocking or writer.is_paused or writer.parts)
 
     def begin_wait(self, wait: InterruptibleWait) -> None:
         """Called by the handler of a request that is to be interrupted if need be."""
-        self._wait = wait
+        self._under_way.wait = wait
 
     def end_wait(self) -> None:
-        self._wait = NO_WAIT
+        self._under_way.wait = NO_WAIT
 
     def interrupt_wait(self) -> None:
         """Answers a fetch that waits for records with what there is."""
-        self._wait.interrupt()
+        self._under_way.wait.interrupt()
 
     def serve_by(self, serve: Serve, splitter: Splitter) -> None:
         """Replaces the splitter and the function that serves, for what arrives from now on. While
@@ -313,9 +286,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._admission.end()
-        for waiting, _, _ in self._waiting:
-            waiting.cancel()
-        self._waiting.clear()
+        self._under_way.cancel()
         self._writer.end()
         self._drop_unserved()
         self._queue.forget(self)
@@ -354,7 +325,7 @@ class Connection(asyncio.Protocol):
         not be held for so long."""
         self._frames.clear()
         self.splitter.clear()
-        under_way = self._under_way_bytes
+        under_way = self._under_way.size_bytes
         self._queue.held_bytes -= self.held_bytes - under_way
         self.held_bytes = under_way
         self._queue.settle()
@@ -420,13 +391,13 @@ class Connection(asyncio.Protocol):
         if self._may_serve(frames[0]):
             self._queue_up()
         else:
-            self._wait.next_request_arrived()
+            self._under_way.wait.next_request_arrived()
 
     def check(self) -> None:
         """Raises `InvariantViolation` if `held_bytes` is wrong. For tests and simulations."""
         if is_thorough() and self._transport is not None:
             queued = sum(_PREFIX_BYTES + len(frame) for frame in self._frames)
-            held = self.splitter.unfinished_bytes + queued + self._under_way_bytes
+            held = self.splitter.unfinished_bytes + queued + self._under_way.size_bytes
             if held != self.held_bytes:
                 rule = f"held_bytes ({self.held_bytes}) is what it holds ({held})"
                 raise InvariantViolation(f"connection from {self.address}:{self.port}", rule)
@@ -442,11 +413,7 @@ class Connection(asyncio.Protocol):
             return False
         if self._writer.is_paused or self._writer.parts:
             return False
-        if not self._waiting:
-            return True
-        if self._waits_for_group:
-            return frame[:2] == LEAVE_GROUP
-        return self._waits_pipelined and len(self._waiting) < _MAX_WAITING and frame[:2] == PRODUCE
+        return self._under_way.may_begin(frame)
 
     def _serve_frame(self, frame: Buffer) -> None:
         self.active_s = self._loop.time()
@@ -461,35 +428,22 @@ class Connection(asyncio.Protocol):
             self._fail()
             return
         if isinstance(reply, Pending):
-            self._waits_for_group = not self._waiting and frame[:2] in REBALANCING
-            self._blocks = not reply.is_pipelined and frame[:2] != PRODUCE
-            self._wait_for(reply, size)
-        elif not self._waiting:
-            if reply:
-                self._writer.reply(reply, gathers=self._is_serving)
-        else:
-            done: asyncio.Future[object] = self._loop.create_future()
-            done.set_result(reply)
-            self._waiting.append((done, encoded_already, 0))
+            self._hold(size)
+            self._under_way.begin(frame, reply, size).add_done_callback(self._answer_waiting)
+        elif self._under_way.waiting:
+            self._under_way.add_answered(reply)
+        elif reply:
+            self._writer.reply(reply, gathers=self._is_serving)
 
     def _hold(self, size: int) -> None:
         self.held_bytes += size
         self._queue.held_bytes += size
 
-    def _wait_for(self, pending: Pending, size: int) -> None:
-        self._waits_pipelined = pending.is_pipelined and (
-            self._waits_pipelined or not self._waiting
-        )
-        task = asyncio.ensure_future(pending.reply)
-        self._waiting.append((task, pending.encode, size))
-        self._hold(size)
-        task.add_done_callback(self._answer_waiting)
-
     def _answer_waiting(self, _: object) -> None:
-        waiting = self._waiting
+        under_way = self._under_way
         self._is_serving = True
-        while waiting and waiting[0][0].done():
-            task, encode, size = waiting.popleft()
+        while (answered := under_way.take_answered()) is not None:
+            task, encode, size = answered
             self._hold(-size)
             if task.cancelled():
                 continue
@@ -509,7 +463,7 @@ class Connection(asyncio.Protocol):
                 self._writer.reply(reply, gathers=self._is_serving)
             elif reply is not None:
                 encoding = asyncio.ensure_future(cast("Awaitable[object]", reply))
-                waiting.appendleft((encoding, encoded_already, size))
+                under_way.encode_on(encoding, size)
                 self._hold(size)
                 encoding.add_done_callback(self._answer_waiting)
                 break
