@@ -27,7 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek import __version__
-from odradek.broker.components import Components, assemble
+from odradek.broker.components import Components, Foundation, assemble
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.dispatch import Dispatcher, declare_apis
 from odradek.broker.identity import generated_broker_id, proposed_cluster_id
@@ -260,7 +260,9 @@ class Broker:
             security=peer_security(settings, world) if self._is_shared else None,
         )
         try:
-            components = self._assemble(store, cache, logs, peers, departed_brokers)
+            components = self._assemble(
+                Foundation(self._id, world, settings, store, cache, logs, peers, departed_brokers)
+            )
             await self._join_cluster(components)
             yield components
         finally:
@@ -287,36 +289,29 @@ class Broker:
         )
         return logs
 
-    def _assemble(
-        self,
-        store: MetadataStore,
-        cache: MetadataCache,
-        logs: LogManager,
-        peers: Peers,
-        departed_brokers: DepartedBrokers,
-    ) -> Components:
+    def _assemble(self, foundation: Foundation) -> Components:
         return assemble(
-            self._id,
-            self._world,
-            self._settings,
-            store=store,
-            cache=cache,
-            logs=logs,
-            peers=peers,
-            departed_brokers=departed_brokers,
+            foundation,
             is_store_shared=self._is_shared,
             registration=self._registration,
             follow_settings=self._follow_settings,
-            open_audit=lambda topics: self._open_audit(topics, cache, peers),
+            open_audit=lambda topics: self._open_audit(topics, foundation),
             security=self._server.secured,
         )
 
-    def _open_audit(self, topics: Topics, cache: MetadataCache, peers: Peers) -> "AuditLog | None":
+    def _open_audit(self, topics: Topics, foundation: Foundation) -> "AuditLog | None":
         if self._settings.broker.odradek_audit_sink == NO_SINK:
             return None
         from odradek.broker.audit.opening import open_audit  # noqa: PLC0415 - if asked for
 
-        return open_audit(self._id, self._settings.broker, self._world, topics, cache, peers)
+        return open_audit(
+            self._id,
+            self._settings.broker,
+            self._world,
+            topics,
+            foundation.cache,
+            foundation.peers,
+        )
 
     async def _join_cluster(self, components: Components) -> None:
         if self._port is not None:

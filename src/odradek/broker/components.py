@@ -106,16 +106,23 @@ class Components:
         self.offline_replicas.follow(change)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
+class Foundation:
+    """What a broker opens first, and what its components are made from."""
+
+    broker_id: BrokerId
+    world: World
+    settings: LiveSettings
+    store: MetadataStore
+    cache: MetadataCache
+    logs: LogManager
+    peers: Peers
+    departed_brokers: DepartedBrokers
+
+
 def assemble(
-    broker_id: BrokerId,
-    world: World,
-    settings: LiveSettings,
+    foundation: Foundation,
     *,
-    store: MetadataStore,
-    cache: MetadataCache,
-    logs: LogManager,
-    peers: Peers,
-    departed_brokers: DepartedBrokers,
     is_store_shared: bool,
     registration: Callable[[int], BrokerRegistration],
     follow_settings: Callable[[ImageChange], bool],
@@ -123,6 +130,9 @@ def assemble(
     security: ListenerSecurity | None = None,
 ) -> Components:
     """Makes the components, and starts none of them."""
+    broker_id, world, settings = foundation.broker_id, foundation.world, foundation.settings
+    store, cache, logs = foundation.store, foundation.cache, foundation.logs
+    peers = foundation.peers
     membership = Membership(broker_id, store, cache, registration, logs)
     lease = SessionLease(store, membership) if is_store_shared else None
     replicas = Replicas(broker_id, logs, settings, world.clock, lease)
@@ -130,15 +140,45 @@ def assemble(
     coordinators = Coordinators(
         broker_id, replicas, cache, peers, world=world, settings=settings.broker
     )
+    services = _services(
+        foundation, replicas, isr_changes, coordinators, open_audit=open_audit, security=security
+    )
+    controller = Controller(
+        broker_id, store, cache, settings, clock=world.clock, longest_log=services.longest_log
+    )
+    return Components(
+        services,
+        coordinators,
+        membership,
+        controller,
+        fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
+        isr_changes=isr_changes,
+        offline_replicas=OfflineReplicas(broker_id, cache, logs),
+        peers=peers,
+        token_expiry=_token_expiry(services, controller),
+        follow_settings=follow_settings,
+    )
 
-    longest_log = _longest_log(peers)
+
+def _services(
+    foundation: Foundation,
+    replicas: Replicas,
+    isr_changes: IsrChanges,
+    coordinators: Coordinators,
+    *,
+    open_audit: "Callable[[Topics], AuditLog | None]",
+    security: ListenerSecurity | None,
+) -> Services:
+    """Makes what handlers use, around the replicas and coordinators."""
+    broker_id, world, settings = foundation.broker_id, foundation.world, foundation.settings
+    store, cache, logs = foundation.store, foundation.cache, foundation.logs
     topics = Topics(store, cache, settings, world.randomness)
-    services = Services(
+    return Services(
         broker_id=broker_id,
         world=world,
         settings=settings,
         images=ClientMetadata(broker_id, replicas, cache),
-        departed_brokers=departed_brokers,
+        departed_brokers=foundation.departed_brokers,
         topics=topics,
         internal_topics=InternalTopics(topics, cache, world.clock.monotonic_s),
         configs=Configs(store, cache, settings, security),
@@ -153,34 +193,19 @@ def assemble(
         logs=logs,
         key_indexes=KeyIndexes(world),
         producer_ids=ProducerIds(cache, broker_id, lambda: highest_id(logs.logs.values())),
-        fetch_sessions=_fetch_sessions(world, settings, cache),
+        fetch_sessions=_fetch_sessions(foundation),
         all_topics_cache=AllTopicsCache(),
         config_descriptions=ConfigDescriptionCache(),
-        longest_log=longest_log,
+        longest_log=_longest_log(foundation.peers),
         acls=AclStore(store, cache),
         quota_store=QuotaStore(cache),
         quotas=BrokerQuotas(settings, world.clock),
         authorizer=load_authorizer(settings.broker),
         audit=open_audit(topics),
         roles=RoleStore(store, cache),
-        tokens=_delegation_tokens(world, settings, store, cache),
-        client_telemetry=_client_telemetry(world, settings, cache),
-        schema_validation=_schema_validation(world, settings, topics, cache, peers),
-    )
-    controller = Controller(
-        broker_id, store, cache, settings, clock=world.clock, longest_log=longest_log
-    )
-    return Components(
-        services,
-        coordinators,
-        membership,
-        controller,
-        fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
-        isr_changes=isr_changes,
-        offline_replicas=OfflineReplicas(broker_id, cache, logs),
-        peers=peers,
-        token_expiry=_token_expiry(services, controller),
-        follow_settings=follow_settings,
+        tokens=_delegation_tokens(foundation),
+        client_telemetry=_client_telemetry(foundation),
+        schema_validation=_schema_validation(foundation, topics),
     )
 
 
@@ -197,36 +222,39 @@ def _longest_log(peers: Peers) -> LongestLog:
     return longest_log
 
 
-def _fetch_sessions(world: World, settings: LiveSettings, cache: MetadataCache) -> FetchSessions:
+def _fetch_sessions(foundation: Foundation) -> FetchSessions:
+    world, cache = foundation.world, foundation.cache
     return FetchSessions(
-        settings.broker.max_incremental_fetch_session_cache_slots,
+        foundation.settings.broker.max_incremental_fetch_session_cache_slots,
         world.randomness,
         max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
         is_known=lambda entry: is_known(cache.image, entry),
     )
 
 
-def _schema_validation(
-    world: World, settings: LiveSettings, topics: Topics, cache: MetadataCache, peers: Peers
-) -> "SchemaValidation | None":
+def _schema_validation(foundation: Foundation, topics: Topics) -> "SchemaValidation | None":
+    settings = foundation.settings
     if not settings.broker.confluent_schema_registry_url:
         return None
     from odradek.broker.schema_validation.validation import (  # noqa: PLC0415 - if asked for
         open_schema_validation,
     )
 
-    return open_schema_validation(world, settings, topics, cache, peers)
+    return open_schema_validation(
+        foundation.world, settings, topics, foundation.cache, foundation.peers
+    )
 
 
-def _delegation_tokens(
-    world: World, settings: LiveSettings, store: MetadataStore, cache: MetadataCache
-) -> "DelegationTokens | None":
+def _delegation_tokens(foundation: Foundation) -> "DelegationTokens | None":
+    settings = foundation.settings
     secret_key = settings.broker.delegation_token_secret_key
     if not secret_key:
         return None
     from odradek.cluster.delegation_tokens import DelegationTokens  # noqa: PLC0415 - if there are any
 
-    return DelegationTokens(secret_key, store, cache, settings, world)
+    return DelegationTokens(
+        secret_key, foundation.store, foundation.cache, settings, foundation.world
+    )
 
 
 def _token_expiry(services: Services, controller: Controller) -> "TokenExpiry | None":
@@ -237,12 +265,11 @@ def _token_expiry(services: Services, controller: Controller) -> "TokenExpiry | 
     return TokenExpiry(services.tokens, controller, services.settings)
 
 
-def _client_telemetry(
-    world: World, settings: LiveSettings, cache: MetadataCache
-) -> "ClientTelemetry | None":
+def _client_telemetry(foundation: Foundation) -> "ClientTelemetry | None":
+    settings, cache = foundation.settings, foundation.cache
     broker = settings.broker
     if broker.management_listener is None and broker.odradek_telemetry_otlp_endpoint is None:
         return None
     from odradek.broker.client_telemetry.receiver import ClientTelemetry  # noqa: PLC0415 - if needed
 
-    return ClientTelemetry(world, settings, lambda: cache.image)
+    return ClientTelemetry(foundation.world, settings, lambda: cache.image)
