@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, Never, Self, Unpack
 
 from odradek.client import arguments
 from odradek.client.cluster import Cluster
-from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
 from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush
 from odradek.client.metrics.client_metrics import ClientMetrics
-from odradek.client.producer.accumulator import Accumulator, PartitionQueue
+from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor, ProducerRecord
 from odradek.client.producer.own_classes import OwnClasses, SerializedRecord
@@ -36,12 +35,12 @@ from odradek.client.producer.record_bytes import (
 )
 from odradek.client.producer.send_arguments import check_known, checked_time, is_in_milliseconds
 from odradek.client.producer.sender import Sender
+from odradek.client.producer.topic_targets import TopicTarget, TopicTargets
 from odradek.client.producer.transaction_requests import Identity
 from odradek.client.producer.transactions import Transactions
 from odradek.client.serialization import serialize
 from odradek.client.settings import ProducerSettings
 from odradek.client.settings.shared import settings_from
-from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 from odradek.world import World
 
@@ -54,19 +53,6 @@ if TYPE_CHECKING:
 # The background work of producers that are not closed. Asyncio itself refers to a task weakly: a
 # producer that nothing else refers to would be destroyed with the records that it has to send.
 _RUNNING: Final[set[asyncio.Task[None]]] = set()
-
-
-class _Target:
-    """What `send` needs to know of a topic; it is made again when metadata changes."""
-
-    __slots__ = ("all_partitions", "available_partitions", "is_used", "last_used_s", "queues")
-
-    def __init__(self, topic: Topic, queues: dict[int, PartitionQueue]) -> None:
-        self.all_partitions = topic.all_partitions
-        self.available_partitions = topic.available_partitions
-        self.queues = queues
-        self.is_used = True
-        self.last_used_s = 0.0
 
 
 @awaits
@@ -94,11 +80,12 @@ class Producer:
         self._own = own = OwnClasses(settings, interceptors, self._world.randomness)
         self._key_serializer = None if own.key is None else own.key.function
         self._value_serializer = None if own.value is None else own.value.function
+        self._serializes = bool(own.serialized_fields)
         self._choose = own.partitioner.choose
         self._shows_records = own.sees_records
         self._now_ms = self._world.clock.now_ms
         self._max_bytes = min(settings.max_request_size, settings.buffer_memory)
-        self._targets: dict[str, _Target] = {}
+        self._targets = TopicTargets(settings.metadata_max_idle_ms)
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
         self._accumulator: Accumulator | None = None
@@ -177,17 +164,15 @@ class Producer:
         if self._shows_records:
             record = ProducerRecord(topic, value, key, partition, as_headers(headers), timestamp_ms)
             return await self._send_whole(record, on_delivery)
-        if self._key_serializer is not None and key is not None:
-            key = serialize(self._key_serializer, "key", key)
-        if self._value_serializer is not None and value is not None:
-            value = serialize(self._value_serializer, "value", value)
+        if self._serializes:
+            key, value = self._serialized(key, value)
         if value.__class__ is bytes and key is None and not headers:
             size_bytes = EMPTY_RECORD_BYTES + len(value)
         else:
             if headers and headers.__class__ is not list:
                 headers = as_headers(headers)
             size_bytes = size_of(key, value, headers, self._own.serialized_fields)  # type: ignore[arg-type]  # pairs by now
-        accumulator, target = self._accumulator, self._targets.get(topic)
+        accumulator, target = self._accumulator, self._targets.by_name.get(topic)
         if (
             accumulator is None
             or target is None
@@ -214,6 +199,13 @@ class Producer:
             size_bytes,
             on_delivery,
         )
+
+    def _serialized(self, key: Any, value: Any) -> tuple[Any, Any]:
+        if self._key_serializer is not None and key is not None:
+            key = serialize(self._key_serializer, "key", key)
+        if self._value_serializer is not None and value is not None:
+            value = serialize(self._value_serializer, "value", value)
+        return key, value
 
     async def send_and_wait(
         self,
@@ -446,7 +438,7 @@ class Producer:
 
     async def _ready(
         self, topic: str, partition: int | None, size_bytes: int
-    ) -> tuple[Accumulator, _Target]:
+    ) -> tuple[Accumulator, TopicTarget]:
         """Waits for the topic's metadata and for room in the buffer."""
         cluster, sender = self._parts()
         settings = self.settings
@@ -478,40 +470,14 @@ class Producer:
             raise ClientClosed("the producer was closed while send() waited")
         if sender.transactions is not None:
             sender.transactions.check_open("send()")
-        target = self._targets.get(topic)
+        target = self._targets.by_name.get(topic)
         if target is None or (partition is not None and partition not in target.queues):
-            target = self._make_target(described, sender)
+            target = self._targets.make(described, sender)
         return sender.accumulator, target
 
-    def _make_target(self, topic: Topic, sender: Sender) -> _Target:
-        queues = {
-            index: sender.queue(TopicPartition(topic.name, index), topic.id)
-            for index in topic.all_partitions
-        }
-        target = self._targets[topic.name] = _Target(topic, queues)
-        return target
-
     def _metadata_changed(self) -> None:
-        """Makes the targets again; a topic that was idle for `metadata.max.idle.ms` is dropped."""
-        cluster, sender = self._cluster, self._sender
-        if cluster is None or sender is None:
-            return
-        now_s = asyncio.get_running_loop().time()
-        idle_s = self.settings.metadata_max_idle_ms / 1000
-        for name, target in list(self._targets.items()):
-            topic = cluster.view.topics.get(name)
-            if target.is_used:
-                target.is_used = False
-                target.last_used_s = now_s
-            if topic is None:
-                del self._targets[name]
-            elif now_s - target.last_used_s > idle_s and sender.forget(name):
-                del self._targets[name]
-                cluster.untrack(name)
-            else:
-                remade = self._make_target(topic, sender)
-                remade.is_used = False
-                remade.last_used_s = target.last_used_s
+        if self._cluster is not None and self._sender is not None:
+            self._targets.make_again(self._cluster, self._sender)
 
 
 def _seconds(call: str, timeout_ms: int | None) -> float | None:

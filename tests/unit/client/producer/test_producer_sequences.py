@@ -76,7 +76,7 @@ async def test_an_idle_topic_is_forgotten_but_its_numbers_are_kept_for_the_epoch
     async with producer(cluster, simulation, **FORGETFUL) as one:
         await one.send_and_wait("t", b"1")
         await asyncio.sleep(10)
-        assert "t" not in one._targets
+        assert "t" not in one._targets.by_name
         await one.send_and_wait("t", b"2")
     headers = [read_header(batch) for batch in log.batches]
     assert [header.base_sequence for header in headers] == [0, 1]
