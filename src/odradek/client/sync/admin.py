@@ -3,48 +3,27 @@
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from odradek.client.admin.acls import ANY_ACL
 from odradek.client.admin.admin import Admin as AsyncAdmin
 from odradek.client.admin.broker_types import ClusterDescription, LogDirectory
 from odradek.client.admin.channel import R
 from odradek.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource, ConfigType
-from odradek.client.admin.delegation_tokens import DelegationToken
-from odradek.client.admin.group_types import (
-    GroupDescription,
-    GroupListing,
-    GroupOffset,
-    MemberToRemove,
-)
 from odradek.client.admin.partitions import ElectionType, Reassignment
-from odradek.client.admin.quotas import ANY_ENTITY
 from odradek.client.admin.results import Results
-from odradek.client.admin.roles import AccessExplanation
 from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
-from odradek.client.admin.transactions import (
-    FencedProducer,
-    PartitionProducer,
-    TransactionDescription,
-    TransactionListing,
-)
-from odradek.client.admin.users import ScramDeletion, ScramUpsertion
 from odradek.client.api_versions import ApiVersions
 from odradek.client.cluster_view import Topic
 from odradek.client.errors import ClientError
 from odradek.client.habits import ADMIN, answers, in_admin, names_known, waits
 from odradek.client.leader_requests import ListedOffset
-from odradek.client.producer.transaction_requests import Identity
 from odradek.client.settings import AdminSettings
-from odradek.client.sync.waiting import WaitingClient
-from odradek.protocol.acls import Acl, AclFilter, Operation, ResourcePattern
+from odradek.client.sync.access_calls import AccessCalls
+from odradek.client.sync.group_calls import GroupCalls
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.create_topics import CreatableTopicResult
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 from odradek.protocol.messages.metadata import MetadataResponse
-from odradek.protocol.roles import RoleBinding
 from odradek.protocol.schema import Request
 from odradek.protocol.types import BrokerId, TopicId, TopicPartition
-from odradek.security.quotas.entities import QuotaEntity
-from odradek.security.scram import ScramMechanism
 
 if TYPE_CHECKING:
     from odradek.client.metrics.view import MetricName
@@ -59,7 +38,7 @@ T = TypeVar("T")
 @in_admin
 @waits
 @answers(ADMIN)
-class Admin(WaitingClient[AsyncAdmin]):
+class Admin(GroupCalls, AccessCalls):
     """`odradek.client.Admin`, waiting where that one awaits."""
 
     def __init__(
@@ -249,253 +228,9 @@ class Admin(WaitingClient[AsyncAdmin]):
         """Returns the reassignments under way, of all partitions or of some."""
         return self._wait(self._client.list_partition_reassignments(partitions))
 
-    def list_groups(
-        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
-    ) -> list[GroupListing]:
-        """Returns the groups of all brokers, or those in these states and of these types."""
-        return self._wait(self._client.list_groups(states=states, types=types))
-
-    def describe_groups(
-        self, group_ids: Iterable[str]
-    ) -> Results[str, GroupDescription | KafkaError]:
-        """Returns state, members and assignments of groups of both protocols.
-
-        A group that does not exist has the error GROUP_ID_NOT_FOUND.
-        """
-        return self._wait(self._client.describe_groups(group_ids))
-
-    def delete_groups(self, group_ids: Iterable[str]) -> Results[str, bool | KafkaError]:
-        """Deletes groups without members, and their offsets. True means that a group is deleted."""
-        return self._wait(self._client.delete_groups(group_ids))
-
-    def remove_members(
-        self,
-        group_id: str,
-        members: Iterable[MemberToRemove] | None = None,
-        *,
-        reason: str = "removed by an administrator",
-    ) -> Results[MemberToRemove, bool | KafkaError]:
-        """Removes members from a group, all of them if none are named."""
-        return self._wait(self._client.remove_members(group_id, members, reason=reason))
-
-    def list_group_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        require_stable: bool = False,
-    ) -> Results[TopicPartition, GroupOffset | KafkaError]:
-        """Returns what a group has committed, in all partitions or in these; others are left out.
-
-        `require_stable` refuses partitions that an open transaction is about to change.
-        """
-        return self._wait(
-            self._client.list_group_offsets(group_id, partitions, require_stable=require_stable)
-        )
-
-    def alter_group_offsets(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, GroupOffset | int],
-        *,
-        may_create: bool | None = None,
-    ) -> Results[TopicPartition, bool | KafkaError]:
-        """Sets offsets of a group without members; a group with members gives UNKNOWN_MEMBER_ID.
-
-        A group that does not exist is made by that, and a warning says so, because the name may be
-        misspelt. `may_create=True` means it; `may_create=False` raises GROUP_ID_NOT_FOUND instead.
-        """
-        return self._wait(
-            self._client.alter_group_offsets(group_id, offsets, may_create=may_create)
-        )
-
-    def delete_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> Results[TopicPartition, bool | KafkaError]:
-        """Deletes offsets; partitions of topics that members subscribe to are refused."""
-        return self._wait(self._client.delete_group_offsets(group_id, partitions))
-
     def metrics(self) -> "dict[MetricName, float]":
         """Returns figures by Kafka's names (docs/reference/client-metrics.md)."""
         return self._run(self._client.metrics)
-
-    def list_transactions(
-        self,
-        *,
-        states: Iterable[str] = (),
-        producer_ids: Iterable[int] = (),
-        longer_than_ms: int = -1,
-        pattern: str | None = None,
-    ) -> list[TransactionListing]:
-        """Returns transactional ids of all brokers, or those that pass every filter.
-
-        `longer_than_ms` keeps those whose transaction is open for longer, `pattern` is a
-        regular expression for the whole id.
-        """
-        return self._wait(
-            self._client.list_transactions(
-                states=states,
-                producer_ids=producer_ids,
-                longer_than_ms=longer_than_ms,
-                pattern=pattern,
-            )
-        )
-
-    def describe_transactions(
-        self, transactional_ids: Iterable[str]
-    ) -> Results[str, TransactionDescription | KafkaError]:
-        """Returns state, producer and partitions of each transactional id, or its error."""
-        return self._wait(self._client.describe_transactions(transactional_ids))
-
-    def describe_producers(
-        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
-    ) -> Results[TopicPartition, list[PartitionProducer] | KafkaError]:
-        """Returns the active producers of partitions, from their leaders or from one broker."""
-        return self._wait(self._client.describe_producers(partitions, broker_id=broker_id))
-
-    def abort_transaction(
-        self,
-        partition: TopicPartition,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-    ) -> None:
-        """Ends a transaction in one partition whose coordinator has forgotten it.
-
-        `describe_producers` returns the three numbers. For a transaction that its coordinator
-        still knows use `fence_producers`, which aborts it in all partitions.
-        """
-        self._wait(
-            self._client.abort_transaction(
-                partition,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                coordinator_epoch=coordinator_epoch,
-            )
-        )
-
-    def end_transactions(
-        self, identities: Iterable[Identity], *, is_commit: bool
-    ) -> Results[str, bool | KafkaError]:
-        """Commits or aborts transactions that their producers have handed over, by id.
-
-        True means that the transaction ended now, or earlier with the same identity. An identity
-        that was fenced in the meantime gets an error, and its transaction was aborted.
-        """
-        return self._wait(self._client.end_transactions(identities, is_commit=is_commit))
-
-    def fence_producers(
-        self, transactional_ids: Iterable[str]
-    ) -> Results[str, FencedProducer | KafkaError]:
-        """Fences the producers with these transactional ids and aborts their open transactions."""
-        return self._wait(self._client.fence_producers(transactional_ids))
-
-    def describe_acls(self, filter_: AclFilter = ANY_ACL) -> list[Acl]:
-        """Returns the rules that match a filter, or all of them."""
-        return self._wait(self._client.describe_acls(filter_))
-
-    def create_acls(self, acls: Iterable[Acl]) -> Results[Acl, KafkaError | None]:
-        """Adds rules; a rule that exists already stays as it is."""
-        return self._wait(self._client.create_acls(acls))
-
-    def delete_acls(
-        self, filters: Iterable[AclFilter]
-    ) -> Results[AclFilter, list[Acl] | KafkaError]:
-        """Removes the rules that match filters, and returns them by filter."""
-        return self._wait(self._client.delete_acls(filters))
-
-    def describe_client_quotas(
-        self, entity: QuotaEntity = ANY_ENTITY, *, strict: bool = False
-    ) -> dict[QuotaEntity, dict[str, float]]:
-        """Returns the quotas of the entities that match, or of all of them.
-
-        A part of `entity` is a name, `DEFAULT` (an empty name) for the default, or `ANY_NAME` for
-        both. Entities with further parts match too, unless `strict`.
-        """
-        return self._wait(self._client.describe_client_quotas(entity, strict=strict))
-
-    def alter_client_quotas(
-        self,
-        changes: Mapping[QuotaEntity, Mapping[str, float | None]],
-        *,
-        validate_only: bool = False,
-    ) -> Results[QuotaEntity, KafkaError | None]:
-        """Sets quotas by name; None removes one. The quotas of an entity change together."""
-        return self._wait(self._client.alter_client_quotas(changes, validate_only=validate_only))
-
-    def describe_roles(self, principal: str | None = None) -> list[RoleBinding]:
-        """Returns the roles of a principal, as in `User:ada`, or all of them."""
-        return self._wait(self._client.describe_roles(principal))
-
-    def grant_roles(self, bindings: Iterable[RoleBinding]) -> dict[RoleBinding, KafkaError | None]:
-        """Grants roles; one that the principal has already stays as it is."""
-        return self._wait(self._client.grant_roles(bindings))
-
-    def revoke_roles(self, bindings: Iterable[RoleBinding]) -> dict[RoleBinding, KafkaError | None]:
-        """Revokes roles."""
-        return self._wait(self._client.revoke_roles(bindings))
-
-    def explain_access(
-        self,
-        principal: str,
-        operation: Operation,
-        resource: ResourcePattern,
-        *,
-        host: str = "*",
-        groups: Iterable[str] = (),
-    ) -> AccessExplanation:
-        """Returns whether a principal may do an operation on a resource, what decides, and what
-        would have to be added. `groups` are those that it is in, as in `Group:shop`."""
-        return self._wait(
-            self._client.explain_access(principal, operation, resource, host=host, groups=groups)
-        )
-
-    def describe_user_scram_credentials(
-        self, users: Iterable[str] | None = None
-    ) -> Results[str, dict[ScramMechanism, int] | KafkaError]:
-        """Returns the mechanisms of each user with their iterations; of all users if none is
-        named."""
-        return self._wait(self._client.describe_user_scram_credentials(users))
-
-    def alter_user_scram_credentials(
-        self, changes: Iterable[ScramUpsertion | ScramDeletion]
-    ) -> Results[str, KafkaError | None]:
-        """Gives users passwords, or takes them away; a user may be named once."""
-        return self._wait(self._client.alter_user_scram_credentials(changes))
-
-    def create_delegation_token(
-        self,
-        *,
-        owner: str | None = None,
-        renewers: Iterable[str] = (),
-        max_lifetime_ms: int = -1,
-    ) -> DelegationToken:
-        """Creates a token for whoever this client has logged in as, or for another `owner`, as in
-        `User:ada`. `renewers` may renew and end it, as its owner may. It can be renewed for
-        `max_lifetime_ms`; -1 is as long as the brokers allow."""
-        return self._wait(
-            self._client.create_delegation_token(
-                owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms
-            )
-        )
-
-    def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Lets a token, or the one with this HMAC, end `period_ms` from now, if its maximum and the
-        brokers allow it; -1 is as late as the brokers allow. Returns when it ends, in ms."""
-        return self._wait(self._client.renew_delegation_token(token, period_ms))
-
-    def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Lets a token, or the one with this HMAC, end `period_ms` from now, or at once. Returns
-        when it ends, in ms. Connections that have logged in with it stay as they are."""
-        return self._wait(self._client.expire_delegation_token(token, period_ms))
-
-    def describe_delegation_tokens(
-        self, owners: Iterable[str] | None = None
-    ) -> list[DelegationToken]:
-        """Returns the tokens that these owners, requesters or renewers have, as in `User:ada`, or
-        all that this client may see."""
-        return self._wait(self._client.describe_delegation_tokens(owners))
 
     def request(
         self,
