@@ -7,14 +7,14 @@ message for the client if the change is refused.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from odradek.cluster.internal_settings import (
     INTERNAL_TOPICS,
     internal_topic,
     required_overrides,
 )
-from odradek.cluster.placement import NotEnoughBrokers, place
+from odradek.cluster.new_replicas import BROKER_DEFAULT, NewReplicas
 from odradek.cluster.reassignment import assignment as assignment_of
 from odradek.cluster.reassignment import is_moving
 from odradek.cluster.store_errors import as_api_errors
@@ -35,7 +35,6 @@ from odradek.metadata import (
     NoNode,
     OutcomeUnknown,
     Set,
-    TopicImage,
 )
 from odradek.metadata.compare_and_set import Outcome, Tries, attempt, write
 from odradek.metadata.json_fields import MalformedNode
@@ -45,26 +44,18 @@ from odradek.metadata.topic_operations import create_partitions, create_topic, d
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
-from odradek.wording import counted
 from odradek.world import Randomness
 from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.controller")
-
-_BROKER_DEFAULT: Final = -1
-_MAX_PARTITIONS: Final = 100_000
-# Limits the partitions that the broker places for one topic, so that a mistyped number does not
-# keep it busy for minutes. Kafka 4 limits a request to the same number (MAX_PARTITIONS_PER_BATCH).
-# Partitions with an explicit assignment are limited by the size of the request alone.
-_MAX_NEW_PARTITIONS: Final = 10_000
 
 
 class NewTopic(NamedTuple):
     """A topic to create. With -1 the broker uses its own default."""
 
     name: str
-    partitions: int = _BROKER_DEFAULT
-    replication_factor: int = _BROKER_DEFAULT
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
     assignment: Mapping[int, Sequence[BrokerId]] = {}
     overrides: Mapping[str, str | None] = {}
 
@@ -94,6 +85,7 @@ class Topics:
         self._cache = cache
         self._settings = settings
         self._randomness = randomness
+        self._new_replicas = NewReplicas(settings, randomness)
 
     async def create(
         self, new: NewTopic, *, validate_only: bool = False, admit: Admit | None = None
@@ -106,7 +98,9 @@ class Topics:
         if new.name in INTERNAL_TOPICS:
             new = self._with_internal_defaults(new, len(image.brokers))
         overrides = self._check_overrides(new.overrides)
-        replicas = self._replicas(image, new)
+        replicas = self._new_replicas.of_topic(
+            image, new.assignment, new.partitions, new.replication_factor
+        )
         if validate_only:
             return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
         if admit is not None:
@@ -319,7 +313,7 @@ class Topics:
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
                 f"A reassignment of topic '{name}' is in progress; try again when it is complete.",
             )
-        added = self._added_replicas(image, topic, partitions, assignment)
+        added = self._new_replicas.added(image, topic, partitions, assignment)
         if validate_only:
             return
         if admit is not None:
@@ -357,7 +351,7 @@ class Topics:
         """Fills in the partitions, the replication factor and the overrides of an internal topic
         from the coordinators' settings, where the request has none."""
         factor = len(new.assignment[0]) if new.assignment.get(0) else new.replication_factor
-        requested_factor = None if factor == _BROKER_DEFAULT else factor
+        requested_factor = None if factor == BROKER_DEFAULT else factor
         defaults = internal_topic(new.name, broker_count, self._settings.broker, requested_factor)
         requested_overrides = {
             name: value for name, value in new.overrides.items() if value is not None
@@ -366,7 +360,7 @@ class Topics:
         new = new._replace(overrides=required_overrides(new.name, overrides))
         if new.assignment:
             return new
-        partitions = defaults.partitions if new.partitions == _BROKER_DEFAULT else new.partitions
+        partitions = defaults.partitions if new.partitions == BROKER_DEFAULT else new.partitions
         return new._replace(partitions=partitions, replication_factor=defaults.replication_factor)
 
     def _check_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
@@ -378,115 +372,6 @@ class Topics:
         except InvalidSetting as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return {name: value for name, value in overrides.items() if value is not None}
-
-    def _replicas(self, image: ClusterImage, new: NewTopic) -> tuple[tuple[BrokerId, ...], ...]:
-        if new.assignment:
-            if new.partitions != _BROKER_DEFAULT or new.replication_factor != _BROKER_DEFAULT:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    "Give either a replica assignment or numbers of partitions and replicas.",
-                )
-            if sorted(new.assignment) != list(range(len(new.assignment))):
-                raise ApiError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "The assignment must name partitions 0 to N without gaps; "
-                    f"it has {counted(len(new.assignment), 'partition')}.",
-                )
-            return _check_assignment(
-                image, [new.assignment[index] for index in sorted(new.assignment)]
-            )
-        settings = self._settings.broker
-        partitions, factor = new.partitions, new.replication_factor
-        if partitions == _BROKER_DEFAULT:
-            partitions = settings.num_partitions
-        if factor == _BROKER_DEFAULT:
-            factor = settings.default_replication_factor
-        if not 0 < partitions <= _MAX_PARTITIONS:
-            raise ApiError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"The number of partitions must be 1 to {_MAX_PARTITIONS}, not {partitions}.",
-            )
-        if factor < 1:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"The replication factor must be at least 1, not {factor}.",
-            )
-        _check_new_partitions(partitions)
-        return self._place_replicas(image, partitions, factor, first_partition=0)
-
-    def _added_replicas(
-        self,
-        image: ClusterImage,
-        topic: TopicImage,
-        partitions: int,
-        assignment: Sequence[Sequence[BrokerId]] | None,
-    ) -> tuple[tuple[BrokerId, ...], ...]:
-        now = len(topic.partitions)
-        if partitions <= now:
-            raise ApiError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"Topic '{topic.name}' has {counted(now, 'partition')}; "
-                f"{partitions} would not be an increase.",
-            )
-        if partitions > _MAX_PARTITIONS:
-            raise ApiError(
-                ErrorCode.INVALID_PARTITIONS, f"A topic has at most {_MAX_PARTITIONS} partitions."
-            )
-        if assignment is None:
-            _check_new_partitions(partitions - now)
-            factor = len(topic.partitions[0].replicas)
-            return self._place_replicas(image, partitions - now, factor, first_partition=now)
-        if len(assignment) != partitions - now:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The request adds {counted(partitions - now, 'partition')}, but has replica "
-                f"assignments for {len(assignment)}.",
-            )
-        return _check_assignment(image, assignment)
-
-    def _place_replicas(
-        self, image: ClusterImage, partitions: int, factor: int, *, first_partition: int
-    ) -> tuple[tuple[BrokerId, ...], ...]:
-        racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items()}
-        try:
-            placed = place(
-                racks, partitions, factor, self._randomness, first_partition=first_partition
-            )
-        except NotEnoughBrokers as error:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, f"Cannot place the replicas: {error}."
-            ) from error
-        return tuple(tuple(brokers) for brokers in placed)
-
-
-def _check_new_partitions(count: int) -> None:
-    if count > _MAX_NEW_PARTITIONS:
-        raise ApiError(
-            ErrorCode.POLICY_VIOLATION,
-            f"At most {_MAX_NEW_PARTITIONS} partitions can be created at a time, not {count}.",
-        )
-
-
-def _check_assignment(
-    image: ClusterImage, assignment: Sequence[Sequence[BrokerId]]
-) -> tuple[tuple[BrokerId, ...], ...]:
-    factors = {len(brokers) for brokers in assignment}
-    if len(factors) != 1 or factors == {0}:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "Every partition needs the same number of replicas, at least one.",
-        )
-    for brokers in assignment:
-        if len(set(brokers)) != len(brokers):
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The replicas {list(brokers)} contain a broker twice.",
-            )
-        unknown = [broker for broker in brokers if broker not in image.brokers]
-        if unknown:
-            message = f"There is no broker {unknown[0]}."
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    return tuple(tuple(brokers) for brokers in assignment)
 
 
 def _new_partition_state(brokers: Sequence[BrokerId], image: ClusterImage) -> PartitionState:
