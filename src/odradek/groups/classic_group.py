@@ -39,6 +39,7 @@ from typing import Final, NamedTuple, NoReturn, Self
 
 from odradek import invariants
 from odradek.groups.classic_member import ClassicMember
+from odradek.groups.classic_subscriptions import owes_revocation, subscribed_topics
 from odradek.groups.commands import (
     CommitOffsets,
     GroupDescription,
@@ -57,12 +58,7 @@ from odradek.groups.records import (
 from odradek.invariants import InvariantViolation
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
-from odradek.protocol.errors import ErrorCode, MalformedMessage
-from odradek.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    decode_versioned,
-)
+from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import LogRecord
 
 CONSUMER_PROTOCOL: Final = "consumer"
@@ -199,30 +195,8 @@ class ClassicGroup:
 
     def owes_revocation(self, member: ClassicMember) -> bool:
         """Returns whether a cooperative member joined with partitions that its new assignment
-        lacks.
-
-        Such a member revokes them and rejoins, and other members get them in the generation after.
-        If it is replaced before that, its successor knows nothing of these partitions.
-        """
-        if not self.uses_consumer_protocol or not member.assignment:
-            return False
-        try:
-            subscription = decode_versioned(
-                ConsumerProtocolSubscription, member.metadata(self.protocol_name)
-            )
-            assignment = decode_versioned(ConsumerProtocolAssignment, member.assignment)
-        except MalformedMessage:
-            return False
-        assigned = {
-            (topic.topic, index)
-            for topic in assignment.assigned_partitions
-            for index in topic.partitions
-        }
-        return any(
-            (topic.topic, index) not in assigned
-            for topic in subscription.owned_partitions
-            for index in topic.partitions
-        )
+        lacks, and has not given them up yet."""
+        return self.uses_consumer_protocol and owes_revocation(member, self.protocol_name)
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
         """Returns the member that sent a request. Raises `ApiError` if there is no such member, or
@@ -432,17 +406,7 @@ class ClassicGroup:
     def _read_subscriptions(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None
-        topics: set[str] = set()
-        try:
-            for member in self.members.values():
-                # Every version of a subscription begins with the fields of version 0.
-                subscription = ConsumerProtocolSubscription.decode(
-                    member.metadata(self.protocol_name), 0, 2, allow_trailing=True
-                )
-                topics.update(subscription.topics)
-        except MalformedMessage:
-            return None
-        return frozenset(topics)
+        return subscribed_topics(self.members.values(), self.protocol_name)
 
     # The record in the log
 
