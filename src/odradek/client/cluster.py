@@ -24,6 +24,7 @@ from odradek.client.metrics.counting import ConnectionCounts
 from odradek.client.missing_topics import MissingTopics
 from odradek.client.retry import Failures, RetryPolicy, sleep_until
 from odradek.client.settings.shared import ClientSettings
+from odradek.client.tracked_topics import TrackedTopics
 from odradek.client.unreachable import UnreachableBrokers
 from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.metadata import (
@@ -34,7 +35,6 @@ from odradek.protocol.messages.metadata import (
 from odradek.protocol.types import (
     BrokerId,
 )
-from odradek.wording import counted, kind_of
 from odradek.world.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 LONG_POLLS = "fetch"
 """The purpose of connections on which answers may take long."""
 _LONG_AGO_S = -1e9
-# Kafka's limit.
-_MAX_NAME_LENGTH = 249
 _MAX_ANSWERS_TO_QUESTION = 8
-# As long as a producer keeps a topic that nothing is sent to (metadata.max.idle.ms).
-_QUESTION_IDLE_S = 300.0
 # Errors of a topic that stay, however long the client waits.
 FATAL_FOR_TOPIC = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
@@ -84,10 +80,7 @@ class Cluster:
         self._links: dict[tuple[str, int, str], _Link] = {}
         self._security = _security(settings, self.randomness)
         self._unreachable = UnreachableBrokers(settings, self.view)
-        # Topics whose metadata is refreshed; False for those that somebody has only asked about.
-        self._tracked: dict[str, bool] = {}
-        # When somebody last asked about a topic.
-        self._asked_s: dict[str, float] = {}
+        self._tracked = TrackedTopics()
         self._missing = MissingTopics(self.view)
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
@@ -231,24 +224,15 @@ class Cluster:
     # Metadata
 
     def track(self, topic: str, *, is_needed: bool = True) -> None:
-        """Adds a topic to every refresh from now on; the next refresh does not wait.
-
-        A topic that is needed, to be read or written, may be created by that, and a warning says
-        that it is missing. A question about a topic does neither. What cannot be a topic raises:
-        each refresh would fail with it, for all other topics too.
-        """
-        check_topic(topic)
-        if not is_needed:
-            self._asked_s[topic] = self._loop.time()
-        if topic not in self._tracked or (is_needed and not self._tracked[topic]):
-            self._tracked[topic] = is_needed
+        """Adds a topic to every refresh from now on; the next refresh does not wait. It raises if
+        this cannot be a topic."""
+        if self._tracked.add(topic, self._loop.time(), is_needed=is_needed):
             # Whoever needs it is warned, though somebody has asked about it before.
             self._missing.forget(topic)
             self._last_update_s = _LONG_AGO_S
 
     def untrack(self, topic: str) -> None:
-        self._tracked.pop(topic, None)
-        self._asked_s.pop(topic, None)
+        self._tracked.remove(topic)
         self._missing.forget(topic)
 
     def refresh_soon(self) -> None:
@@ -297,8 +281,7 @@ class Cluster:
 
     async def _refresh_once(self) -> None:
         connection = await self.any_connection()
-        needed_topics = [topic for topic, is_needed in self._tracked.items() if is_needed]
-        other_topics = [topic for topic, is_needed in self._tracked.items() if not is_needed]
+        needed_topics, other_topics = self._tracked.needed(), self._tracked.others()
         self._last_update_s = self._loop.time()
         try:
             response = await self._ask_about(connection, [*needed_topics, *other_topics])
@@ -311,7 +294,7 @@ class Cluster:
             unknown = self._missing.unknown_in(response, needed_topics)
             if unknown:
                 await self._ask_about(connection, unknown, may_create=True)
-        await self._missing.report(connection, self._tracked)
+        await self._missing.report(connection, self._tracked.is_needed)
 
     async def _ask_about(
         self, connection: Connection, topics: list[str], *, may_create: bool = False
@@ -362,13 +345,9 @@ class Cluster:
         self.refresh_soon()
 
     def _forget_questions(self) -> None:
-        """Forgets topics that were only asked about, and not lately: a client that asks about many
-        would otherwise refresh all of them for ever."""
-        oldest_s = self._loop.time() - _QUESTION_IDLE_S
-        for topic, asked_s in list(self._asked_s.items()):
-            if asked_s < oldest_s and not self._tracked.get(topic):
-                self.untrack(topic)
-                self.view.forget(topic)
+        for topic in self._tracked.old_questions(self._loop.time()):
+            self.untrack(topic)
+            self.view.forget(topic)
 
     def _close_idle(self) -> None:
         limit_ms = self.settings.connections_max_idle_ms
@@ -459,23 +438,6 @@ def loop_ended(client: str) -> str:
         f"the event loop of the {client} has ended: close() a {client} before that (`async with`"
         " does), and make a new one in each asyncio.run()"
     )
-
-
-def check_topic(topic: object) -> None:
-    """Raises unless it can be the name of a topic; brokers judge the name itself."""
-    if not isinstance(topic, str):
-        raise TypeError(f"topic must be a str, not {kind_of(topic)}")
-    if not topic:
-        raise ValueError("topic must be the name of a topic: it is empty")
-    if len(topic) > _MAX_NAME_LENGTH:
-        raise ValueError(
-            f"topic must be the name of a topic: it has {counted(len(topic), 'character')}, and"
-            f" {_MAX_NAME_LENGTH} are allowed"
-        )
-    try:
-        topic.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"topic must be the name of a topic, not {topic!r}") from None
 
 
 def _missing_topic(

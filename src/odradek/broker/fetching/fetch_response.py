@@ -9,12 +9,11 @@ the others.
 from collections.abc import Iterable
 from typing import Final
 
+from odradek.broker.current_leaders import CurrentLeaders
 from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.broker.fetching.fetch_lifecycle import Fetch
 from odradek.broker.fetching.fetch_reads import FetchReads
-from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.metadata import ClusterImage
-from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -72,23 +71,18 @@ def _is_new(entry: FetchEntry, data: PartitionData) -> bool:
 
 def add_leaders(response: FetchResponse, image: ClusterImage, listener: str) -> None:
     """Tells a client that came to the wrong broker which one leads (KIP-951)."""
-    leaders: dict[int, None] = {}
+    leaders = CurrentLeaders(image)
     for answered in response.responses:
-        topic = image.topics.get(answered.topic) or image.topics_by_id.get(answered.topic_id)
+        topic = leaders.topic(answered.topic, answered.topic_id)
         if topic is None:
             continue
         for data in answered.partitions:
             if data.error_code not in _LEADS_ELSEWHERE:
                 continue
-            state = topic.partitions[data.partition_index]
-            leader = image.live_leader(state)
-            if leader == NO_LEADER:
-                continue  # There is none, or this broker has lost its lease.
-            data.current_leader = LeaderIdAndEpoch(
-                leader_id=leader, leader_epoch=state.leader_epoch
-            )
-            leaders[leader] = None
+            found = leaders.of(topic, data.partition_index)
+            if found is not None:
+                data.current_leader = LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
     response.node_endpoints = [
         NodeEndpoint(node_id=broker.id, host=address.host, port=address.port, rack=broker.rack)
-        for broker, address in brokers_on_listener(image, listener, leaders)
+        for broker, address in leaders.addresses(listener)
     ]

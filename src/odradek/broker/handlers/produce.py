@@ -17,12 +17,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
+from odradek.broker.current_leaders import CurrentLeaders
 from odradek.broker.handlers import Handler
-from odradek.broker.network.endpoints import brokers_on_listener
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.produce_permissions import Reply, take_out_denied, with_denied
 from odradek.broker.services import Pipelined, RequestContext, Services
-from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
@@ -473,22 +472,18 @@ def _add_leaders(
     response: ProduceResponse,
     refused: list[tuple[TopicProduceResponse, PartitionProduceResponse]],
 ) -> None:
-    """Adds the leaders of partitions that this broker does not lead (KIP-951)."""
-    image = services.images.image
-    leaders: dict[int, None] = {}
+    """Adds the leaders of partitions that this broker does not lead."""
+    leaders = CurrentLeaders(services.images.image)
     for topic, answer in refused:
-        topic_image = image.topics.get(topic.name) or image.topics_by_id.get(topic.topic_id)
+        topic_image = leaders.topic(topic.name, topic.topic_id)
         if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or topic_image is None:
             continue
-        state = topic_image.partitions[answer.index]
-        leader = image.live_leader(state)
-        if leader == NO_LEADER:
-            continue  # There is none, or this broker lost its lease: the client has to ask again.
-        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=state.leader_epoch)
-        leaders[leader] = None
+        found = leaders.of(topic_image, answer.index)
+        if found is not None:
+            answer.current_leader = LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
     response.node_endpoints = [
         NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
-        for broker, listener in brokers_on_listener(image, context.connection.listener, leaders)
+        for broker, listener in leaders.addresses(context.connection.listener)
     ]
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from odradek.client import arguments
 from odradek.client.arguments import FIRST_MILLISECONDS
-from odradek.client.cluster import check_topic
 from odradek.client.habits import too_many, unknown_argument
 from odradek.client.producer.record_bytes import check_callback, checked_timestamp
+from odradek.client.tracked_topics import check_topic
 from odradek.protocol.record_parser import MAX_TIMESTAMP
 
 
