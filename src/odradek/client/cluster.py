@@ -167,11 +167,14 @@ class Cluster:
         try:
             await sleep_until(link.not_before_s)
             silence = self._unreachable.watch_silence(host, port)
+            timeout_ms = self.retry.connection_setup_timeout_ms(link.failures.count)
             link.connection = await Connection.open(
                 host,
                 port,
                 client_id=settings.client_id,
-                connect_timeout_ms=self.retry.connection_setup_timeout_ms(link.failures.count),
+                connect_timeout_ms=timeout_ms,
+                # Who tries again for long may as well wait for a broker that hangs.
+                first_answer_timeout_ms=None if self._unreachable.goes_on else timeout_ms,
                 request_timeout_ms=settings.request_timeout_ms,
                 send_buffer_bytes=settings.send_buffer_bytes,
                 receive_buffer_bytes=settings.receive_buffer_bytes,

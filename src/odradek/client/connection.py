@@ -28,6 +28,7 @@ from odradek.client.errors import (
     ClientError,
     ConnectionClosed,
     ConnectionFailed,
+    NoFirstAnswer,
     NotABroker,
     RequestTimedOut,
     UnsupportedVersion,
@@ -125,6 +126,7 @@ class Connection:
         *,
         client_id: str = "odradek",
         connect_timeout_ms: int = 10_000,
+        first_answer_timeout_ms: int | None = None,
         request_timeout_ms: int = 30_000,
         max_in_flight: int = 100,
         max_response_bytes: int = 1 << 30,
@@ -135,6 +137,8 @@ class Connection:
         security: "ClientSecurity | None" = None,
     ) -> Self:
         """Connects and asks for the broker's API versions, or raises `ConnectionFailed`.
+
+        With `first_answer_timeout_ms` it raises `NoFirstAnswer` if these do not come in that time.
 
         With `security` it speaks TLS, logs in, or both; then it may raise `AuthenticationFailed`.
 
@@ -171,7 +175,9 @@ class Connection:
         except OSError as error:
             raise _not_connected(error, host, port, is_tls=bool(tls)) from error
         try:
-            connection._api_versions = api_versions or await connection._negotiate()
+            connection._api_versions = api_versions or await connection._negotiate(
+                first_answer_timeout_ms
+            )
             if security is not None and security.login is not None:
                 await connection._log_in(security)
         except BaseException:
@@ -357,19 +363,27 @@ class Connection:
         if self._waiters:
             self.wake_waiters()
 
-    async def _negotiate(self) -> ApiVersions:
+    async def _negotiate(self, timeout_ms: int | None) -> ApiVersions:
         """Asks for ApiVersions, in an older version if the broker does not know ours."""
         request = ApiVersionsRequest(
             client_software_name="odradek", client_software_version=__version__
         )
         try:
-            response = await self.request(request, ApiVersionsResponse)
+            response = await self.request(request, ApiVersionsResponse, timeout_ms=timeout_ms)
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 offered = {api.api_key: api.max_version for api in response.api_keys}
                 best = min(offered.get(_API_VERSIONS_KEY, 0), ApiVersionsRequest.versions.last)
                 self._versions[ApiVersionsRequest] = best
                 response = await self.request(request, ApiVersionsResponse)
             raise_for(response.error_code)
+        except RequestTimedOut as error:
+            if timeout_ms is None:
+                raise
+            raise NoFirstAnswer(
+                f"{self.address} accepted the connection and answered nothing for"
+                f" {timeout_ms / 1000:g} s: something else than a broker listens there, or the"
+                " broker hangs"
+            ) from error
         except ConnectionClosed as error:
             if isinstance(self._failure, NotABroker | AuthenticationFailed):
                 raise self._failure from None

@@ -4,7 +4,8 @@
     ├── SettingsError (ValueError)      a setting has a value it cannot have
     ├── BrokerUnreachable
     │   ├── ConnectionFailed            no connection could be made
-    │   │   └── NotABroker              something else than a broker listens at the address
+    │   │   ├── NotABroker              something else than a broker listens at the address
+    │   │   └── NoFirstAnswer           it accepted the connection, and then it answered nothing
     │   ├── ConnectionClosed            it closed before the response came
     │   └── NoBrokerAvailable           none of the known brokers could be reached
     ├── AuthenticationFailed            the log-in was refused: trying again does not help
@@ -62,6 +63,10 @@ class ConnectionFailed(BrokerUnreachable):
 
 class NotABroker(ConnectionFailed):
     """Something answers at the address, but not by Kafka's protocol."""
+
+
+class NoFirstAnswer(ConnectionFailed):
+    """Raised only for clients that give up soon; others go on waiting."""
 
 
 class ConnectionClosed(BrokerUnreachable):

@@ -24,7 +24,7 @@ _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")
 def what_it_speaks(first: bytes) -> str:
     """Returns what a peer is that has answered the first request with these bytes."""
     if first.startswith((b"HTTP/", b"<")):
-        return "speaks HTTP, not the Kafka protocol"
+        return "speaks HTTP, not the Kafka protocol: brokers listen at another port"
     if first.startswith(_TLS_RECORDS):
         return "speaks TLS: set security.protocol=SSL, or SASL_SSL if it asks for a log-in"
     return f"does not speak the Kafka protocol: it answers {first[:RECOGNISED_BYTES]!r}"

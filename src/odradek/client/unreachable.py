@@ -32,7 +32,7 @@ class UnreachableBrokers:
     def __init__(self, settings: ClientSettings, view: ClusterView) -> None:
         self._settings = settings
         self._view = view
-        self._goes_on = getattr(settings, "retries", _MIN_RETRIES) >= _MIN_RETRIES
+        self.goes_on = getattr(settings, "retries", _MIN_RETRIES) >= _MIN_RETRIES
         self._reported_s: dict[tuple[str, int], float] = {}
         # When silence of an address may be reported again.
         self._silent_until_s: dict[tuple[str, int], float] = {}
@@ -43,7 +43,7 @@ class UnreachableBrokers:
             # It is not tried again: the caller is told.
             return
         reported_s = self._reported_s.get((host, port))
-        if not self._goes_on or (reported_s is not None and now_s < reported_s + _AGAIN_AFTER_S):
+        if not self.goes_on or (reported_s is not None and now_s < reported_s + _AGAIN_AFTER_S):
             return
         still = "" if reported_s is None else "still "
         self._reported_s[host, port] = now_s
@@ -58,8 +58,8 @@ class UnreachableBrokers:
             if now_s >= self._silent_until_s.get((host, port), now_s):
                 self._silent_until_s[host, port] = now_s + _AGAIN_AFTER_S
                 _log.warning(
-                    "%s:%d has not answered for %d seconds; waiting. Is it a broker, and is it"
-                    " well?",
+                    "%s:%d accepts connections and has not answered for %d seconds; waiting. Is it"
+                    " a broker, and is it well?",
                     host,
                     port,
                     _SILENCE_S,
@@ -70,7 +70,7 @@ class UnreachableBrokers:
     def note_closed(self, host: str, port: int, error: BaseException) -> None:
         """Logs that a broker closes connections at the first request, at most once a minute."""
         now_s = asyncio.get_running_loop().time()
-        if self._goes_on and now_s >= self._silent_until_s.get((host, port), now_s):
+        if self.goes_on and now_s >= self._silent_until_s.get((host, port), now_s):
             self._silent_until_s[host, port] = now_s + _AGAIN_AFTER_S
             _log.warning("%s; trying again", error)
 

@@ -34,7 +34,11 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 # A person is waiting, so an unreachable broker is reported after two attempts, not after a minute.
-_RETRIES = "1"
+_PATIENCE = {
+    "retries": "1",
+    # A port that accepts and says nothing is given up after this and twice this.
+    "socket.connection.setup.timeout.ms": "5000",
+}
 _LOOKS = 5
 _LOOK_AGAIN_S = 0.2
 # How many partitions a message names.
@@ -52,7 +56,7 @@ async def open_admin(
     A tool names the class with the calls that it uses, such as `TopicCalls`, or combines several.
     All of them are in `Admin`, but to import their messages takes as long as the tool's work.
     """
-    defaults = {"client_id": "odradek-admin", "retries": _RETRIES} | defaults
+    defaults = {"client.id": "odradek-admin"} | _PATIENCE | defaults
     properties = client_properties(arguments, **defaults)
     async with calls(AdminSettings.from_properties(properties)) as admin:
         yield admin
@@ -65,9 +69,9 @@ async def open_admin_beside(calls: type[A], properties: Mapping[str, str]) -> As
     known = {
         name: value
         for name, value in properties.items()
-        if name in _SHARED or name.startswith(("ssl.", "sasl."))
+        if name in _SHARED or name.startswith(("ssl.", "sasl.", "socket."))
     }
-    async with calls(AdminSettings.from_properties({"retries": _RETRIES} | known)) as admin:
+    async with calls(AdminSettings.from_properties(_PATIENCE | known)) as admin:
         yield admin
 
 

@@ -46,17 +46,32 @@ def _if_none_is_named() -> str:
 def _if_it_wants_tls(failure: BaseException, arguments: argparse.Namespace) -> str:
     """Returns what to do at a secured cluster, whose brokers close a connection without TLS at
     once; nothing if the user has given a file with settings."""
-    if getattr(arguments, "command_config", None) or not _is_no_broker(failure):
+    if getattr(arguments, "command_config", None) or not _has_closed(failure):
         return ""
     return "; a secured cluster needs --command-config FILE, such as its client.properties"
 
 
 def _is_no_broker(failure: BaseException) -> bool:
     """Returns whether another program listens at the address."""
-    from odradek.client.errors import ConnectionClosed, NotABroker
+    from odradek.client.errors import NoFirstAnswer, NotABroker
 
-    reasons = getattr(failure, "reasons", ())
-    return any(
-        isinstance(reason, NotABroker) or isinstance(reason.__cause__, ConnectionClosed)
-        for reason in (failure, *reasons)
+    return _has_closed(failure) or any(
+        isinstance(reason, NotABroker | NoFirstAnswer) for reason in _reasons(failure)
+    )
+
+
+def _has_closed(failure: BaseException) -> bool:
+    """Returns whether somebody accepted a connection and closed it without a word."""
+    from odradek.client.errors import ConnectionClosed
+
+    return any(isinstance(reason.__cause__, ConnectionClosed) for reason in _reasons(failure))
+
+
+def _reasons(failure: BaseException) -> tuple[BaseException, ...]:
+    """Returns a failure and what it was made of."""
+    cause = failure.__cause__
+    return (
+        failure,
+        *getattr(failure, "reasons", ()),
+        *(() if cause is None else (cause, *getattr(cause, "reasons", ()))),
     )

@@ -1,19 +1,22 @@
 """A port where no broker listens, but something else, is recognised at once."""
 
+import argparse
 import asyncio
 import socketserver
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
+from odradek.cli.connection_options import add_connection_arguments
 from odradek.cli.main import main
 from odradek.client import Admin, Connection
 from odradek.client.errors import NoBrokerAvailable, NotABroker
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.tools.failures import explain
 from simulation.world import Simulation
 from tests.unit.client.mini_cluster import MiniCluster
 from tests.unit.client.simulated import in_simulation
@@ -45,6 +48,10 @@ async def tls(reader: Reader, writer: Writer) -> None:
 
 async def shell(_: Reader, writer: Writer) -> None:
     writer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
+async def silent(_: Reader, writer: Writer) -> None:
+    await writer.drain()
 
 
 async def store(reader: Reader, writer: Writer) -> None:
@@ -104,9 +111,9 @@ def test_a_tool_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:
             thread.join()
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == (
-        f"odradek topics: 127.0.0.1:{port} speaks HTTP, not the Kafka protocol; check that brokers"
-        " run, and that --bootstrap-server has their addresses; a secured cluster needs"
-        " --command-config FILE, such as its client.properties"
+        f"odradek topics: 127.0.0.1:{port} speaks HTTP, not the Kafka protocol: brokers"
+        " listen at another port; check that brokers run, and that --bootstrap-server has their"
+        " addresses"
     )
 
 
@@ -134,10 +141,53 @@ def test_silence_is_said_after_three_seconds(said: list[str]) -> None:
             assert said == []
             await asyncio.sleep(0.2)
             (line,) = said
-            assert line.startswith("127.0.0.1:9999 has not answered for 3 seconds; waiting.")
-            with pytest.raises(NoBrokerAvailable, match="did not answer ApiVersions in time"):
+            assert line.startswith("127.0.0.1:9999 accepts connections and has not answered for 3")
+            with pytest.raises(NoBrokerAvailable, match="answered nothing for 10 s: something"):
                 await asking
         server.close()
 
     test()
     assert len(said) == 1
+
+
+def test_a_client_that_gives_up_soon_does_not_wait_long_for_silence(said: list[str]) -> None:
+    @in_simulation()
+    async def test(brokers: MiniCluster, simulation: Simulation) -> None:
+        async def be_silent(reader: Reader, writer: Writer) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(be_silent, "127.0.0.1", 9999)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        options: Any = {"bootstrap_servers": "127.0.0.1:9999", "retries": 1}
+        async with Admin(**options, socket_connection_setup_timeout_ms=5_000) as admin:
+            with pytest.raises(NoBrokerAvailable, match=r"something else .* or the broker hangs"):
+                await admin.list_topics()
+            took_s = loop.time() - began_s
+        # One that goes on waits as long as for any other answer.
+        async with Admin(bootstrap_servers="127.0.0.1:9999") as admin:
+            with pytest.raises(NoBrokerAvailable, match="did not answer ApiVersions in time"):
+                await admin.list_topics()
+        server.close()
+        # 5 s, and twice that for the second attempt.
+        assert 15 <= took_s <= 17
+
+    test()
+
+
+async def test_silence_is_no_reason_to_start_a_broker_there() -> None:
+    async with served(silent) as port:
+        address = f"127.0.0.1:{port}"
+        parser = argparse.ArgumentParser()
+        add_connection_arguments(parser)
+        arguments = parser.parse_args(["--bootstrap-server", address])
+        async with Admin(
+            bootstrap_servers=address, retries=0, socket_connection_setup_timeout_ms=100
+        ) as admin:
+            with pytest.raises(NoBrokerAvailable) as raised:
+                await admin.list_topics()
+    line = explain(raised.value, arguments)
+    assert "answered nothing for 0.1 s" in line
+    assert "start one there" not in line
+    assert line.endswith("check that brokers run, and that --bootstrap-server has their addresses")

@@ -31,8 +31,8 @@ def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == 1:
         negotiate = Connection._negotiate
 
-        async def without_features(self: Connection) -> ApiVersions:
-            found = await negotiate(self)
+        async def without_features(self: Connection, timeout_ms: int | None) -> ApiVersions:
+            found = await negotiate(self, timeout_ms)
             self.features = {}
             return found
 
