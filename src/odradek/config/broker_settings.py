@@ -393,13 +393,16 @@ def _check_listeners(settings: BrokerSettings) -> None:
     names = [listener.name for listener in settings.listeners]
     for name in names:
         if name not in settings.listener_security_protocol_map:
-            raise InvalidSetting(
-                "listeners", name, "add the name to listener.security.protocol.map"
-            )
+            in_map = "add the name to listener.security.protocol.map"
+            near = Speller(settings.listener_security_protocol_map).nearest(name)
+            advice = f"did you mean {near}? If it is a name of yours, {in_map}" if near else in_map
+            raise InvalidSetting("listeners", name, advice)
     for listener in settings.advertised_listeners or ():
         if listener.name not in names:
             raise InvalidSetting(
-                "advertised.listeners", listener, f"listeners has no {listener.name}"
+                "advertised.listeners",
+                listener,
+                f"listeners has no {listener.name}{Speller(names).hint(listener.name)}",
             )
     inter_broker = settings.inter_broker_listener_name
     if inter_broker is not None and inter_broker.upper() not in names:

@@ -17,6 +17,7 @@ from odradek.config.setting import (
     Setting,
     Synonym,
 )
+from odradek.config.spelling import Speller
 from odradek.config.values import InvalidValue, parse_boolean, parse_integer, parse_list
 
 T = TypeVar("T")
@@ -193,9 +194,15 @@ def string(
 ) -> Setting[str | Text]:
     """With `folds_case`, choices are lower-case and may be written in any case."""
 
+    expected = "text" if may_be_empty else "text that is not empty"
+    if choices:
+        expected = f"one of {', '.join(choices)}"
+
     def read(text: str) -> str:
         text = text.lower() if folds_case else text
-        if (choices and text not in choices) or not (text or may_be_empty):
+        if choices and text not in choices:
+            raise InvalidValue(f"must be {expected}{Speller(choices).hint(text)}")
+        if not (text or may_be_empty):
             raise ValueError(text)
         return text
 
@@ -209,7 +216,6 @@ def string(
             raise ValueError(value)
         return read(value)
 
-    expected = "text" if may_be_empty else "text that is not empty"
     return Setting(
         name,
         kind,
@@ -217,7 +223,7 @@ def string(
         doc,
         read=read,
         accept=accept,
-        expected=f"one of {', '.join(choices)}" if choices else expected,
+        expected=expected,
         scope=scope,
         importance=importance,
         synonyms=synonyms,
@@ -239,8 +245,9 @@ def names(
 
     def read(text: str) -> tuple[str, ...]:
         value = parse_list(text)
-        if choices and not set(value) <= set(choices):
-            raise ValueError(text)
+        if choices and (others := [part for part in value if part not in choices]):
+            hint = Speller(choices).hint(others[0])
+            raise InvalidValue(f"must be a list of {', '.join(choices)}{hint}")
         if check is not None and (complaint := check(value)):
             raise InvalidValue(complaint)
         return value

@@ -9,6 +9,7 @@ from odradek.config.setting import (
     Scope,
     Setting,
 )
+from odradek.config.spelling import Speller
 from odradek.config.values import InvalidValue, in_a_line, parse_list
 
 T = TypeVar("T")
@@ -75,7 +76,8 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not colon or protocol not in SECURITY_PROTOCOLS:
             known = ", ".join(SECURITY_PROTOCOLS)
-            raise InvalidValue(f"{in_a_line(entry)} is not NAME:PROTOCOL with one of {known}")
+            hint = Speller(SECURITY_PROTOCOLS).hint(protocol)
+            raise InvalidValue(f"{in_a_line(entry)} is not NAME:PROTOCOL with one of {known}{hint}")
         protocols[name] = protocol
     return protocols
 

@@ -147,6 +147,21 @@ def test_the_uniform_partitioner_names_what_replaces_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("murmur2_random", "is called default here"),
+        ("murmur2", "is called default here"),
+        ("random", r"partitioner\.ignore\.keys=true"),
+        ("consistent_random", "only librdkafka has: write default"),
+        ("fnv1a", "only librdkafka has: write default"),
+    ],
+)
+def test_partitioners_of_librdkafka_are_answered_with_ours(name: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        ProducerSettings.from_config({"partitioner.class": name})
+
+
+@pytest.mark.parametrize(
     ("wrong", "meant"),
     [
         ("lingerms", "did you mean linger_ms"),
@@ -154,7 +169,8 @@ def test_the_uniform_partitioner_names_what_replaces_it() -> None:
         ("compresion", "did you mean compression_type"),
         ("batchsize", "did you mean batch_size"),
         ("max_batch_size", "write batch_size"),
-        ("partitioner", "write partitioner_class"),
+        ("partitioner", "write partitioner_class; librdkafka's murmur2_random is called default"),
+        ("default_topic_config", "write its settings beside the others"),
         ("group_id", "it is a setting of Consumer"),
         ("loop", "leave it out"),
         ("logger", r"use logging\.getLogger\('odradek\.client'\)"),
@@ -206,6 +222,7 @@ def test_a_dict_of_another_client_is_answered_with_what_to_write(
         ("linger.ms", "soon", "linger.ms='soon': must be a whole number"),
         ("linger.ms", "-1", "linger.ms='-1': must be a whole number of at least 0"),
         ("acks", "2", "acks='2': must be one of all, -1, 0, 1"),
+        ("compression.type", "gzp", "lz4, zstd; did you mean gzip?"),
         ("enable.idempotence", "yes", "enable.idempotence='yes': must be true or false"),
         ("compression.type", "rar", "must be one of none, gzip, snappy, lz4, zstd"),
         ("compression.gzip.level", "0", "must be a whole number from 1 to 9, or -1"),
@@ -225,6 +242,24 @@ def test_a_wrong_value_is_named_with_what_would_be_right(name: str, value: str, 
         ProducerSettings.from_properties({name: value})
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("isolation.level", "read_commited", "read_committed"),
+        ("auto.offset.reset", "first", "earliest"),
+        ("auto.offset.reset", "beginning", "earliest"),
+        ("auto.offset.reset", "Earlist", "earliest"),
+        ("auto.offset.reset", "end", "latest"),
+    ],
+)
+def test_a_value_that_is_nearly_right_is_answered_with_the_right_one(
+    name: str, value: str, meant: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        ConsumerSettings.from_properties({name: value})
+    assert str(raised.value).endswith(f"; did you mean {meant}?")
 
 
 def test_wrong_types_from_programs_are_refused() -> None:

@@ -35,6 +35,12 @@ def test_a_listener_reads_as_it_is_written(text: str, listener: Listener) -> Non
         ({"listeners": ""}, "at least one listener"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "a name of its own"),
         ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "a port of its own"),
+        ({"listeners": "PLAINTXT://:1"}, "did you mean PLAINTEXT?"),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:PLAINTXT"},
+            "did you mean PLAINTEXT?",
+        ),
+        ({"advertised.listeners": "PLAINTXT://host:9092"}, "did you mean PLAINTEXT?"),
         ({"listeners": "INSIDE://:1"}, "add the name to listener.security.protocol.map"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect"),
         ({"advertised.listeners": "SSL://host:9092"}, "listeners has no SSL"),

@@ -101,7 +101,7 @@ def test_settings_do_not_change_in_place() -> None:
             {"log.message.timestamp.type": "createtime"},
             (
                 "Invalid value createtime for log.message.timestamp.type: "
-                "must be one of CreateTime, LogAppendTime"
+                "must be one of CreateTime, LogAppendTime; did you mean CreateTime?"
             ),
         ),
         (
@@ -109,6 +109,20 @@ def test_settings_do_not_change_in_place() -> None:
             (
                 "Invalid value delete,forget for log.cleanup.policy: "
                 "must be a list of compact, delete"
+            ),
+        ),
+        (
+            {"log.cleanup.policy": "delet"},
+            (
+                "Invalid value delet for log.cleanup.policy: "
+                "must be a list of compact, delete; did you mean delete?"
+            ),
+        ),
+        (
+            {"log.message.timestamp.type": "CreatTime"},
+            (
+                "Invalid value CreatTime for log.message.timestamp.type: "
+                "must be one of CreateTime, LogAppendTime; did you mean CreateTime?"
             ),
         ),
         (

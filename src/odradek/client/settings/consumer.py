@@ -13,22 +13,36 @@ from odradek.client.settings.shared import ClientSettings
 from odradek.config.kinds import boolean, custom, integer, string
 from odradek.config.program_settings import option
 from odradek.config.setting import Kind
-from odradek.config.spelling import did_you_mean
+from odradek.config.spelling import did_you_mean, nearest
 from odradek.config.values import InvalidValue, parse_iso_duration_ms, parse_list
 
 _MAX_BATCH_BYTES = 256 * 1024 * 1024
 
+_ENDS_OF_LOG = ("earliest", "latest", "none")
+# Words of other clients and of tools.
+_OTHER_ENDS = {
+    **dict.fromkeys(
+        ("first", "beginning", "smallest", "oldest", "start", "from-beginning"), "earliest"
+    ),
+    **dict.fromkeys(("last", "end", "largest", "newest", "now", "new"), "latest"),
+    **dict.fromkeys(("error", "disable", "fail"), "none"),
+}
 BY_DURATION = "by_duration:"
 """How a value of `auto.offset.reset` begins that names a duration instead of an end of the log."""
 
 
 def _check_offset_reset(value: object) -> str:
+    hint = ""
     if isinstance(value, str):
-        if value in {"earliest", "latest", "none"}:
+        if value in _ENDS_OF_LOG:
             return value
-        if value.startswith(BY_DURATION) and _is_past(value.removeprefix(BY_DURATION)):
-            return value
-    raise SettingsError("must be earliest, latest, none or by_duration:PnDTnHnMnS")
+        if value.startswith(BY_DURATION):
+            if _is_past(value.removeprefix(BY_DURATION)):
+                return value
+        else:
+            meant = _OTHER_ENDS.get(value.lower()) or nearest(value, _ENDS_OF_LOG)
+            hint = f"; did you mean {meant}?" if meant else ""
+    raise SettingsError(f"must be earliest, latest, none or by_duration:PnDTnHnMnS{hint}")
 
 
 def _is_past(duration: str) -> bool:

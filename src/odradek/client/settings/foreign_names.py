@@ -29,7 +29,10 @@ _INSTEAD: Final = {
     "message.send.max.retries": "write retries",
     "message.timeout.ms": "write delivery.timeout.ms",
     "metadata.broker.list": "write bootstrap.servers",
-    "partitioner": "write partitioner.class",
+    "partitioner": (
+        "write partitioner.class; librdkafka's murmur2_random is called default here, and need not"
+        " be set"
+    ),
     "queue.buffering.max.kbytes": "write buffer.memory, in bytes",
     "queue.buffering.max.messages": "the buffer is limited by bytes: write buffer.memory",
     "queue.buffering.max.ms": "write linger.ms",
@@ -79,6 +82,7 @@ _INSTEAD: Final = {
     "api.version": "leave it out: versions are negotiated with each broker",
     "api.version.request": "leave it out: versions are negotiated with each broker",
     "broker.version.fallback": "leave it out: versions are negotiated with each broker",
+    "default.topic.config": "write its settings beside the others, such as acks",
     "consumer.timeout.ms": "call poll(timeout_ms=...)",
     "dr.cb": "give send() the function: send(topic, value, on_delivery=function)",
     "enable.auto.offset.store": (

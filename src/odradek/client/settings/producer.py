@@ -24,12 +24,25 @@ _PARTITIONERS = {
 # Brokers remember this many batches per producer and partition, to detect duplicates.
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
 
-_UNIFORM = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
+_OTHER_HASH = (
+    "is a hash that only librdkafka has: write default, Kafka's own murmur2, or a function if other"
+    " programs of librdkafka write the same keys"
+)
+# What a partitioner of another client is called here.
+_INSTEAD = {
+    "org.apache.kafka.clients.producer.UniformStickyPartitioner": (
+        "is not supported: set partitioner.ignore.keys=true instead"
+    ),
+    "murmur2_random": "is called default here, and need not be set",
+    "murmur2": "is called default here, and need not be set; it spreads records without a key",
+    "random": "write default, and set partitioner.ignore.keys=true",
+    **dict.fromkeys(("consistent", "consistent_random", "fnv1a", "fnv1a_random"), _OTHER_HASH),
+}
 
 
 def _check_partitioner(value: object) -> PartitionChoice:
-    if value == _UNIFORM:
-        raise SettingsError("is not supported: set partitioner.ignore.keys=true instead")
+    if isinstance(value, str) and value in _INSTEAD:
+        raise SettingsError(_INSTEAD[value])
     if isinstance(value, str) and is_named_class(value):
         return checked_partitioner(load(value))
     if not isinstance(value, str):
