@@ -59,6 +59,12 @@ ADMIN: Final = {
     "perform_leader_election": "elect_leaders(ElectionType.PREFERRED, partitions)",
     "poll": "nothing: each call waits for its answer",
 }
+LISTED_TOPICS: Final = {
+    "topics": "list_topics() alone: it is a dict of topics by name",
+    "brokers": "describe_cluster().brokers",
+    "cluster_id": "describe_cluster().cluster_id",
+    "controller_id": "describe_cluster().controller_id",
+}
 DELIVERY: Final = {
     "get": "result(timeout=10), in seconds",
     "add_callback": "add_done_callback(function), or send(..., on_delivery=function)",
@@ -426,10 +432,15 @@ def _warn_of_seconds(time_ms: object) -> None:
 
 _warned_times: set[object] = set()
 in_commit: Final = answering(
+    timeout="write commit(timeout_ms=10_000) for ten seconds",
     message="write commit(record)",
     asynchronous="write commit() to wait, commit_async() not to wait",
 )
 in_flush: Final = answering(timeout="write flush(timeout_ms=10_000) for ten seconds")
+in_close: Final = answering(
+    timeout="write close(timeout_ms=10_000) for ten seconds",
+    autocommit="write it as the setting enable_auto_commit",
+)
 _ALL_CALLS: Final = "write Admin(default_api_timeout_ms=10_000), which limits all calls"
 in_admin: Final = answering_everywhere(
     timeout=_ALL_CALLS,

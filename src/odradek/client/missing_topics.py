@@ -67,7 +67,7 @@ class MissingTopics:
         known = await _all_names(connection)
         for topic in missing:
             self._to_be_created.discard(topic)
-            hint = did_you_mean(topic, _comparable(topic, known))
+            hint = did_you_mean(topic, comparable(topic, known))
             self._view.note_missing(topic, hint)
             if tracked.get(topic):
                 _log.warning("%s", _waiting_for(topic, hint))
@@ -75,7 +75,7 @@ class MissingTopics:
         for topic in created:
             self._to_be_created.discard(topic)
             others = [name for name in known if name != topic]
-            hint = did_you_mean(topic, _comparable(topic, others))
+            hint = did_you_mean(topic, comparable(topic, others))
             _log.warning("%s", _created(topic, len(self._view.topics[topic].partitions), hint))
             await asyncio.sleep(0)
 
@@ -103,7 +103,7 @@ async def _all_names(connection: Connection) -> list[str]:
     return [topic.name for topic in response.topics if topic.name]
 
 
-def _comparable(topic: str, known: Collection[str]) -> list[str]:
+def comparable(topic: str, known: Collection[str]) -> list[str]:
     """Returns names to compare with that of a missing topic: all of them, or if they are very many
     some that begin alike."""
     if len(known) <= _MAX_COMPARED:

@@ -14,12 +14,14 @@ import pytest
 import odradek.client
 from odradek.client import habits, sync
 from odradek.client.admin.admin import Admin
+from odradek.client.cluster_view import Topic
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetched_batches import ConsumerRecord
 from odradek.client.errors import NoGroup, SettingsError, TimedOut, Wakeup
 from odradek.client.producer.producer import Producer
 from odradek.client.sync.producer import Delivery
 from odradek.protocol.batch_header import NO_LEADER_EPOCH
+from odradek.protocol.errors import UnknownTopic
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.types import Offset
 from odradek.testing import Cluster
@@ -117,6 +119,39 @@ async def test_arguments_of_other_clients_are_answered(
     async with producer:
         with pytest.raises(TypeError, match=r"flush.timeout_ms=10_000. for ten seconds"):
             await producer.flush(timeout=10)
+        with pytest.raises(TypeError, match=r"write close.timeout_ms=10_000. for ten seconds"):
+            await producer.close(timeout=10)
+    with pytest.raises(TypeError, match=r"write close.timeout_ms=10_000. for ten seconds"):
+        await consumer.close(timeout=10)
+    with pytest.raises(TypeError, match="write it as the setting enable_auto_commit"):
+        await consumer.close(autocommit=False)
+
+
+@in_simulation()
+async def test_a_list_of_topics_of_another_client_is_answered(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("t")
+    async with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        topics: Any = await admin.list_topics()
+        assert list(topics) == ["t"]
+        with pytest.raises(AttributeError, match=r"write list_topics\(\) alone: it is a dict"):
+            _ = topics.topics
+        with pytest.raises(AttributeError, match=r"describe_cluster\(\)\.brokers"):
+            _ = topics.brokers
+
+
+@in_simulation()
+async def test_a_misspelt_topic_is_described_with_the_one_that_is_meant(
+    brokers: MiniCluster, simulation: Simulation
+) -> None:
+    brokers.create("orders")
+    async with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        found = await admin.describe_topics(["orders", "ordres"])
+        assert isinstance(found["orders"], Topic)
+        said = found["ordres"]
+        assert isinstance(said, UnknownTopic)
+        assert said.message == "There is no topic ordres; did you mean orders?"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.client.consumer.awaited_topics import AwaitedTopics
 from odradek.client.consumer.consumer import Consumer
-from odradek.client.missing_topics import _comparable
+from odradek.client.missing_topics import comparable
 from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import UnknownTopic
 from odradek.protocol.types import TopicPartition
@@ -51,9 +51,9 @@ async def test_of_a_partition_that_is_missing_the_others_are_named(
 def test_of_very_many_topics_those_that_begin_alike_are_compared() -> None:
     """All of 10,000 names would hold up the event loop for a quarter of a second."""
     few = ["clicks", "orders"]
-    assert _comparable("clikcs", few) == few
+    assert comparable("clikcs", few) == few
     many = [f"{letter}{number}" for letter in "co" for number in range(5_000)]
-    compared = _comparable("clikcs", many)
+    compared = comparable("clikcs", many)
     assert len(compared) == 1_000
     assert {name[0] for name in compared} == {"c"}
 

@@ -55,6 +55,8 @@ class AdminChannel:
         self._known: Cluster | None = None
         self._metrics: ClientMetrics | None = None
         self._closed = False
+        # Whether the names of all topics were asked for, to say which one a missing one may be.
+        self._has_compared = False
 
     async def __aenter__(self) -> Self:
         return self

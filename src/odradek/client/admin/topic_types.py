@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.client import arguments
-from odradek.client.habits import answering_constructor
+from odradek.client.cluster_view import Topic
+from odradek.client.habits import LISTED_TOPICS, answering_constructor, answers
 
 SettingValue = str | int | float | None
 """A number is sent as text, true and false in small letters; None is the default."""
+
+
+@answers(LISTED_TOPICS)
+class ListedTopics(dict[str, Topic]):
+    """What `list_topics` returns: topics by name."""
+
+    __slots__ = ()
 
 
 @answering_constructor(

@@ -1,14 +1,23 @@
 """Admin calls about topics."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from odradek.client import arguments
 from odradek.client.admin.channel import AdminChannel, error_or_none
 from odradek.client.admin.results import Results
-from odradek.client.admin.topic_types import NewPartitions, NewTopic, SettingValue
+from odradek.client.admin.topic_types import (
+    ListedTopics,
+    NewPartitions,
+    NewTopic,
+    SettingValue,
+)
 from odradek.client.cluster_view import Topic, topic_from
-from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.client.errors import ClientError
+from odradek.client.missing_topics import comparable
+from odradek.config.spelling import did_you_mean
+from odradek.protocol.errors import ErrorCode, KafkaError, UnknownTopic, error_for
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -150,11 +159,11 @@ class TopicCalls(AdminChannel):
         topics = (
             topic_from(described, None) for described in response.topics if not described.error_code
         )
-        return {
-            topic.name: topic
+        return ListedTopics(
+            (topic.name, topic)
             for topic in sorted(topics, key=lambda topic: topic.name)
             if include_internal or not topic.is_internal
-        }
+        )
 
     async def describe_topics(self, names: Iterable[str]) -> Results[str, Topic | KafkaError]:
         """Returns partitions, leaders and replicas of each topic, or its error."""
@@ -165,7 +174,29 @@ class TopicCalls(AdminChannel):
             else topic_from(described, None)
             for described in response.topics
         }
+        missing = [name for name, answer in answers.items() if isinstance(answer, UnknownTopic)]
+        if missing:
+            answers |= await self._explained(missing)
         return Results("describe_topics()", answers)
+
+    async def _explained(self, missing: Sequence[str]) -> dict[str, UnknownTopic]:
+        """Returns the errors of topics that do not exist, with names that were probably meant.
+
+        All names are asked for once by a client, because it may ask again until a topic is there.
+        """
+        known: Collection[str] = ()
+        if not self._has_compared:
+            self._has_compared = True
+            # The error that is explained is worth more than its hint.
+            with suppress(ClientError, KafkaError):
+                known = await self.list_topics(include_internal=True)
+        return {
+            name: UnknownTopic(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"There is no topic {name}{did_you_mean(name, comparable(name, known))}",
+            )
+            for name in missing
+        }
 
     async def describe_topic_partitions(
         self, names: Iterable[str], *, page_partitions: int = 2000

@@ -37,6 +37,7 @@ from odradek.client.habits import (
     answers,
     awaits,
     explain,
+    in_close,
     in_commit,
     in_poll,
     in_subscribe,
@@ -128,6 +129,7 @@ class Consumer(ConsumerSeeking):
         explain(error)
         await self.close()
 
+    @in_close
     async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
         """Commits if auto-commit is on, leaves the group and stops, within `timeout_ms`."""
         explain(sys.exception())

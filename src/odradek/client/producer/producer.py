@@ -19,7 +19,7 @@ from odradek.client import arguments
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientClosed, RecordTooLarge, TimedOut, TransactionError
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit, with_metadata
-from odradek.client.habits import PRODUCER, answers, awaits, explain, in_flush
+from odradek.client.habits import PRODUCER, answers, awaits, explain, in_close, in_flush
 from odradek.client.metrics.client_metrics import ClientMetrics
 from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
@@ -259,6 +259,7 @@ class Producer:
         """The same as `close`, by aiokafka's name."""
         await self.close()
 
+    @in_close
     async def close(self, timeout_ms: int | None = None) -> None:
         """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
         timeout_s = _seconds("close()", timeout_ms)

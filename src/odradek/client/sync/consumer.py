@@ -16,7 +16,15 @@ from odradek.client.group.offsets import (
     OffsetsToCommit,
     OnCommit,
 )
-from odradek.client.habits import CONSUMER, answers, in_commit, in_poll, in_subscribe, waits
+from odradek.client.habits import (
+    CONSUMER,
+    answers,
+    in_close,
+    in_commit,
+    in_poll,
+    in_subscribe,
+    waits,
+)
 from odradek.client.leader_requests import ListedOffset
 from odradek.client.settings import ConsumerSettings
 from odradek.client.sync.waiting import WaitingClient
@@ -64,6 +72,7 @@ class Consumer(WaitingClient[AsyncConsumer]):
         """The settings of this client."""
         return self._client.settings
 
+    @in_close
     def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
         """Commits if auto-commit is on, leaves the group and stops, within `timeout_ms`."""
         self._close(lambda: self._client.close(timeout_ms))

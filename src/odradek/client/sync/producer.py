@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Never, Self, Unpack
 
 from odradek.client.errors import ClientClosed
 from odradek.client.group.offsets import GroupMetadata, OffsetsToCommit
-from odradek.client.habits import DELIVERY, PRODUCER, answers, in_flush, waits
+from odradek.client.habits import DELIVERY, PRODUCER, answers, in_close, in_flush, waits
 from odradek.client.producer.deliveries import OnDelivery, RecordMetadata
 from odradek.client.producer.interceptors import ProducerInterceptor
 from odradek.client.producer.producer import Producer as AsyncProducer
@@ -69,6 +69,7 @@ class Producer(WaitingClient[AsyncProducer]):
         """The settings of this client."""
         return self._client.settings
 
+    @in_close
     def close(self, timeout_ms: int | None = None) -> None:
         """Sends the remaining records and waits for them; after `timeout_ms` they fail.
 
