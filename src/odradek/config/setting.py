@@ -34,7 +34,8 @@ class InvalidSetting(ValueError):
         self.name = name
         self.value = value
         self.reason = reason
-        super().__init__(f"Invalid value {in_a_line(value)} for {in_a_line(name)}: {reason}")
+        wrong = "" if value is None else f"Invalid value {in_a_line(value)} for "
+        super().__init__(f"{wrong}{in_a_line(name)}: {reason}")
 
 
 class UnknownSetting(InvalidSetting):

@@ -18,7 +18,7 @@ from odradek.client.settings.shared import AdminSettings
 from odradek.config.kinds import boolean, custom, integer, long, string
 from odradek.config.program_settings import ProgramSettings, option
 from odradek.config.setting import InvalidSetting, Kind
-from odradek.config.spelling import did_you_mean
+from odradek.config.spelling import did_you_mean, nearest
 from odradek.config.values import parse_list
 from odradek.security.tls.principal_mapping import PrincipalMapping
 from odradek.services.client_pool import CLIENT_KINDS
@@ -304,6 +304,9 @@ class ServiceSettings(ProgramSettings):
 
         known = kind.declared()
         if rest not in known and rest not in OF_CLIENTS:
+            full_names = [name.removesuffix(rest) + client for client in known]
+            if (own := nearest(name, [*cls.declared(), *full_names])) in cls.declared():
+                raise SettingsError(f"there is no setting {name}; did you mean {own}?")
             near = did_you_mean(rest, known)
             raise SettingsError(f"there is no setting {name}: Kafka's clients have no {rest}{near}")
 

@@ -75,14 +75,15 @@ def profile_names() -> list[str]:
 def _read(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
-    import tomllib
+    from odradek.config.toml_text import parse_toml
+    from odradek.config.values import InvalidValue
 
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
+        with open(path, encoding="utf-8") as file:
+            content = parse_toml(file.read())
     except OSError as error:
         raise CommandFailed(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (InvalidValue, UnicodeDecodeError) as error:
         raise CommandFailed(f"{path} is not TOML: {error}") from None
     unknown = content.keys() - {"profile", "profiles"}
     if unknown:

@@ -57,7 +57,8 @@ def test_confluents_own_example_is_understood() -> None:
     ("name", "value", "words"),
     [
         ("kafkastore.bootstrap.server", "b:9092", "did you mean"),
-        ("kafkastore.topik", "x", "kafkastore.topik"),
+        ("kafkastore.topik", "x", "did you mean kafkastore.topic?"),
+        ("kafkastore.topc", "x", "no setting kafkastore.topc; did you mean kafkastore.topic?"),
         ("kafkastore.connection.url", "zk:2181", "ZooKeeper"),
         ("schema.compatibility.level", "SIDEWAYS", "BACKWARD"),
         ("authentication.roles", "admin", "ACLs"),

@@ -25,7 +25,8 @@ def server_context(settings: TlsSettings, read: ReadFile) -> ssl.SSLContext:
         raise InvalidSetting(
             f"{settings.prefix}ssl.keystore.location",
             None,
-            "must be set: a TLS server needs a private key and a certificate",
+            "must be set: a TLS server needs a private key and a certificate"
+            " (`odradek certs create` makes a file with both)",
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _apply_common(context, settings)

@@ -20,12 +20,13 @@ An error in the file raises `BadPipeline` with one line that names the table and
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.config.spelling import did_you_mean
+from odradek.config.toml_text import parse_toml
+from odradek.config.values import InvalidValue
 from odradek.spark.pipelines.column_types import BadSchema, check_schema
 from odradek.spark.pipelines.durations import BadDuration, check_duration
 
@@ -111,8 +112,8 @@ def check_name(name: str) -> str:
 def read_spec(text: str, default_name: str) -> PipelineSpec:
     """The pipeline that a TOML file declares."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = parse_toml(text)
+    except InvalidValue as error:
         raise BadPipeline(f"it is not TOML: {error}") from None
     top = _Table("the file", document, _TOP)
     bootstrap = top.text("bootstrap", DEFAULT_BOOTSTRAP) or DEFAULT_BOOTSTRAP

@@ -87,6 +87,15 @@ def test_the_key_of_a_jks_store_may_have_a_password_of_its_own(tmp_path: Path) -
         server(**properties)
 
 
+def test_a_server_without_a_key_is_told_what_makes_one() -> None:
+    with pytest.raises(InvalidSetting) as raised:
+        server()
+    assert str(raised.value) == (
+        "ssl.keystore.location: must be set: a TLS server needs a private key and a certificate"
+        " (`odradek certs create` makes a file with both)"
+    )
+
+
 def test_client_certificates() -> None:
     own = {"keystore_key": ALICE.key_pem, "keystore_certificate_chain": ALICE.chain_pem}
     required = inline(client_auth="required", truststore_certificates=AUTHORITY.pem)
