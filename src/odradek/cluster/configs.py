@@ -21,7 +21,7 @@ from odradek.config import (
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
 from odradek.config.schema_validation_settings import check_has_registry
-from odradek.config.topic_settings import check_has_key_provider
+from odradek.config.topic_checks import check_has_key_provider
 from odradek.metadata import MetadataCache, MetadataStore, NoNode
 from odradek.metadata.compare_and_set import Tries, change_node
 from odradek.metadata.json_fields import MalformedNode

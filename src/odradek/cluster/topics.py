@@ -22,7 +22,7 @@ from odradek.cluster.topic_names import check_collision, check_topic_name
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.config.schema_validation_settings import check_has_registry
-from odradek.config.topic_settings import check_has_key_provider
+from odradek.config.topic_checks import check_has_key_provider
 from odradek.metadata import (
     BadVersion,
     ChangeTooBig,

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from odradek.config.operation import ConfigOperation
     from odradek.config.properties import parse_overrides, parse_properties
     from odradek.config.setting import InvalidSetting, Kind, Scope, Setting
-    from odradek.config.topic_settings import TopicSettings, check_topic_overrides
+    from odradek.config.topic_checks import check_topic_overrides
+    from odradek.config.topic_settings import TopicSettings
 
 _HOMES = {
     "ConfigOperation": "odradek.config.operation",
@@ -51,7 +52,7 @@ _HOMES = {
     "TopicSettings": "odradek.config.topic_settings",
     "alter": "odradek.config.describe",
     "check_broker_overrides": "odradek.config.broker_settings",
-    "check_topic_overrides": "odradek.config.topic_settings",
+    "check_topic_overrides": "odradek.config.topic_checks",
     "describe_broker": "odradek.config.describe",
     "describe_cluster_default": "odradek.config.describe",
     "describe_topic": "odradek.config.describe",

@@ -29,11 +29,8 @@ from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
 from odradek.config.storage_settings import StorageSettings
-from odradek.config.topic_settings import (
-    BROKER_SYNONYMS,
-    TopicSettings,
-    check_has_key_provider,
-)
+from odradek.config.topic_checks import check_has_key_provider
+from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.tracing_settings import TracingSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
 from odradek.config.zookeeper_settings import ZookeeperSecuritySettings

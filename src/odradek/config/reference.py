@@ -14,7 +14,8 @@ from odradek.config.broker_settings import BrokerSettings
 from odradek.config.consumer_group_settings import GROUP_DECLARED
 from odradek.config.setting import InvalidSetting, Setting
 from odradek.config.stock_files import REFUSALS, Refusal
-from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings, check_topic_overrides
+from odradek.config.topic_checks import check_topic_overrides
+from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.without_effect import PREFIXES, UNDECLARED
 
 _INTRODUCTION = """\

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from odradek.config import BrokerSettings, InvalidSetting, check_topic_overrides
-from odradek.config.topic_settings import check_has_key_provider
+from odradek.config.topic_checks import check_has_key_provider
 from odradek.security.keys.key_file import KeyFile
 from odradek.security.keys.opening import open_provider
 from odradek.security.keys.provider import (
