@@ -181,15 +181,18 @@ class Connection:
             if security is not None and security.login is not None:
                 await connection._log_in(security)
         except BaseException:
-            if not tls:
-                connection.close()
-            else:
-                # A polite end of TLS takes a while, in which the caller may end the event loop.
-                connection.fail(ConnectionClosed("it could not be used"))
-                await connection.wait_closed()
+            await connection._give_up(is_tls=bool(tls))
             raise
         connection._wire.trust(max_response_bytes)
         return connection
+
+    async def _give_up(self, *, is_tls: bool) -> None:
+        if not is_tls:
+            self.close()
+            return
+        # A polite end of TLS takes a while, in which the caller may end the event loop.
+        self.fail(ConnectionClosed("it could not be used"))
+        await self.wait_closed()
 
     # Requests
 
