@@ -30,8 +30,8 @@ from odradek.connect.connectors.cdc.signals import (
     WriteLog,
     action_of,
 )
-from odradek.connect.connectors.cdc.steps import Step, Steps
-from odradek.connect.connectors.connector import SourceTask
+from odradek.connect.connectors.cdc.stepping_task import SteppingTask
+from odradek.connect.connectors.cdc.steps import Step
 from odradek.connect.connectors.mysql.log_reader import LogReader, Records
 from odradek.connect.connectors.mysql.log_stream import LogIsGone
 from odradek.connect.connectors.mysql.positions import (
@@ -48,8 +48,7 @@ from odradek.connect.connectors.mysql.settings import MySqlSettings
 from odradek.connect.connectors.mysql.snapshots import Chunk, Snapshots
 from odradek.connect.connectors.mysql.tables import Product, RowShape, Tables
 from odradek.connect.connectors.positions import Positions, SourceOffset
-from odradek.connect.errors import ConnectError, DataError
-from odradek.connect.records import SourceRecord
+from odradek.connect.errors import DataError
 
 _log = logging.getLogger("odradek.connect")
 _LONGEST_WAIT_S: Final = 0.5
@@ -61,18 +60,17 @@ _WITHOUT_ROWS: Final = frozenset(
 _ONCE: Final = "initial_only"
 
 
-class MySqlTask(SourceTask):
+class MySqlTask(SteppingTask):
     def __init__(self, settings: MySqlSettings, product: Product) -> None:
+        super().__init__(partition_of(settings.topic_prefix), settings.max_batch_size)
         self._settings = settings
         self._server = Server(settings)
         self._tables = Tables(settings, self._server, product)
         self._snapshots = Snapshots(settings, self._server, self._tables)
         self._schema_changes = SchemaChanges(settings, self._tables)
-        self._partition = partition_of(settings.topic_prefix)
         self._heartbeats = Heartbeats(
             settings.heartbeat_interval_ms, settings.heartbeat_topic, settings.topic_prefix
         )
-        self._steps = Steps()
         self._reader: LogReader | None = None
         self._changes: Iterator[Records | None] = iter(())
         self._progress: Progress | None = None
@@ -84,39 +82,13 @@ class MySqlTask(SourceTask):
         self._snapshot_is_due = settings.snapshot_mode == "always"
         self._signals: KafkaSignals | None = None
 
-    # The interface of a task
-
-    def reach(self, start: Positions, max_records: int) -> Positions:
-        offset = start.of(self._partition)
-        try:
-            if not self._is_checked:
-                self._check()
-            if not self._steps.is_known(offset):
-                self._disconnect()
-                self._steps.begin_at(offset)
-            known = self._steps.after(offset)
-            if known is not None:
-                return start.with_offset(self._partition, known)
-            step = self._next_step(offset, min(max_records, self._settings.max_batch_size))
-        except (ConnectError, OSError):
-            self._disconnect()
-            raise
-        if step is None:
-            return start
-        assert step.offset is not None
-        self._steps.add(step)
-        return start.with_offset(self._partition, step.offset)
-
-    def read(self, start: Positions, end: Positions) -> Iterator[SourceRecord]:
-        return self._steps.between(start.of(self._partition), end.of(self._partition))
-
     def stored(self, positions: Positions) -> None:
-        self._steps.stored(positions.of(self._partition))
+        super().stored(positions)
         if self._signals is not None:
             self._signals.stored()
 
     def close(self) -> None:
-        self._disconnect()
+        super().close()
         if self._signals is not None:
             self._signals.close()
 
@@ -142,6 +114,8 @@ class MySqlTask(SourceTask):
 
     def _next_step(self, offset: SourceOffset | None, max_records: int) -> Step | None:
         """Invariant: the step begins at `offset`."""
+        if not self._is_checked:
+            self._check()
         if self._reader is None:
             self._begin(offset)
         self._obey_signals()
@@ -226,8 +200,7 @@ class MySqlTask(SourceTask):
         )
         self._changes = self._reader.changes(lambda: self._wait_s)
 
-    def _disconnect(self) -> None:
-        """Everything that is not stored is read again."""
+    def _end_connection(self) -> None:
         if self._reader is not None:
             self._reader.close()
         self._reader = None
@@ -235,7 +208,6 @@ class MySqlTask(SourceTask):
         self._progress = None
         self._snapshots.close()
         self._server.close()
-        self._steps = Steps()
 
     def _step(self, offset: SourceOffset | None, records: Records) -> Step | None:
         assert self._reader is not None
