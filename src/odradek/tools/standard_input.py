@@ -24,7 +24,7 @@ def input_is_terminal() -> bool:
 
 def watch_input_end(call: Callable[[], None]) -> None:
     """Calls `call` in the running event loop when standard input reaches its end, because the
-    process at the other end has closed it."""
+    process at the other end has closed it. Raises `CommandFailed` if there is no other end."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
@@ -32,7 +32,14 @@ def watch_input_end(call: Callable[[], None]) -> None:
             loop.remove_reader(_STANDARD_INPUT)
             call()
 
-    loop.add_reader(_STANDARD_INPUT, read)
+    try:
+        loop.add_reader(_STANDARD_INPUT, read)
+    except OSError:
+        # Files and /dev/null cannot be waited for.
+        raise CommandFailed(
+            "--until-input-closes needs a pipe or a terminal as standard input, which another"
+            " program closes; leave it out to run until Ctrl-C"
+        ) from None
 
 
 async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:

@@ -18,6 +18,16 @@ async def main():
 asyncio.run(main())
 """
 
+WATCHES = """
+import asyncio
+from odradek.tools.standard_input import watch_input_end
+
+async def main():
+    watch_input_end(print)
+
+asyncio.run(main())
+"""
+
 
 def test_a_command_that_ends_before_its_input_says_nothing_of_that() -> None:
     ended = subprocess.run(
@@ -28,3 +38,14 @@ def test_a_command_that_ends_before_its_input_says_nothing_of_that() -> None:
         timeout=60,
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_an_input_without_another_end_is_refused() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WATCHES],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert b"CommandFailed: --until-input-closes needs a pipe or a terminal" in ended.stderr

@@ -125,21 +125,19 @@ def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.from_beginning and properties.get("auto.offset.reset", "earliest") != "earliest":
         reset = properties["auto.offset.reset"]
         raise UsageError(f"--from-beginning and auto.offset.reset={reset} contradict")
+    if arguments.from_beginning:
+        # Also for a topic that is deleted and created again while it is read.
+        properties["auto.offset.reset"] = "earliest"
     group = arguments.group or properties.get("group.id")
     if properties.get("group.id", group) != group:
         raise UsageError(f"--group {group} and group.id={properties['group.id']} contradict")
     if group:
         properties["group.id"] = group
-        _add_start(arguments, properties)
+        if arguments.partition is not None:
+            raise UsageError(
+                "--partition cannot be used with --group: the group assigns partitions"
+            )
     return properties
-
-
-def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> None:
-    """Sets where a group without committed offsets begins."""
-    if arguments.partition is not None:
-        raise UsageError("--partition cannot be used with --group: the group assigns partitions")
-    if arguments.from_beginning:
-        properties["auto.offset.reset"] = "earliest"
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
