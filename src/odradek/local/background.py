@@ -25,6 +25,7 @@ from odradek.local.processes import is_alive, wait_until
 from odradek.local.securing import SecuredDirectory
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import not_permitted
 from odradek.tools.terminal import print_json, table
 from odradek.world.disk import OsDisk
 
@@ -42,6 +43,8 @@ class BackgroundCluster:
         self.data = os.path.abspath(data)
         self.pid_path = f"{self.data}/up.pid"
         self.log_path = f"{self.data}/up.log"
+        if (line := not_permitted(self.data)) is not None:
+            raise CommandFailed(line)
 
     def running(self) -> int | None:
         pid = read_pid(self.disk, self.pid_path)

@@ -22,6 +22,7 @@ from odradek.local.cluster_directory import brokers_in
 from odradek.telemetry.logs import FILES, SERVER_LOG
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import not_permitted
 from odradek.world.disk import Disk
 
 STORE_LOG: Final = "metadata.log"
@@ -65,6 +66,8 @@ def sources_of(disk: Disk, place: str) -> list[Source]:
     """Returns the sources at a place: the data directory of a broker or of a cluster, a settings
     file, or a directory of logs such as /var/log/odradek. Raises `CommandFailed` if there is none.
     """
+    if (line := not_permitted(place)) is not None:
+        raise CommandFailed(line)
     if os.path.isfile(place):
         return [_of_settings(place, os.path.basename(place).removesuffix(".properties"))]
     brokers = brokers_in(disk, place)

@@ -21,6 +21,7 @@ from odradek.local.cluster_directory import brokers_in, running_broker
 from odradek.local.processes import is_alive, wait_until
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import not_permitted
 from odradek.world.disk import OsDisk
 
 ZOOKEEPER_MARK: Final = "-Dodradek.zookeeper=started"
@@ -84,6 +85,8 @@ def _directories(name: str) -> list[str]:
         properties = read_properties(path)
         kept = properties.get("log.dirs") or properties.get("log.dir") or ""
         return [os.path.abspath(part.strip()) for part in kept.split(",") if part.strip()]
+    if (line := not_permitted(path)) is not None:
+        raise CommandFailed(line)
     if not os.path.isdir(path):
         raise CommandFailed(
             f"{name} is neither a data directory nor a settings file of a broker; `odradek"

@@ -26,15 +26,61 @@ def read_text(path: str) -> str:
     return text
 
 
+def not_permitted(path: str) -> str | None:
+    """Returns the line for a file or a directory that this user may not read, or may not even look
+    for. Returns None if it can be read, or is not there."""
+    import os
+
+    place = os.path.abspath(path)
+    try:
+        os.close(os.open(place, os.O_RDONLY | os.O_NONBLOCK))
+    except PermissionError:
+        while not _is_there(place):
+            place = os.path.dirname(place)
+        return f"cannot read {place}: permission denied; {_whose(place)}"
+    except OSError:
+        pass
+    return None
+
+
+def _is_there(path: str) -> bool:
+    import os
+
+    try:
+        os.stat(path)
+    except PermissionError:
+        return False
+    return True
+
+
+def _whose(path: str) -> str:
+    """Returns what to do about a file of another user."""
+    import os
+    import pwd
+
+    number = os.stat(path).st_uid
+    if number == os.geteuid():
+        return f"let its owner read it: chmod u+rX {path}"
+    try:
+        owner = pwd.getpwuid(number).pw_name
+    except KeyError:
+        owner = f"#{number}"
+    return f"it belongs to {owner}: do this as {owner} (sudo -u {owner}), or let this user read it"
+
+
 def no_such_file(path: str) -> str:
-    """Returns the line for a file that does not exist: where it was looked for, and the name that
-    was perhaps meant."""
+    """Returns the line for a file that does not exist, or that this user may not look for: where it
+    was looked for, and the name that was perhaps meant."""
     import os
 
     from odradek.config.spelling import nearest
 
+    if (line := not_permitted(path)) is not None:
+        return line
     directory, name = os.path.split(path)
     whole = os.path.abspath(directory)
+    if (line := not_permitted(whole)) is not None:
+        return line
     if not os.path.isdir(whole):
         return f"there is no file {path}, because there is no directory {whole}"
     near = nearest(name, os.listdir(whole)[:_MAX_NAMES])
@@ -45,7 +91,6 @@ def no_such_file(path: str) -> str:
 
 def cannot_use(path: str, failure: OSError, reason: str) -> str:
     """Returns the line for a file or a directory that is there and cannot be read or written."""
-    import os
 
     if isinstance(failure, IsADirectoryError):
         return f"{path} is a directory; name a file"
@@ -55,9 +100,7 @@ def cannot_use(path: str, failure: OSError, reason: str) -> str:
             return f"{file} is a file, and not a directory; name another place"
         return f"{path} exists already; name another"
     if isinstance(failure, PermissionError):
-        if os.path.isfile(path) and not os.access(path, os.R_OK):
-            return f"cannot read {path}: permission denied; let this user read it, or name another"
-        return (
+        return not_permitted(path) or (
             f"cannot write to {path}: permission denied; let this user write there, or name another"
         )
     return f"{path}: {reason}"

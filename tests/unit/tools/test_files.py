@@ -1,6 +1,9 @@
 """A file that is not what it should be is named in the one line of the error, whoever reads it."""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from odradek.cli.main import main
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed, explain
-from odradek.tools.files import no_such_file, read_text
+from odradek.tools.files import no_such_file, not_permitted, read_text
 
 RESET = "consumer-groups --reset-offsets --group g --from-file"
 COMMANDS = (
@@ -115,9 +118,71 @@ def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
         assert explain(failed.value).startswith(said)
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
-    said = explain(PermissionError(13, "Permission denied", str(file)))
-    assert said.startswith(f"cannot read {file}: permission denied; let this user read it")
+@contextmanager
+def as_somebody_else() -> Iterator[None]:
+    """root may read everything, so it becomes another user meanwhile."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def forbidden() -> Iterator[Path]:
+    """A directory with a file, which another user may not enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        place = Path(name)
+        (place / "0.log").write_text("")
+        place.chmod(0)
+        yield place
+        place.chmod(0o700)
+
+
+def test_what_another_user_may_not_read_is_not_said_to_be_missing(forbidden: Path) -> None:
+    file = forbidden / "0.log"
+    said = f"cannot read {forbidden}: permission denied; "
+    with as_somebody_else():
+        for line in (
+            no_such_file(str(file)),
+            explain(PermissionError(13, "Permission denied", str(file))),
+            not_permitted(str(forbidden)),
+        ):
+            assert line is not None
+            assert line.startswith(said)
+            assert "sudo -u root" in line or f"chmod u+rX {forbidden}" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dump-log", "--files", "{}/0.log"),
+        ("broker", "{}/server.properties"),
+        ("local", "status", "--data", "{}/data"),
+        ("local", "stop", "--data", "{}"),
+        ("server-stop", "{}/data"),
+        ("logs", "{}/data"),
+    ],
+)
+def test_tools_say_what_they_may_not_read(
+    words: tuple[str, ...], forbidden: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # What is imported may be out of reach for another user.
+    main([word.format("/tmp/nowhere") for word in words])
+    capsys.readouterr()
+    with as_somebody_else():
+        assert main([word.format(forbidden) for word in words]) == 1
+    line = capsys.readouterr().err
+    assert line.startswith(f"odradek {words[0]}: cannot read {forbidden}: permission denied; ")
+
+
+def test_a_file_that_may_not_be_read(forbidden: Path) -> None:
+    forbidden.chmod(0o755)
+    file = forbidden / "0.log"
+    file.chmod(0)
+    with as_somebody_else():
+        said = explain(PermissionError(13, "Permission denied", str(file)))
+    assert said.startswith(f"cannot read {file}: permission denied; ")

@@ -123,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from odradek.cli.dump_log.segment_dump import DumpOptions, SegmentDump
+    from odradek.tools.files import not_permitted
     from odradek.world.disk import OsDisk
 
     for name, records in _OTHER_DECODERS.items():
@@ -150,6 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
     paths = list(filter(None, arguments.files.split(",")))
     dump = SegmentDump(_disk(arguments, paths), options, os.path.abspath)
     for path in paths:
+        if (line := not_permitted(path)) is not None:
+            raise CommandFailed(line)
         if os.path.isdir(path):
             raise CommandFailed(f"{path} is a directory; {_files_of(path)}")
         if not os.path.exists(path):

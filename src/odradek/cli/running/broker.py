@@ -56,8 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _require_file(path: str) -> None:
     if os.path.exists(path):
         return
-    from odradek.tools.files import no_such_file
+    from odradek.tools.files import no_such_file, not_permitted
 
+    if (denied := not_permitted(path)) is not None:
+        raise CommandFailed(denied)
     line = no_such_file(path)
     advice = "; name one with a broker's settings, or type `odradek up`, which needs none"
     raise CommandFailed(line if line.endswith("?") else line + advice)
