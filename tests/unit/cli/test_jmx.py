@@ -3,6 +3,9 @@
 import asyncio
 import json
 import socket
+import threading
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 
@@ -146,3 +149,31 @@ async def test_the_report_goes_on_and_waits(capsys: pytest.CaptureFixture[str]) 
         with pytest.raises(Enough):
             await asyncio.to_thread(jmx_actions.report, arguments, where, sleep)
         assert capsys.readouterr().out == ""
+
+
+def test_another_web_server_is_not_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        where = ("127.0.0.1", server.server_address[1])
+        try:
+            with pytest.raises(CommandFailed) as raised:
+                jmx_actions.read_port(where, "/jolokia/read/*:*")
+        finally:
+            server.shutdown()
+            thread.join()
+    line = str(raised.value)
+    assert line.startswith(f"another web server listens at 127.0.0.1:{where[1]}, not a management")
+    assert "<" not in line
+    assert line.endswith("name it with --jmx-url http://host:port")
+
+
+def test_a_port_that_is_silent_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jmx_actions, "_TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = ("127.0.0.1", server.getsockname()[1])
+        with pytest.raises(CommandFailed, match=r"something listens at .* has not answered"):
+            jmx_actions.read_port(where, "/jolokia/read/*:*")

@@ -2,13 +2,17 @@
 
 import argparse
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from odradek.cli.commands import module_name
 from odradek.cli.lag.lag import check
+from odradek.cli.lag.lag_actions import _require_group
 from odradek.cli.lag.lag_service import address, senders_of
 from odradek.cli.parser import load_tool
+from odradek.ops.lag.history import Sample
 from odradek.tools.failures import CommandFailed, MissingFlag, UsageError
 
 
@@ -44,3 +48,17 @@ def test_addresses() -> None:
     assert address("[::1]:1", "--listen") == ("::1", 1)
     with pytest.raises(UsageError, match="HOST:PORT"):
         address("8000", "--listen")
+
+
+async def test_a_group_that_is_not_there_is_said_at_once() -> None:
+    class Groups:
+        async def list_groups(self) -> list[Any]:
+            return [SimpleNamespace(group_id="billing")]
+
+    admin: Any = Groups()
+    nothing = Sample(0, {}, {})
+    await _require_group(admin, "billing", nothing)
+    with pytest.raises(CommandFailed, match=r"'biling' does not exist; did you mean billing\?"):
+        await _require_group(admin, "biling", nothing)
+    with pytest.raises(CommandFailed, match=r"'x' does not exist; `odradek lag --measure 0s`"):
+        await _require_group(admin, "x", nothing)

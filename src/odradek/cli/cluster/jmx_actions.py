@@ -13,9 +13,13 @@ from urllib.parse import quote
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.terminal import print_json
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 5.0
 _WAIT_S = 0.5
 _EVERYTHING = "*:*"
+_WHERE_IT_IS = (
+    "a broker has a management port if management.listener or JMX_PORT says so; name it with"
+    " --jmx-url http://host:port"
+)
 _OK, _WARNING, _CRITICAL, _UNKNOWN = range(4)
 
 Address = tuple[str, int]
@@ -31,19 +35,28 @@ def read_port(where: Address, path: str) -> object:
         connection.request("GET", quote(path, safe="/:=,*!"))
         response = connection.getresponse()
         body = response.read()
+    except TimeoutError:
+        raise CommandFailed(
+            f"something listens at {host}:{port} and has not answered for {_TIMEOUT_S:g} s;"
+            f" {_WHERE_IT_IS}"
+        ) from None
     except (OSError, HTTPException) as error:
         raise CommandFailed(
-            f"no management port answers at {host}:{port} ({error}); a broker has one if"
-            " management.listener or JMX_PORT says so; name it with --jmx-url http://host:port"
+            f"no management port answers at {host}:{port} ({error}); {_WHERE_IT_IS}"
         ) from None
     finally:
         connection.close()
-    if response.status != 200:
+    if response.status != 200 and response.headers.get_content_type() == "text/plain":
         raise CommandFailed(body.decode(errors="replace").strip())
     try:
         found = json.loads(body)
     except ValueError:
-        raise CommandFailed(f"{host}:{port} is not a management port: it answers no JSON") from None
+        found = None
+    if response.status != 200 or not isinstance(found, dict):
+        raise CommandFailed(
+            f"another web server listens at {host}:{port}, not a management port: it answers"
+            f" {path.partition('?')[0]} with {response.status} {response.reason}; {_WHERE_IT_IS}"
+        )
     if found.get("status") != 200:
         raise CommandFailed(str(found.get("error", "")).partition(" : ")[2])
     return found.get("value")

@@ -7,8 +7,9 @@ from typing import Final
 
 from odradek.cli.lag.query_options import queries_of
 from odradek.cli.parser import terminal_columns
+from odradek.config.spelling import did_you_mean
 from odradek.ops.lag.evaluation import QUERY_PREFIX, Rules, Status
-from odradek.ops.lag.history import REPEAT_MS, LagHistory
+from odradek.ops.lag.history import REPEAT_MS, LagHistory, Sample
 from odradek.ops.lag.report import group_lines, partition_lines, status_json
 from odradek.ops.lag.sampling import LagAdmin, take_sample
 from odradek.tools.admin_session import open_admin
@@ -19,6 +20,7 @@ from odradek.world.clock import SystemClock
 
 # Commits come seconds apart, so asking more often than this shows nothing new.
 _SAMPLE_S: Final = 1.0
+_LISTED: Final = "; `odradek lag --measure 0s` lists the groups and queries"
 
 
 def rules_of(arguments: argparse.Namespace) -> Rules:
@@ -64,6 +66,8 @@ async def _fill(
         history.add(sample)
         if arguments.group in sample.unreadable:
             raise CommandFailed(sample.unreadable[arguments.group])
+        if groups and arguments.group not in sample.groups:
+            await _require_group(admin, arguments.group, sample)
         remaining_s = ends_s - loop.time()
         if remaining_s <= 0:
             break
@@ -71,6 +75,14 @@ async def _fill(
     for group, reason in sample.unreadable.items():
         kind = "query" if group.startswith(QUERY_PREFIX) else "group"
         hint(f"{kind} {group} is left out: {reason}")
+
+
+async def _require_group(admin: LagAdmin, group: str, sample: Sample) -> None:
+    """Raises if there is no such group. One that exists may commit while it is watched."""
+    known = [listing.group_id for listing in await admin.list_groups()]
+    if group not in known:
+        near = did_you_mean(group, [*known, *sample.queries])
+        raise CommandFailed(f"group {group!r} does not exist{near or _LISTED}")
 
 
 def _print(history: LagHistory, arguments: argparse.Namespace) -> int:
@@ -81,8 +93,7 @@ def _print(history: LagHistory, arguments: argparse.Namespace) -> int:
         status = history.evaluate(arguments.group, now_ms)
         if status.status is Status.NOTFOUND:
             raise CommandFailed(
-                f"group {arguments.group!r} has committed nothing, or does not exist; `odradek lag"
-                " --measure 0s` lists the groups and queries"
+                f"group {arguments.group!r} has committed nothing, or does not exist{_LISTED}"
             )
         if arguments.json:
             print_json(status_json("", status, all_partitions=True))

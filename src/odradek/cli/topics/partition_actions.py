@@ -20,6 +20,7 @@ from odradek.tools.admin_session import (
     topics_named,
 )
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json
 from odradek.tools.topic_names import is_internal, no_such_topic
 
@@ -35,12 +36,34 @@ def selected_partitions(
         for index in topic.partitions
         if is_selected(name, index)
     ]
+    missing = _without_partition(arguments, known)
     if not partitions:
         for topic in _topics_typed(arguments):
             if topic not in known:
                 raise no_such_topic(topic, list(known))
+        if missing:
+            raise CommandFailed("; ".join(missing))
         raise CommandFailed("no partition matches; odradek topics --describe shows what is")
+    for line in missing:
+        hint(line)
     return partitions
+
+
+def _without_partition(arguments: argparse.Namespace, known: Mapping[str, Topic]) -> list[str]:
+    """Returns a line for each partition that the flags name by its number and that its topic does
+    not have. Kafka's tool passes over them in silence."""
+    named = [
+        (topic, number)
+        for text in (arguments.topic_partitions or "").split(",")
+        for topic, _, number in [text.partition(":")]
+    ]
+    numbers = (arguments.partitions or "").split(",")
+    named += [(arguments.topic, number) for number in numbers]
+    return [
+        f"topic {topic!r} has no partition {number}; it has 0 to {len(known[topic].partitions) - 1}"
+        for topic, number in named
+        if topic in known and number.isdecimal() and int(number) not in known[topic].partitions
+    ]
 
 
 def _topics_typed(arguments: argparse.Namespace) -> list[str]:
