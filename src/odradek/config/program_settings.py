@@ -22,6 +22,8 @@ from odradek.config.spelling import did_you_mean
 from odradek.config.values import InvalidValue
 
 _SETTING = "setting"
+# What `ProgramSettings._declared` found: every client that is made asks several times.
+_declared_by_class: dict[type[Any], Mapping[str, Field[Any]]] = {}
 
 
 def option(setting: Setting[Any]) -> Any:
@@ -160,11 +162,16 @@ class ProgramSettings:
         return {name: item.metadata[_SETTING] for name, item in cls._declared().items()}
 
     @classmethod
-    def _declared(cls) -> dict[str, Field[Any]]:
+    def _declared(cls) -> Mapping[str, Field[Any]]:
         """Returns the fields that are settings; a class may have others."""
-        return {
-            item.metadata[_SETTING].name: item for item in fields(cls) if _SETTING in item.metadata
-        }
+        declared = _declared_by_class.get(cls)
+        if declared is None:
+            declared = _declared_by_class[cls] = {
+                item.metadata[_SETTING].name: item
+                for item in fields(cls)
+                if _SETTING in item.metadata
+            }
+        return declared
 
     @classmethod
     def _refuse(cls, setting: Setting[object], given: object, error: ValueError) -> NoReturn:

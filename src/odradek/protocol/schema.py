@@ -25,6 +25,7 @@ left out rather than refused.
 
 import struct
 from collections.abc import Callable, Generator
+from functools import cache
 from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
@@ -265,7 +266,7 @@ class Struct(metaclass=StructType):
             return NotImplemented
         if not self.fields:
             return True
-        values = attrgetter(*(field.name for field in self.fields))
+        values = _values_of(type(self))
         return bool(values(self) == values(other))
 
     __hash__ = None  # type: ignore[assignment]
@@ -403,6 +404,12 @@ class Request(Message):
 
 class Response(Message):
     api_key: ClassVar[int]
+
+
+@cache
+def _values_of(made: type[Struct]) -> Callable[[Struct], object]:
+    """Returns what reads all fields of an object of this class, for comparisons."""
+    return attrgetter(*(field.name for field in made.fields))
 
 
 def _default_of(field: Field) -> object:

@@ -38,6 +38,7 @@ for each connection a small request and what one read of its socket brought (256
 import asyncio
 import logging
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, Protocol
 
 from odradek.invariants import InvariantViolation, is_thorough
@@ -217,7 +218,7 @@ class RequestQueue:
                 f"held_bytes ({self.held_bytes}) and queued ({self.queued}) are not negative"
             )
         if is_thorough():
-            held_bytes = sum(sender.held_bytes for sender in self._senders)
+            held_bytes = sum(map(attrgetter("held_bytes"), self._senders))
             if self.held_bytes < held_bytes:
                 raise _violated(
                     f"held_bytes ({self.held_bytes}) is at least what the open connections hold"
