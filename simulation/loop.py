@@ -12,7 +12,6 @@ import heapq
 import math
 import sys
 import time
-import weakref
 import zlib
 from asyncio.format_helpers import _format_callback_source
 from collections import deque
@@ -47,6 +46,7 @@ class SimulatedFuture(asyncio.Future[T]):
     cost too much, because so many futures are made.
     """
 
+    __slots__ = ("number", "process")
     number: int
     process: Process | None
 
@@ -55,6 +55,8 @@ class SimulatedFuture(asyncio.Future[T]):
 
 
 class SimulatedTask(asyncio.Task[T]):
+    __slots__ = ("number", "process")
+
     def __init__(
         self,
         coro: Coroutine[Any, Any, T],
@@ -72,37 +74,34 @@ class SimulatedTask(asyncio.Task[T]):
 
 
 class SimulatedHandle:
-    """A callback that will run, now or at a time: what asyncio has `Handle` and `TimerHandle` for,
-    with the process it belongs to."""
+    """A callback that will run: what asyncio has `Handle` for."""
 
-    __slots__ = ("_when", "args", "callback", "context", "is_cancelled", "process")
+    __slots__ = ("args", "callback", "context")
 
     def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: Context,
-        process: Process | None,
-        when: float = 0.0,
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> None:
         self.callback = callback
         self.args = args
         self.context = context
-        self.process = process
-        self.is_cancelled = False
-        self._when = when
 
     def cancel(self) -> None:
         """Drops the callback and its arguments. The loop skips the handle when its time comes."""
-        self.is_cancelled = True
         self.callback = _nothing
         self.args = ()
 
     def cancelled(self) -> bool:
-        return self.is_cancelled
+        return self.callback is _nothing
+
+
+class SimulatedTimer(SimulatedHandle):
+    """A callback that will run at a time: what asyncio has `TimerHandle` for."""
+
+    __slots__ = ("when_s",)
+    when_s: float
 
     def when(self) -> float:
-        return self._when
+        return self.when_s
 
 
 def _nothing() -> None:
@@ -120,15 +119,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self.fingerprint = 0
         self._time_s = 0.0
-        # The time as bytes, which every step at this moment adds to the fingerprint.
-        self._instant = b"0.0 "
         self._time_limit_s = time_limit_s
         self._cpu_limit_s = cpu_limit_s
-        self._steps_at_this_instant = 0
+        # The processes (as bytes) whose callbacks ran at this moment, in order: see `_note_steps`.
+        self._places: list[bytes] = []
         self._ready: deque[SimulatedHandle] = deque()
-        self._timers: list[tuple[float, int, SimulatedHandle]] = []
+        self._timers: list[tuple[float, int, SimulatedTimer]] = []
         self._numbers = 0
-        self._tasks: weakref.WeakSet[SimulatedTask[Any]] = weakref.WeakSet()
         self._graveyard: list[SimulatedTask[Any]] = []
         self._failure: BaseException | None = None
         # The process whose callback runs. Exceptions are reported outside the callback's context.
@@ -152,10 +149,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        if context is None:
-            handle = SimulatedHandle(callback, args, copy_context(), current_process.get())
-        else:
-            handle = SimulatedHandle(callback, args, context, context.get(current_process))
+        handle = SimulatedHandle(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -179,11 +173,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        if context is None:
-            handle = SimulatedHandle(callback, args, copy_context(), current_process.get(), when)
-        else:
-            process = context.get(current_process)
-            handle = SimulatedHandle(callback, args, context, process, when)
+        handle = SimulatedTimer(callback, args, copy_context() if context is None else context)
+        handle.when_s = when
         self._numbers += 1
         heapq.heappush(self._timers, (when, self._numbers, handle))
         return handle
@@ -211,7 +202,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             task = self._task_factory(self, coro, context=context, **options)
         else:
             task = SimulatedTask(coro, loop=self, name=name, context=context)
-            self._tasks.add(task)
         return task
 
     def set_task_factory(self, factory: Any) -> None:
@@ -291,57 +281,78 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def _run(self, main: "asyncio.Future[Any]") -> None:
         deadline_s = time.thread_time() + self._cpu_limit_s
-        while time.thread_time() < deadline_s:
-            for _ in range(_STEPS_BETWEEN_LOOKS):
-                if main.done() or self._failure is not None:
+        try:
+            while time.thread_time() < deadline_s:
+                if self._run_some(main):
                     return
-                if self._ready:
-                    self._step()
-                else:
-                    self._advance()
+        finally:
+            self._note_steps()
         raise SimulationError(
             f"too expensive: not done after {self._cpu_limit_s:g} seconds of work,"
             f" {self._time_s:.1f} virtual seconds and {self.steps} steps\n{self.describe_tasks()}"
         )
 
+    def _run_some(self, main: "asyncio.Future[Any]") -> bool:
+        """Runs the next callbacks that are ready, but those that were cancelled or whose process
+        cannot run. Returns whether the run is over.
+
+        Every callback of a run passes here, so this is one function with as few calls as possible.
+        """
+        ready, places = self._ready, self._places
+        for _ in range(_STEPS_BETWEEN_LOOKS):
+            if main.done() or self._failure is not None:
+                return True
+            if not ready:
+                self._note_steps()
+                self._advance()
+                continue
+            handle = ready.popleft()
+            if handle.callback is _nothing:
+                del handle
+                continue
+            process = handle.context.get(current_process)
+            if process is None:
+                places.append(b"-")
+            elif process.state is _RUNNING:
+                places.append(process.place)
+            else:
+                if process.state is State.STOPPED:
+                    process.held.append(handle)
+                del handle
+                continue
+            self._stepping = process
+            try:
+                handle.context.run(handle.callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as asyncio's own handles do
+                callback = _format_callback_source(handle.callback, handle.args)
+                message = f"Exception in callback {callback}"
+                self.call_exception_handler({"message": message, "exception": error})
+            self._stepping = None
+            # Now, and not when time has moved on, because the finalizers of what it held may log.
+            del handle
+        if len(places) > MAX_STEPS_IN_AN_INSTANT:
+            raise SimulationError(f"a busy loop: time stands still\n{self.describe_tasks()}")
+        return False
+
+    def _note_steps(self) -> None:
+        """Adds the steps of this moment to the fingerprint: the time and the process of each."""
+        places = self._places
+        if places:
+            self.steps += len(places)
+            instant = f"{self._time_s!r} ".encode()
+            self.fingerprint = zlib.crc32(instant + instant.join(places), self.fingerprint)
+            places.clear()
+
     def _finish_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed:
             self.call_soon(self.create_task, generator.aclose())
 
-    def _step(self) -> None:
-        """Runs the next callback that is ready, unless it was cancelled or its process cannot."""
-        self._steps_at_this_instant += 1
-        if self._steps_at_this_instant > MAX_STEPS_IN_AN_INSTANT:
-            raise SimulationError(f"a busy loop: time stands still\n{self.describe_tasks()}")
-        handle = self._ready.popleft()
-        if handle.is_cancelled:
-            return
-        process = handle.process
-        if process is None:
-            place = b"-"
-        elif process.state is _RUNNING:
-            place = process.place
-        else:
-            if process.state is State.STOPPED:
-                process.held.append(handle)
-            return
-        self.steps += 1
-        self.fingerprint = zlib.crc32(self._instant + place, self.fingerprint)
-        self._stepping = process
-        try:
-            handle.context.run(handle.callback, *handle.args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001 - as asyncio's own handles do
-            callback = _format_callback_source(handle.callback, handle.args)
-            message = f"Exception in callback {callback}"
-            self.call_exception_handler({"message": message, "exception": error})
-        self._stepping = None
-
     def _advance(self) -> None:
         """Jumps to the next timer and makes everything that is due then ready."""
         timers = self._timers
-        while timers and timers[0][2].is_cancelled:
+        while timers and timers[0][2].callback is _nothing:
             heapq.heappop(timers)
         if not timers:
             raise SimulationError(
@@ -353,11 +364,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 f"not done after {self._time_limit_s:g} virtual seconds\n{self.describe_tasks()}"
             )
         self._time_s = when
-        self._instant = f"{when!r} ".encode()
-        self._steps_at_this_instant = 0
         while timers and timers[0][0] <= when:
             handle = heapq.heappop(timers)[2]
-            if not handle.is_cancelled:
+            if handle.callback is not _nothing:
                 self._ready.append(handle)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
@@ -411,7 +420,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._graveyard += [task for task in self._pending_tasks() if task.process is process]
 
     def _pending_tasks(self) -> list[SimulatedTask[Any]]:
-        return sorted((t for t in self._tasks if not t.done()), key=lambda task: task.number)
+        tasks = [task for task in asyncio.all_tasks(self) if isinstance(task, SimulatedTask)]
+        return sorted(tasks, key=lambda task: task.number)
 
     def close(self) -> None:
         """Unwinds the tasks that are left. The run is over, so their errors mean nothing."""
