@@ -18,6 +18,7 @@ differ, so `compaction_workload` checks those.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from odradek.metadata.node_values import (
@@ -262,14 +263,15 @@ class ClusterInvariants:
     def _look_at(self, broker: SimulatedBroker, partition: Partition) -> None:
         log, mark = partition.log, partition.high_watermark.value
         topic_partition = partition.topic_partition
-        if not log.log_start_offset <= mark <= log.log_end_offset:
-            ends = f"{log.log_start_offset}, {mark}, {log.log_end_offset} on {broker.name}"
+        start, end = log.log_start_offset, log.log_end_offset
+        if not start <= mark <= end:
+            ends = f"{start}, {mark}, {end} on {broker.name}"
             raise _broken("misplaced", topic_partition, ends)
         if partition.leadership is None or not log.is_usable:
             return
-        if log.log_start_offset and topic_partition in self._committed:
+        if start and topic_partition in self._committed:
             committed = self._committed[topic_partition]
-            committed.start = max(committed.start, log.log_start_offset)
+            committed.start = max(committed.start, start)
         key = (
             broker.node_id,
             broker.starts,
@@ -288,10 +290,7 @@ class ClusterInvariants:
         """Whether it belongs to the present topic, not to a deleted one of the same name."""
         path = _TOPICS + partition.topic_partition.topic
         node = self._tree.get(path)
-        return (
-            node is not None
-            and TopicAssignment.decode(path, node.value).topic_id == partition.topic_id
-        )
+        return node is not None and _assignment(path, node.value).topic_id == partition.topic_id
 
     def _commit(self, broker: SimulatedBroker, topic_partition: TopicPartition, mark: int) -> None:
         committed = self._committed.setdefault(topic_partition, Committed())
@@ -382,7 +381,7 @@ class ClusterInvariants:
         node = self._tree.get(topic)
         if node is None:
             return ()
-        return TopicAssignment.decode(topic, node.value).replicas[topic_partition.partition]
+        return _assignment(topic, node.value).replicas[topic_partition.partition]
 
     def is_healthy(self, broker: SimulatedBroker) -> bool:
         """Whether the broker is registered and in sync in every partition of which it has a
@@ -394,6 +393,12 @@ class ClusterInvariants:
             for path, state in self._states.items()
             if broker.node_id in self.replicas_of(path)
         )
+
+
+@lru_cache(maxsize=256)
+def _assignment(path: str, value: bytes) -> TopicAssignment:
+    """The assignment in a node of the store, which is asked for whenever a replica has moved on."""
+    return TopicAssignment.decode(path, value)
 
 
 def _may_be_elected(before: PartitionState) -> tuple[int, ...]:

@@ -14,10 +14,14 @@ import os
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 from odradek.world.disk import Buffer
 from simulation.pages import Node
+
+# Few paths, of which each is asked for at every change of a name.
+_parent = lru_cache(maxsize=4096)(posixpath.dirname)
 
 
 class PowerCut(BaseException):
@@ -244,7 +248,7 @@ class SimulatedDisk:
         if path not in self._names:
             if not create or not writable:
                 raise _missing(path)
-            self._require_directory(posixpath.dirname(path))
+            self._require_directory(_parent(path))
             node = Node()
             self._change([path], lambda names: _set(names, path, node))
             return SimulatedFile(self, path, node, writable)
@@ -268,7 +272,7 @@ class SimulatedDisk:
         finally:
             file.close()
         self.rename(temporary, path)
-        self.sync_directory(posixpath.dirname(path))
+        self.sync_directory(_parent(path))
 
     def allocate(self, path: str, size_bytes: int) -> None:
         file = self.open(path, create=True)
@@ -309,7 +313,7 @@ class SimulatedDisk:
         missing = []
         while path not in self._names:
             missing.append(path)
-            path = posixpath.dirname(path) or "/"
+            path = _parent(path) or "/"
         if self._names[path] is not None:
             raise FileExistsError(errno.EEXIST, "a file has this name", path)
         for directory in reversed(missing):
@@ -324,7 +328,7 @@ class SimulatedDisk:
         self.begin("rename", source)
         if source not in self._names:
             raise _missing(source)
-        self._require_directory(posixpath.dirname(target))
+        self._require_directory(_parent(target))
         if self._names[source] is None:
             self._require_replaceable(target)
         elif target in self._names and self._names[target] is None:
@@ -410,7 +414,7 @@ class SimulatedDisk:
     def _change(self, paths: list[str], apply: Callable[[Names], None]) -> None:
         apply(self._names)
         self._found.clear()
-        self._journal.append(Change(tuple(map(posixpath.dirname, paths)), apply))
+        self._journal.append(Change(tuple(map(_parent, paths)), apply))
 
     def _node(self, path: str) -> Node:
         node = self._names.get(path)

@@ -42,9 +42,13 @@ class Link:
     def tell(self, news: Callable[[], None]) -> None:
         """Delivers a signal without delay, unless the link is cut."""
         if self.is_cut:
-            self._held.append((news, 0))
+            self.hold(news)
         else:
             news()
+
+    def hold(self, news: Callable[[], None]) -> None:
+        """Keeps a signal until the link is healed."""
+        self._held.append((news, 0))
 
     def heal(self) -> None:
         self.is_cut = False

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_BYTES_IN_A_READ = 256 * 1024
 _HIGH_WATER_BYTES = 64 * 1024
+_BUFFERS = (bytes, bytearray, memoryview)
+# The two most frequent lines of every trace.
+_READ = "%s read %d B %08x"
+_SENT = "%s sent %d B %08x"
 
 
 class Mark(Enum):
@@ -63,11 +67,15 @@ class Pipe:
 
     def acknowledge(self, count: int) -> None:
         """Tells the sender that the reader took bytes, unless the link back is cut."""
-        self._back.tell(lambda: self._acknowledged(count))
+        if self._back.is_cut:
+            self._back.hold(lambda: self._acknowledged(count))
+        else:
+            self._acknowledged(count)
 
     def _acknowledged(self, count: int) -> None:
         self.in_flight_bytes -= count
-        self.source.socket_has_room()
+        if self.source.has_unsent_bytes:
+            self.source.socket_has_room()
 
 
 class SimulatedTransport(asyncio.Transport):
@@ -142,22 +150,22 @@ class SimulatedTransport(asyncio.Transport):
             if not isinstance(piece, Mark):
                 self.outgoing.send(Mark.RESET)
             return
-        if piece is Mark.RESET:
+        if isinstance(piece, bytes):
+            self._unread.append(piece)
+        elif piece is Mark.RESET:
             self._was_reset = True
             self._trace("%s reset by peer")
-        elif piece is Mark.END:
+        else:
             self._was_ended = True
-        elif isinstance(piece, bytes):
-            self._unread.append(piece)
         self._schedule_read()
 
     def _schedule_read(self) -> None:
-        wanted = self._protocol is not None and not self._closing and not self._read_is_scheduled
-        notices = not self._reading_paused or (self._was_reset and bool(self._buffer))
+        if self._read_is_scheduled or self._closing or self._protocol is None:
+            return
         news = self._unread or self._was_reset or (self._was_ended and not self._end_was_told)
-        if wanted and notices and news:
+        if news and (not self._reading_paused or (self._was_reset and self._buffer)):
             self._read_is_scheduled = True
-            self._soon(self._read_ready)
+            self._network.loop.call_soon(self._read_ready, context=self.context)
 
     def _read_ready(self) -> None:
         self._read_is_scheduled = False
@@ -180,31 +188,35 @@ class SimulatedTransport(asyncio.Transport):
 
     def _take(self) -> bytes:
         """The next bytes for the program: all that is there, or a part cut anywhere."""
-        size = min(sum(map(len, self._unread)), MAX_BYTES_IN_A_READ)
-        size = self._network.cut_size(size)
+        unread = self._unread
+        present = len(unread[0]) if len(unread) == 1 else sum(map(len, unread))
+        size = self._network.cut_size(min(present, MAX_BYTES_IN_A_READ))
         if isinstance(self._protocol, asyncio.BufferedProtocol):
             self._target = memoryview(self._protocol.get_buffer(-1))
             if not len(self._target):
                 raise RuntimeError("get_buffer() returned an empty buffer")
             size = min(size, len(self._target))
+        if len(unread[0]) == size:
+            return unread.popleft()
         parts = []
         missing = size
         while missing:
-            part = self._unread.popleft()
+            part = unread.popleft()
             if len(part) > missing:
-                self._unread.appendleft(part[missing:])
+                unread.appendleft(part[missing:])
                 part = part[:missing]
             missing -= len(part)
             parts.append(part)
         return b"".join(parts)
 
     def _deliver(self, data: bytes) -> None:
-        self._trace("%s read %d B %08x", len(data), zlib.crc32(data))
-        self.incoming.acknowledge(len(data))
+        size = len(data)
+        self._network.trace(self.host, _READ, self.label, size, zlib.crc32(data))
+        self.incoming.acknowledge(size)
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
-            self._target[: len(data)] = data
-            protocol.buffer_updated(len(data))
+            self._target[:size] = data
+            protocol.buffer_updated(size)
         else:
             assert isinstance(protocol, asyncio.Protocol)
             protocol.data_received(data)
@@ -222,7 +234,7 @@ class SimulatedTransport(asyncio.Transport):
     # Writing
 
     def write(self, data: Buffer) -> None:
-        if not isinstance(data, bytes | bytearray | memoryview):
+        if not isinstance(data, _BUFFERS):
             raise TypeError(f"data must be bytes-like, not {type(data).__name__}")
         if self._end_after_buffer:
             raise RuntimeError("Cannot call write() after write_eof()")
@@ -257,10 +269,11 @@ class SimulatedTransport(asyncio.Transport):
             return
         room = self._room()
         while self._buffer and room > 0:
-            piece = self._next_piece(self._network.cut_size(min(room, self._buffer_bytes)))
-            room -= len(piece)
-            self._buffer_bytes -= len(piece)
-            self._trace("%s sent %d B %08x", len(piece), zlib.crc32(piece))
+            size = self._network.cut_size(min(room, self._buffer_bytes))
+            piece = self._next_piece(size)
+            room -= size
+            self._buffer_bytes -= size
+            self._network.trace(self.host, _SENT, self.label, size, zlib.crc32(piece))
             self.outgoing.send(piece)
         if not self._buffer:
             self._buffer_is_empty()
@@ -272,6 +285,8 @@ class SimulatedTransport(asyncio.Transport):
         return room if room >= min(self._buffer_bytes, window // 4) else 0
 
     def _next_piece(self, size: int) -> bytes:
+        if len(self._buffer[0]) == size:
+            return bytes(self._buffer.popleft())
         parts = []
         while size:
             part = self._buffer.popleft()
@@ -288,6 +303,10 @@ class SimulatedTransport(asyncio.Transport):
         if self._closing and not self._losing:
             self._losing = True
             self._soon(self._lose, None)
+
+    @property
+    def has_unsent_bytes(self) -> bool:
+        return bool(self._buffer)
 
     def socket_has_room(self) -> None:
         """The peer has read: send on."""
