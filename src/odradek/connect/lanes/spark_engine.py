@@ -20,9 +20,7 @@ What the engine promises, and what it rests on:
 import asyncio
 import contextlib
 import logging
-import shutil
 import signal
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -37,10 +35,9 @@ from odradek.connect.engine.figures import FailureFigures, TaskFigures
 from odradek.connect.lanes.handing_over import HandedOver
 from odradek.connect.lanes.own_lanes import OwnLanes, has_own_lane
 from odradek.connect.lanes.requirements import require
-from odradek.spark.turns.driver import SHARED
-from odradek.spark.turns.driver_process import DriverProcess
 from odradek.spark.turns.hosting import HEARTBEAT_S
 from odradek.spark.turns.messages import Message
+from odradek.spark.turns.shared_lane import SharedLane
 from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
 
 _log = logging.getLogger("odradek.connect")
@@ -50,10 +47,8 @@ _SILENT_S: Final = 7 * HEARTBEAT_S
 _FIRST_MESSAGE_S: Final = 60.0
 # A process ends its task within the context's `stop_timeout_s`, and then itself.
 _GRACE_S: Final = 2.0
-_NO_TASKS_S: Final = 0.5
-_TURN_MS: Final = 500
-_HOST: Final = "odradek.connect.lanes.task_host"
-_PRELOADED: Final = (
+_MODULES: Final = (
+    "odradek.connect.lanes.task_host",
     "odradek.client",
     "odradek.client.admin.admin",
     "odradek.connect.validation",
@@ -85,29 +80,25 @@ class _Hosted:
 
 
 class SparkEngine(Engine, HostListener):
-    def __init__(
-        self,
-        context: EngineContext,
-        listener: TaskListener,
-        *,
-        turn_ms: int = _TURN_MS,
-    ) -> None:
+    def __init__(self, context: EngineContext, listener: TaskListener) -> None:
         """Starts nothing."""
         self._context = context
         self._listener = listener
-        self._turn_ms = turn_ms
         self._tasks: dict[TaskId, _Hosted] = {}
         self._by_host: dict[str, _Hosted] = {}
-        self._directory = ""
+        self._lane = SharedLane(
+            "odradek-connect",
+            self,
+            _MODULES,
+            require=require,
+            spark_ended=self._spark_ended,
+            spark=context.spark,
+        )
         self._own_lanes: OwnLanes | None = None
-        self._processes: TaskProcesses | None = None
-        self._driver: DriverProcess | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._opening = asyncio.Lock()
 
     async def start(self, task: TaskSpec) -> None:
-        await self._prepare()
+        await self._lane.prepare()
         await self._end_former(task.id)
         if has_own_lane(task):
             self._own().start(task)
@@ -136,13 +127,8 @@ class SparkEngine(Engine, HostListener):
         await asyncio.gather(*(self.stop(task) for task in self.figures()))
         if self._watching is not None:
             self._watching.cancel()
-        if self._driver is not None:
-            await self._driver.close()
-        if self._processes is not None:
-            await self._processes.close()
-            self._processes = None
-        if self._directory:
-            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+            self._watching = None
+        await self._lane.close()
 
     def figures(self) -> Mapping[TaskId, tuple[TaskFigures, FailureFigures | None]]:
         """Returns what each task has counted since it started here."""
@@ -152,46 +138,28 @@ class SparkEngine(Engine, HostListener):
             **{task: (hosted.figures, hosted.failures) for task, hosted in self._tasks.items()},
         }
 
-    async def _prepare(self) -> None:
-        """Makes the directory of all processes. Raises `ConnectError` if Spark cannot run here."""
-        async with self._opening:
-            if not self._directory:
-                await asyncio.to_thread(require)
-                self._directory = tempfile.mkdtemp(prefix="odradek-connect-")
-
     def _own(self) -> OwnLanes:
         if self._own_lanes is None:
-            self._own_lanes = OwnLanes(self._context, self._listener, self._directory)
+            self._own_lanes = OwnLanes(self._context, self._listener, self._lane.directory)
         return self._own_lanes
 
     async def _opened(self) -> TaskProcesses:
         """Starts what all tasks share, with the first of them."""
-        async with self._opening:
-            if self._processes is None:
-                self._processes = TaskProcesses(self._directory, self, _HOST, *_PRELOADED)
-                await self._processes.open()
-                order = {
-                    "lane": SHARED,
-                    "name": "odradek-connect",
-                    "directory": self._directory,
-                    "turn_ms": self._turn_ms,
-                    "spark": dict(self._context.spark),
-                }
-                self._driver = DriverProcess(order, self._spark_ended)
-                _log.info("Java and Spark start; the first tasks work in ten seconds or so")
-                self._driver.start()
-                self._watching = asyncio.create_task(self._watch(), name="connect-watch")
-            return self._processes
+        processes = await self._lane.open()
+        if self._watching is None:
+            _log.info("Java and Spark start; the first tasks work in ten seconds or so")
+            self._watching = asyncio.create_task(self._watch(), name="connect-watch")
+        return processes
 
     async def _end(self, hosted: _Hosted) -> None:
         """Returns when the task's process has ended."""
-        assert self._processes is not None
+        processes = self._lane.processes
         if hosted.phase is not _Phase.ENDED:
             hosted.phase = _Phase.STOPPING
-        self._processes.stop(hosted.host)
+        processes.stop(hosted.host)
         if not await self._has_exited(hosted):
             _log.warning("%s does not end; its process is killed", hosted.spec.id)
-            self._processes.kill(hosted.host)
+            processes.kill(hosted.host)
             await hosted.host.exited.wait()
         if self._tasks.get(hosted.spec.id) is hosted:
             del self._tasks[hosted.spec.id]
@@ -210,21 +178,18 @@ class SparkEngine(Engine, HostListener):
 
     async def tasks_for_batch(self) -> Message:
         """Returns the tasks that take turns. If there are none, waits for a while."""
-        takers = self._takers()
-        if not takers:
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_NO_TASKS_S):
-                    await self._changed.wait()
-            takers = self._takers()
+        tasks = await self._lane.takers(self._takers)
+        connectors = {hosted.spec.id.connector for hosted in self._working()}
         offsets = {
             name: [[*found] for found in self._context.offsets.all_of(name)]
-            for name in sorted({hosted.spec.id.connector for hosted in takers})
+            for name in sorted(connectors)
         }
-        tasks = {str(hosted.spec.id): hosted.host.key for hosted in takers}
         return {"tasks": tasks, "offsets": offsets}
 
-    def _takers(self) -> list[_Hosted]:
+    def _takers(self) -> dict[str, str]:
+        return {str(hosted.spec.id): hosted.host.key for hosted in self._working()}
+
+    def _working(self) -> list[_Hosted]:
         working = {_Phase.STARTING, _Phase.RUNNING, _Phase.STALLED}
         return [
             hosted
@@ -241,7 +206,7 @@ class SparkEngine(Engine, HostListener):
         hosted.last_message_s = _now_s()
         if not hosted.has_connected:
             hosted.has_connected = True
-            self._changed.set()
+            self._lane.note_taker()
         task = hosted.spec.id
         if "turned" in message:
             self._note_turn(hosted, *message["turned"])
@@ -303,14 +268,14 @@ class SparkEngine(Engine, HostListener):
                     await self._note_silence(hosted)
 
     async def _note_silence(self, hosted: _Hosted) -> None:
-        assert self._processes is not None
-        stack = await self._processes.stack_of(hosted.host)
+        processes = self._lane.processes
+        stack = await processes.stack_of(hosted.host)
         # A message may have arrived meanwhile: this process may be the one that was slow.
         if hosted.is_silent():
             silent_s = _now_s() - hosted.last_message_s
             reason = f"its process has not answered for {silent_s:.1f} s: it hangs, or is stopped"
             self._fail(hosted, reason, stack)
-            self._processes.kill(hosted.host)
+            processes.kill(hosted.host)
 
 
 def _module_of(task: TaskSpec) -> str:

@@ -23,8 +23,8 @@ from odradek.connect.engine.figures import FailureFigures, TaskFigures
 from odradek.connect.engine.process_engine import ProcessEngine
 from odradek.connect.lanes.handing_over import HandedOver
 from odradek.spark.turns import hosting
-from odradek.spark.turns.hosting import OwnerConnection
-from odradek.spark.turns.messages import Message, encoded, read_message
+from odradek.spark.turns.hosting import OwnerConnection, TurnTaker
+from odradek.spark.turns.messages import Message
 from odradek.spark.turns.turns import GivenTurns
 from odradek.world.unix_sockets import listening_socket
 
@@ -39,19 +39,19 @@ async def _serve(path: str, given: Message, owner: OwnerConnection) -> None:
         await _Host(path, HandedOver.of(given["task"]), owner).run()
 
 
-class _Host(TaskListener):
+class _Host(TaskListener, TurnTaker):
     def __init__(
         self,
         path: str,
         given: HandedOver,
         owner: OwnerConnection,
     ) -> None:
+        super().__init__(GivenTurns())
         self._path = path
         (self._task,) = given.tasks
         self._context = given.context
         self._owner = owner
         self._send = owner.send
-        self._turns = GivenTurns()
         self._engine = ProcessEngine(given.context, self, self._turns)
         self._is_running = False
         self._has_ended = asyncio.Event()
@@ -59,7 +59,7 @@ class _Host(TaskListener):
 
     async def run(self) -> None:
         with listening_socket(self._path) as listener:
-            server = await asyncio.start_unix_server(self._give_turns, sock=listener)
+            server = await asyncio.start_unix_server(self.take_turns, sock=listener)
             heartbeats = asyncio.create_task(self._owner.send_heartbeats())
             ended = asyncio.create_task(self._has_ended.wait())
             # The only order of the worker is to stop. The end of the worker has the same meaning.
@@ -103,20 +103,16 @@ class _Host(TaskListener):
 
     # Spark gives turns
 
-    async def _give_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # asyncio would log the cancellation at the end of the process.
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            while (order := await read_message(reader)) is not None:
-                before = self._figures()[0].written
-                await self._turns.give(order["turn_ms"] / 1000)
-                figures, failures = self._figures()
-                writer.write(
-                    encoded({"running": self._is_running, "records": figures.written - before})
-                )
-                await writer.drain()
-                if self._is_running:
-                    self._send({"turned": [asdict(figures), asdict(failures)]})
-        writer.close()
+    def record_count(self) -> int:
+        return self._figures()[0].written
+
+    def is_at_work(self) -> bool:
+        return self._is_running
+
+    def report_turn(self) -> None:
+        if self._is_running:
+            figures, failures = self._figures()
+            self._send({"turned": [asdict(figures), asdict(failures)]})
 
     def _figures(self) -> tuple[TaskFigures, FailureFigures]:
         found, failures = self._engine.figures().get(self._task.id, (None, None))

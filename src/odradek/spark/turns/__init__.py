@@ -7,6 +7,7 @@ the query is a turn of every task; records do not go through Spark here
 The owner of the tasks is a Connect worker, or a program with queries.
 
 messages         the messages between the processes
+shared_lane      what all tasks of an owner share: it starts the others
 task_processes   the owner's side: starts the processes of tasks, and gets their messages
 zygote           the process from which these are forked
 hosting          what each of them does first, and how its stack is seen

@@ -12,6 +12,7 @@ import faulthandler
 import logging
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from odradek.spark.turns.messages import (
     encoded,
     read_message,
 )
+from odradek.spark.turns.turns import GivenTurns
 from odradek.world.unix_sockets import socket_address
 
 HEARTBEAT_S: Final = 0.5
@@ -64,6 +66,40 @@ class OwnerConnection:
 Serve = Callable[[str, Message, OwnerConnection], Awaitable[None]]
 """Called with the path of the process's own socket, the first message of the owner, which has the
 task, and the connection with the owner."""
+
+
+class TurnTaker(ABC):
+    """The task of this process, as Spark's query sees it."""
+
+    def __init__(self, turns: GivenTurns) -> None:
+        """The task works in these turns."""
+        self._turns = turns
+
+    @abstractmethod
+    def record_count(self) -> int:
+        """Returns how many records the task has read or written."""
+
+    @abstractmethod
+    def is_at_work(self) -> bool:
+        """Returns whether the task works, or is paused: it is not in error."""
+
+    @abstractmethod
+    def report_turn(self) -> None:
+        """Tells the owner how the task is after a turn."""
+
+    async def take_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves a connection of Spark's query, which gives a turn and gets at the end of it the
+        number of records in it."""
+        # asyncio would log the cancellation at the end of the process.
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            while (order := await read_message(reader)) is not None:
+                before = self.record_count()
+                await self._turns.give(order["turn_ms"] / 1000)
+                records = self.record_count() - before
+                writer.write(encoded({"running": self.is_at_work(), "records": records}))
+                await writer.drain()
+                self.report_turn()
+        writer.close()
 
 
 def run(directory: str, key: str, serve: Serve) -> None:

@@ -22,9 +22,7 @@ import asyncio
 import contextlib
 import logging
 import pickle
-import shutil
 import signal
-import tempfile
 from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
@@ -32,25 +30,22 @@ from typing import Any, Final
 from odradek.protocol.types import TopicPartition
 from odradek.spark.prerequisites import SparkMissing, require_spark
 from odradek.spark.turns.backoff import Backoff
-from odradek.spark.turns.driver import SHARED
-from odradek.spark.turns.driver_process import DriverProcess
 from odradek.spark.turns.hosting import HEARTBEAT_S
 from odradek.spark.turns.messages import Message
-from odradek.spark.turns.task_processes import Host, HostListener, TaskProcesses
+from odradek.spark.turns.shared_lane import SharedLane
+from odradek.spark.turns.task_processes import Host, HostListener
 from odradek.streams.plan.nodes import Plan
 from odradek.streams.process.runner import Figures, State
 from odradek.streams.spark.given import GivenQuery
 from odradek.world.clock import SystemClock
 
 _log = logging.getLogger("odradek.streams")
-_HOST: Final = "odradek.streams.spark.query_host"
-_PRELOADED: Final = (
+_MODULES: Final = (
+    "odradek.streams.spark.query_host",
     "odradek.client.admin.admin",
     "odradek.client.consumer.consumer",
     "odradek.client.producer.producer",
 )
-_TURN_MS: Final = 500
-_NO_QUERIES_S: Final = 0.5
 _STOP_S: Final = 5.0
 _LOOK_S: Final = 0.25
 _SILENT_S: Final = 10 * HEARTBEAT_S
@@ -60,71 +55,42 @@ FENCED: Final = "another instance of it runs now"
 
 
 class SparkEngine(HostListener):
-    """What all queries of a program share: the zygote, which forks their processes, and Spark's
-    process."""
+    """The queries of a program, and the lane that they share."""
 
     def __init__(self, spark: Mapping[str, str] | None = None, *preloaded: str) -> None:
         """Starts nothing. `spark` has settings of Spark; `preloaded` are modules that the processes
         of the queries use, which they share."""
-        self._spark = dict(spark or {})
-        self._preloaded = (*_PRELOADED, *preloaded)
-        self._directory = ""
-        self._processes: TaskProcesses | None = None
-        self._driver: DriverProcess | None = None
-        self._opening = asyncio.Lock()
+        self._lane = SharedLane(
+            "odradek-streams",
+            self,
+            (*_MODULES, *preloaded),
+            require=require_spark,
+            spark_ended=self._spark_ended,
+            spark=spark or {},
+        )
         self._runners: dict[str, SparkRunner] = {}
-        self._changed = asyncio.Event()
 
     async def close(self) -> None:
         """Ends Spark, and every process."""
-        if self._driver is not None:
-            await self._driver.close()
-        if self._processes is not None:
-            await self._processes.close()
-            self._processes = None
-        if self._directory:
-            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
-            self._directory = ""
+        await self._lane.close()
 
     # For `SparkRunner`
 
     async def start(self, runner: "SparkRunner", given: Mapping[str, object]) -> Host:
-        processes = await self._opened()
+        """Raises `SparkMissing` if Spark cannot run here."""
+        processes = await self._lane.open()
         host = await processes.start(given)
         self._runners[host.key] = runner
         return host
 
     def stop(self, host: Host) -> None:
-        assert self._processes is not None
-        self._processes.stop(host)
+        self._lane.processes.stop(host)
 
     def kill(self, host: Host) -> None:
-        assert self._processes is not None
-        self._processes.kill(host)
+        self._lane.processes.kill(host)
 
     def send(self, host: Host, message: Mapping[str, object]) -> None:
-        assert self._processes is not None
-        self._processes.send(host, message)
-
-    async def _opened(self) -> TaskProcesses:
-        """Starts what all queries share, with the first of them. Raises `SparkMissing`."""
-        async with self._opening:
-            if self._processes is None:
-                await asyncio.to_thread(require_spark)
-                self._directory = tempfile.mkdtemp(prefix="odradek-streams-")
-                processes = TaskProcesses(self._directory, self, _HOST, *self._preloaded)
-                await processes.open()
-                self._processes = processes
-                order = {
-                    "lane": SHARED,
-                    "name": "odradek-streams",
-                    "directory": self._directory,
-                    "turn_ms": _TURN_MS,
-                    "spark": self._spark,
-                }
-                self._driver = DriverProcess(order, self._spark_ended)
-                self._driver.start()
-            return self._processes
+        self._lane.processes.send(host, message)
 
     def _spark_ended(self, reason: str) -> None:
         for runner in [*self._runners.values()]:
@@ -137,7 +103,7 @@ class SparkEngine(HostListener):
         if runner is None:
             return
         if runner.on_message(message):
-            self._changed.set()
+            self._lane.note_taker()
 
     def on_exit(self, host: Host, status: int) -> None:
         runner = self._runners.pop(host.key, None)
@@ -146,14 +112,7 @@ class SparkEngine(HostListener):
 
     async def tasks_for_batch(self) -> Message:
         """Returns the queries that take turns. If there are none, waits for a while."""
-        takers = self._takers()
-        if not takers:
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_NO_QUERIES_S):
-                    await self._changed.wait()
-            takers = self._takers()
-        return {"tasks": takers, "offsets": {}}
+        return {"tasks": await self._lane.takers(self._takers), "offsets": {}}
 
     def _takers(self) -> dict[str, str]:
         found = self._runners.items()

@@ -17,8 +17,8 @@ import logging
 from typing import Final
 
 from odradek.spark.turns import hosting
-from odradek.spark.turns.hosting import HEARTBEAT_S, OwnerConnection
-from odradek.spark.turns.messages import Message, encoded, read_message
+from odradek.spark.turns.hosting import HEARTBEAT_S, OwnerConnection, TurnTaker
+from odradek.spark.turns.messages import Message
 from odradek.spark.turns.turns import GivenTurns
 from odradek.streams.process.runner import Runner, State
 from odradek.streams.spark.given import GivenQuery
@@ -55,18 +55,18 @@ def _runner(query: GivenQuery, turns: GivenTurns) -> Runner:
     )  # fmt: skip
 
 
-class _Host:
+class _Host(TurnTaker):
     def __init__(
         self, path: str, runner: Runner, turns: GivenTurns, owner: OwnerConnection
     ) -> None:
+        super().__init__(turns)
         self._path = path
         self._runner = runner
-        self._turns = turns
         self._owner = owner
 
     async def run(self) -> None:
         with listening_socket(self._path) as listener:
-            server = await asyncio.start_unix_server(self._give_turns, sock=listener)
+            server = await asyncio.start_unix_server(self.take_turns, sock=listener)
             heartbeats = asyncio.create_task(self._send_heartbeats())
             running = asyncio.create_task(self._runner.run())
             orders = asyncio.create_task(self._handle_orders())
@@ -96,18 +96,14 @@ class _Host:
             self._runner.pause() if order["pause"] else self._runner.resume()
             self._report()
 
-    async def _give_turns(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # asyncio would log the cancellation at the end of the process.
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            while (order := await read_message(reader)) is not None:
-                before = self._runner.figures.records
-                await self._turns.give(order["turn_ms"] / 1000)
-                records = self._runner.figures.records - before
-                is_running = self._runner.state in (State.RUNNING, State.PAUSED)
-                writer.write(encoded({"running": is_running, "records": records}))
-                await writer.drain()
-                self._report()
-        writer.close()
+    def record_count(self) -> int:
+        return self._runner.figures.records
+
+    def is_at_work(self) -> bool:
+        return self._runner.state in (State.RUNNING, State.PAUSED)
+
+    def report_turn(self) -> None:
+        self._report()
 
     def _report(self) -> None:
         runner = self._runner
