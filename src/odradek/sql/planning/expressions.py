@@ -6,7 +6,6 @@ number. Who calls it makes a null of it, and notes it in the processing log
 (`parts.Context.evaluate`).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from odradek.sql.errors import Invalid, Refused
 from odradek.sql.functions.java_times import moment_of, read_timestamp, timestamp_of, zone
 from odradek.sql.language.dialect import place_of
 from odradek.sql.planning import casting, operators
+from odradek.sql.planning.like import like_pattern
 from odradek.sql.planning.scope import Scope
 from odradek.streams.plan.types import (
     BIGINT,
@@ -382,30 +382,6 @@ def _like(node: Any, scope: Scope, escape: str | None = None) -> Compiled:
         return compiled.fullmatch(text) is not None
 
     return Compiled(BOOLEAN, evaluate)
-
-
-def like_pattern(pattern: str, escape: str | None) -> "re.Pattern[str]":
-    """Returns LIKE as a regular expression: % is any text, _ any character.
-
-    What stands between two % is matched where it is found first, and never anywhere else (an atomic
-    group). That finds all that there is, as the last % takes any text, and a pattern with many %
-    cannot keep the server busy by trying all combinations.
-    """
-    texts, position = [""], 0
-    while position < len(pattern):
-        character = pattern[position]
-        if character == escape and position + 1 < len(pattern):
-            position += 1
-            texts[-1] += re.escape(pattern[position])
-        elif character == "%":
-            texts.append("")
-        else:
-            texts[-1] += "." if character == "_" else re.escape(character)
-        position += 1
-    first, *between = texts
-    last = f".*{between.pop()}" if between else ""
-    searched = "".join(f"(?>.*?{text})" for text in between if text)
-    return re.compile(f"{first}{searched}{last}", re.DOTALL)
 
 
 def _escaped_like(node: Any, scope: Scope) -> Compiled:

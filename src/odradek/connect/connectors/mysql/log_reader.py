@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from odradek.connect.connectors.cdc import envelope
 from odradek.connect.connectors.cdc.envelope import Origin
-from odradek.connect.connectors.cdc.signals import Signal, signal_of
+from odradek.connect.connectors.cdc.signals import Signal
 from odradek.connect.connectors.cdc.transactions import Transactions
 from odradek.connect.connectors.mysql import statements
 from odradek.connect.connectors.mysql.events import (
@@ -35,6 +35,7 @@ from odradek.connect.connectors.mysql.positions import (
     in_order,
     partition_of,
 )
+from odradek.connect.connectors.mysql.row_changes import Records, RowChanges
 from odradek.connect.connectors.mysql.row_values import Row
 from odradek.connect.connectors.mysql.schema_changes import SchemaChanges
 from odradek.connect.connectors.mysql.server import LogPlace, Server
@@ -43,11 +44,9 @@ from odradek.connect.connectors.mysql.statements import TRUNCATE, Definition
 from odradek.connect.connectors.mysql.table_maps import table_id
 from odradek.connect.connectors.mysql.tables import RowShape, Tables
 from odradek.connect.errors import DataError, Unavailable
-from odradek.connect.records import SourceRecord
 
 _log = logging.getLogger("odradek.connect")
 
-Records = list[SourceRecord]
 Wait = Callable[[], float]
 _SECOND_US: Final = 1_000_000
 _PREPARED_WAIT_S: Final = 10.0
@@ -93,7 +92,7 @@ class LogReader:
             if settings.provide_transaction_metadata
             else None
         )
-        self.signals: list[Signal] = []
+        self._changes = RowChanges(settings, tables, self._transactions, is_unread)
         self.last_change: LogPlace | None = None
         self._start = start
         self._place = start.place
@@ -124,6 +123,11 @@ class LogReader:
 
     def close(self) -> None:
         self._stream.close()
+
+    @property
+    def signals(self) -> list[Signal]:
+        """The signals in the rows that were read; who obeys them takes them out."""
+        return self._changes.signals
 
     @property
     def position(self) -> LogPosition:
@@ -436,64 +440,13 @@ class LogReader:
                 new, at = shape.read(data, at)
             index += 1
             origin = Origin({**source, "row": index - 1}, self._partition, {**offset, "row": index})
-            records = self._row_changed(event, shape, row, new, origin)
+            records = self._changes.of_row(
+                event, shape, row, new, origin, is_skipping=self._is_skipping
+            )
             if index > skipped and not self._is_skipping and records:
                 self._row = index
                 self.last_change = LogPlace(self._stream.file, event.position)
                 yield records
-
-    def _row_changed(
-        self, event: Event, shape: RowShape, row: Row, new: Row | None, origin: Origin
-    ) -> Records:
-        if self._tables.is_for_signals(shape.table):
-            self._signalled(event, shape, row)
-            if not self._tables.selects(shape.table.database, shape.table.name):
-                return []
-        if not shape.key_columns and self._is_unread(shape.table.full_name):
-            return []  # The snapshot will have it, and without a key it would be there twice.
-        if self._transactions is not None:
-            block = self._transactions.change(shape.table.full_name)
-            origin = origin._replace(transaction=block)
-        try:
-            return self._records(event, shape, row, new, origin)
-        except DataError as error:
-            mode = self._settings.event_processing_failure_handling_mode
-            if mode == "fail":
-                raise
-            if mode == "warn":
-                _log.warning("%s: %s", self._settings.topic_prefix, error)
-            return []
-
-    def _records(
-        self, event: Event, shape: RowShape, row: Row, new: Row | None, origin: Origin
-    ) -> Records:
-        skips = self._settings.skips
-        if new is not None:
-            return [] if skips(envelope.UPDATE) else self._updated(shape, row, new, origin)
-        if event.type in INSERTS:
-            if skips(envelope.CREATE):
-                return []
-            return shape.records.created(shape.key(row), shape.value(row), origin)
-        if skips(envelope.DELETE):
-            return []
-        return shape.records.deleted(shape.key(row), shape.value(row), origin)
-
-    def _updated(self, shape: RowShape, row: Row, new: Row, origin: Origin) -> Records:
-        before, after = shape.value(row), shape.value(new)
-        if self._settings.skip_messages_without_change and before == after:
-            return []
-        records = shape.records.updated(shape.key(row), shape.key(new), before, after, origin)
-        if self._transactions is not None and len(records) > 1:
-            # A changed key is two changes of the transaction.
-            block = self._transactions.change(shape.table.full_name)
-            records[-1].value["transaction"] = block
-        return records
-
-    def _signalled(self, event: Event, shape: RowShape, row: Row) -> None:
-        if event.type in INSERTS and not self._is_skipping:
-            signal = signal_of(dict(zip(("id", "type", "data"), row, strict=False)))
-            if signal is not None:
-                self.signals.append(signal)
 
     # Where changes come from
 

@@ -32,7 +32,7 @@ from odradek.connect.connectors.cdc.signals import (
 )
 from odradek.connect.connectors.cdc.stepping_task import SteppingTask
 from odradek.connect.connectors.cdc.steps import Step
-from odradek.connect.connectors.mysql.log_reader import LogReader, Records
+from odradek.connect.connectors.mysql.log_reader import LogReader
 from odradek.connect.connectors.mysql.log_stream import LogIsGone
 from odradek.connect.connectors.mysql.positions import (
     LogPosition,
@@ -42,6 +42,7 @@ from odradek.connect.connectors.mysql.positions import (
     position_of,
     progress_of,
 )
+from odradek.connect.connectors.mysql.row_changes import Records
 from odradek.connect.connectors.mysql.schema_changes import SchemaChanges
 from odradek.connect.connectors.mysql.server import LogPlace, Server
 from odradek.connect.connectors.mysql.settings import MySqlSettings
@@ -367,7 +368,8 @@ class MySqlTask(SteppingTask):
         if self._signals is not None:
             found += self._signals.take()
         if self._reader is not None:
-            taken, self._reader.signals = self._reader.signals, []
+            taken = [*self._reader.signals]
+            self._reader.signals.clear()
             if SOURCE_CHANNEL in self._settings.signal_enabled_channels:
                 found += taken
         for signal in found:
