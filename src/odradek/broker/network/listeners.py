@@ -98,5 +98,9 @@ def _explain(listener: Listener, error: OSError) -> str:
             )
         return f"no permission to listen on {address}; choose another port"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"this machine has no address {listener.host}; check listeners"
+        return (
+            f"this machine has no address {listener.host}: listeners (--host of `odradek up`) takes"
+            " one of its own, or 0.0.0.0 for all of them; advertised.listeners says where clients"
+            " reach it"
+        )
     return f"cannot listen on {address}: {error.strerror or error}"
