@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self, cast
 
 from odradek.config.setting import InvalidSetting, Setting, Settings
+from odradek.config.spelling import Speller
 from odradek.config.values import in_a_line
 from odradek.connect.errors import InvalidConfig
 
@@ -76,13 +77,23 @@ class PluginSettings(Settings):
             text = _given(setting, properties)
             if text is None:
                 if setting.default is REQUIRED:
-                    problems[setting.name] = [missing(setting.name)]
+                    near = cls._nearest(setting.name, properties)
+                    problems[setting.name] = [missing(setting.name, near)]
                 continue
             try:
                 values[setting.attribute] = setting.parse(text)
             except InvalidSetting as error:
                 problems[setting.name] = [invalid(setting.name, setting.shown(text), error.reason)]
         return values, problems
+
+    @classmethod
+    def _nearest(cls, name: str, properties: Mapping[str, str | None]) -> str | None:
+        """Returns the property that is probably meant to be this setting, and is misspelt."""
+        return Speller(
+            given
+            for given, text in properties.items()
+            if text is not None and given not in cls.declared
+        ).nearest(name)
 
 
 def _given(setting: Setting[object], properties: Mapping[str, str | None]) -> str | None:
@@ -97,8 +108,10 @@ def not_empty(names: tuple[str, ...]) -> str | None:
     return None if names else "it must not be empty"
 
 
-def missing(name: str) -> str:
-    return f'Missing required configuration "{name}" which has no default value.'
+def missing(name: str, near: str | None = None) -> str:
+    """`near` is a property that is probably meant to be it."""
+    said = f'Missing required configuration "{name}" which has no default value.'
+    return f"{said} Is {in_a_line(near)} meant to be it?" if near else said
 
 
 def invalid(name: str, value: object, reason: str) -> str:

@@ -5,8 +5,10 @@ Types may be used before they are defined, as Java allows.
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
+from odradek.config.spelling import Speller
 from odradek.schemas.avro_types import MAX_INT, NAMED, NO_DEFAULT, PRIMITIVES, Field, Node
 from odradek.schemas.errors import InvalidSchema
 from odradek.schemas.json_text import print_json
@@ -28,6 +30,9 @@ _RESERVED: Final = frozenset(
     }
 )
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
+_COMPLEX: Final = ("record", "error", "enum", "array", "map", "fixed")
+# So many letters of a name, and so many names, are compared with one that is misspelt.
+_MAX_COMPARED: Final = 80
 _ORDERS: Final = ("ascending", "descending", "ignore")
 _TEXT_OF_DOUBLES: Final = re.compile(
     r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?[fFdD]?)", re.ASCII
@@ -50,7 +55,10 @@ class Parser:
     def check_uses(self) -> None:
         for name, path in self._used.items():
             if name not in self.named:
-                raise InvalidSchema(f"{_at(path)} uses the type {name!r}, which is not defined")
+                raise InvalidSchema(
+                    f"{_at(path)} uses the type {name!r}, which is not defined"
+                    f"{_meant(name, self.named)}"
+                )
 
     def _type(self, source: Any, namespace: str, path: str) -> Node:
         match source:
@@ -84,7 +92,7 @@ class Parser:
         if inner is None:
             raise InvalidSchema(
                 f"{_at(path)} has the type {kind!r}: in an object it must be a primitive type,"
-                " record, error, enum, array, map or fixed"
+                f" record, error, enum, array, map or fixed{_meant(kind, self.named)}"
             )
         if inner not in source:
             raise InvalidSchema(f"{_at(path)} is of type {kind} and has no {inner!r}")
@@ -214,6 +222,15 @@ class Parser:
             tuple(dict.fromkeys(_aliases(source, path))),
             _properties(source, _FIELD_RESERVED),
         )
+
+
+def _meant(name: str, named: Iterable[str]) -> str:
+    """Returns the end of the sentence about a type that does not exist: the one that is probably
+    meant, defined in the schema or not."""
+    # A schema may come from anybody, and an index of long names would be large.
+    known = islice((one for one in named if len(one) <= _MAX_COMPARED), _MAX_COMPARED)
+    own = (*PRIMITIVES, *_COMPLEX)
+    return Speller((*own, *known)).hint(name) or Speller(own).hint(name.rpartition(".")[2])
 
 
 def _at(path: str) -> str:

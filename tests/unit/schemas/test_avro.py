@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from odradek.schemas.avro import AvroCodec
-from odradek.schemas.errors import BadPayload
+from odradek.schemas.avro_schema import parse
+from odradek.schemas.errors import BadPayload, InvalidSchema
 
 TEN_MILLION = b"\x80\xda\xc4\x09"
 EMPTY = {"type": "record", "name": "Empty", "fields": []}
@@ -63,3 +64,24 @@ def test_types_that_contain_themselves_are_read() -> None:
     value: dict[str, Any] = {"none": None, "inner": [{"none": None, "inner": []}]}
     codec = AvroCodec(json.dumps(tree))
     assert codec.decode(codec.encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "meant"),
+    [
+        ('"sring"', "string"),
+        ('{"type": "recrd", "name": "A", "fields": []}', "record"),
+        (
+            '{"type": "record", "name": "n.A", "fields": [{"name": "a", "type": "lnog"}]}',
+            "long",
+        ),
+        (
+            '{"type": "record", "name": "Abc", "fields": [{"name": "a", "type": ["null", "Abd"]}]}',
+            "Abc",
+        ),
+    ],
+)
+def test_a_misspelt_type_is_answered_with_the_one_that_is_meant(schema: str, meant: str) -> None:
+    with pytest.raises(InvalidSchema) as raised:
+        parse(schema, (), {}, is_new=True)
+    assert str(raised.value).endswith(f"; did you mean {meant}?")

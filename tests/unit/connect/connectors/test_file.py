@@ -132,6 +132,8 @@ def test_a_file_that_cannot_be_read_says_why(path: Path, opened: Open) -> None:
 def test_settings_and_offsets_are_checked(path: Path) -> None:
     with pytest.raises(InvalidConfig, match='Missing required configuration "topic"'):
         FileSourceSettings.read({"file": "x"})
+    with pytest.raises(InvalidConfig, match=r'"topic" which .* Is topc meant to be it\?'):
+        FileSourceSettings.read({"file": "x", "topc": "t", "name": "n"})
     connector = source(path)
     connector.check_offset({"filename": "x"}, {"position": 5})
     connector.check_offset({"filename": "x"}, None)
