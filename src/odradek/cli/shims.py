@@ -13,6 +13,7 @@ from typing import Final
 
 from odradek.cli.commands import KAFKAS
 from odradek.tools.failures import CommandFailed
+from odradek.tools.files import cannot_create
 
 _EXAMPLES: Final = """\
 examples:
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     except FileExistsError:
         raise CommandFailed(f"{directory} is a file; name a directory for the scripts") from None
     except OSError as error:
-        raise CommandFailed(f"cannot write {error.filename}: {error.strerror}") from None
+        raise CommandFailed(cannot_create(error, "~/.local/bin")) from None
     print(f"{len(scripts)} scripts are in {directory}. To use them, type or add to ~/.profile:")
     print(f"  export PATH={shlex.quote(directory)}:$PATH")
     return 0

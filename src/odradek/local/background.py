@@ -25,7 +25,7 @@ from odradek.local.processes import is_alive, wait_until
 from odradek.local.securing import SecuredDirectory
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
-from odradek.tools.files import not_permitted
+from odradek.tools.files import cannot_create, not_permitted
 from odradek.tools.terminal import print_json, table
 from odradek.world.disk import OsDisk
 
@@ -64,7 +64,7 @@ class BackgroundCluster:
             self.disk.make_directories(self.data)
             log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            raise CommandFailed(f"cannot write in {self.data}: {error.strerror}") from None
+            raise CommandFailed(cannot_create(error, "--data ./odradek-local")) from None
         before = os.fstat(log).st_size
         process = subprocess.Popen(  # noqa: S603 - our own command
             command,

@@ -136,12 +136,22 @@ def check_output_file(flag: str, path: str) -> None:
 
 def _require_writable_parent(flag: str, path: str, parent: str) -> None:
     """Spark creates missing directories; the lowest one that exists must allow it."""
+    first = os.path.abspath(local_path(path) or path)
     while not os.path.exists(parent):
+        first = parent
         parent = os.path.dirname(parent)
     if not os.path.isdir(parent):
         raise BadPath(f"{flag} {path} cannot be created: {parent} is a file")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise BadPath(f"{flag} {path} cannot be created: {parent} cannot be written")
+    try:
+        # Some filesystems refuse it to everybody, /proc for example.
+        os.mkdir(first)
+        os.rmdir(first)
+    except OSError as error:
+        raise BadPath(
+            f"{flag} {path} cannot be created in {parent}: {error.strerror}; name another place"
+        ) from None
 
 
 def local_path(path: str) -> str | None:

@@ -106,6 +106,22 @@ def cannot_use(path: str, failure: OSError, reason: str) -> str:
     return f"{path}: {reason}"
 
 
+def cannot_create(failure: OSError, example: str) -> str:
+    """Returns the line for files or directories that a tool would make and cannot. `example` is a
+    place where it can, and what it is for."""
+    import os
+
+    place = str(failure.filename)
+    if isinstance(failure, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return cannot_use(place, failure, str(failure.strerror))
+    reason = str(failure.strerror)
+    if isinstance(failure, FileNotFoundError):
+        reason = f"{os.path.dirname(place)} takes no new files"
+    return (
+        f"cannot write {place}: {reason}; name a place that this user may write, such as {example}"
+    )
+
+
 def cannot_write_more(failure: OSError, reason: str) -> str:
     """Returns the line for an error of an open file, whose name nobody knows any more."""
     import errno

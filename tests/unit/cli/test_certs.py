@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.main import main
+from odradek.world.disk import OsDisk
 
 
 def test_certificates_are_made_shown_and_renewed(
@@ -50,3 +51,16 @@ def test_mistakes_are_answered_in_a_line(
     error = capsys.readouterr().err
     assert answer in error
     assert "Traceback" not in error
+
+
+def test_a_directory_that_cannot_be_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(self: OsDisk, path: str) -> None:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr(OsDisk, "make_directories", refuse)
+    assert main(["certs", "create", "--dir", "/proc/x"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "odradek certs: cannot write /proc/x: /proc takes no new files; name a place"
+    )

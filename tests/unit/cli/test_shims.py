@@ -69,4 +69,6 @@ def test_a_foreign_file_is_not_replaced(tmp_path: Path, capsys: Captured) -> Non
 def test_a_directory_that_cannot_be_written(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "file").write_text("")
     assert main(["shims", str(tmp_path / "file" / "bin")]) == 1
-    assert "cannot write" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"odradek shims: {tmp_path / 'file'} is a file, and not a directory; name another place\n"
+    )

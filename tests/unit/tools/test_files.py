@@ -11,7 +11,7 @@ import pytest
 from odradek.cli.main import main
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed, explain
-from odradek.tools.files import no_such_file, not_permitted, read_text
+from odradek.tools.files import cannot_create, no_such_file, not_permitted, read_text
 
 RESET = "consumer-groups --reset-offsets --group g --from-file"
 COMMANDS = (
@@ -186,3 +186,15 @@ def test_a_file_that_may_not_be_read(forbidden: Path) -> None:
     with as_somebody_else():
         said = explain(PermissionError(13, "Permission denied", str(file)))
     assert said.startswith(f"cannot read {file}: permission denied; ")
+
+
+def test_a_place_that_takes_no_files_is_answered_with_one_that_does() -> None:
+    for failure, said in (
+        (FileNotFoundError(2, "No such file or directory", "/proc/x"), "/proc takes no new files"),
+        (OSError(30, "Read-only file system", "/mnt/x"), "Read-only file system"),
+        (PermissionError(13, "Permission denied", "/mnt/x"), "Permission denied"),
+    ):
+        assert cannot_create(failure, "--dir ./certs") == (
+            f"cannot write {failure.filename}: {said}; name a place that this user may write, such"
+            " as --dir ./certs"
+        )

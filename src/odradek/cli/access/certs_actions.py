@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.files import cannot_create
 from odradek.tools.terminal import print_json
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
@@ -25,7 +26,7 @@ def create(arguments: argparse.Namespace) -> int:
     password = _password(arguments)
     from odradek.security.certificates import LOCAL_HOSTS
 
-    with _problems_explained():
+    with _problems_explained(), _files_made():
         made = [directory.authority_path] if directory.create_authority() else []
         for name in arguments.name or [_DEFAULT_NAME]:
             made.append(directory.create(name, arguments.host or LOCAL_HOSTS, arguments.days))
@@ -82,6 +83,14 @@ def _problems_explained() -> Iterator[None]:
         yield
     except CertificateProblem as problem:
         raise CommandFailed(str(problem)) from None
+
+
+@contextmanager
+def _files_made() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise CommandFailed(cannot_create(error, "--dir ./certs")) from None
 
 
 def _directory(arguments: argparse.Namespace) -> "CertificateDirectory":
