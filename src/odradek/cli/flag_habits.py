@@ -46,6 +46,10 @@ _SAME: Final = (
         "--servers",
         "--host",
     ),
+    ("--registry", "--url", "--schema-registry", "--schema-registry-url", "--registry-url"),
+    ("--worker", "--url", "--rest-url", "--connect-url", "--worker-url"),
+    ("--server", "--url", "--server-url", "--ksql-url"),
+    ("--jmx-url", "--url", "--jmx"),
     ("--from-beginning", "--from-start", "--beginning", "--earliest", "--to-earliest"),
     ("--timeout-ms", "--timeout", "--session-timeout"),
     ("--record-size", "--message-size", "--payload-size", "--size"),
@@ -98,6 +102,14 @@ _SAME: Final = (
     ("--from", "--path", "--input", "--input-dir", "--source", "--archive", "--dir"),
     ("--print-data-log", "--print-data", "--deep"),
 )
+
+# Flags of places in tools that take the place as a word alone, by what they call it.
+_PLACES: Final = {
+    "DIR": ("--data", "--data-dir", "--dir", "--directory", "--log-dirs", "--log-dir", "--path"),
+    "CONFIG": ("--config", "--config-file", "--properties", "--properties-file", "--file"),
+    "FILE": ("--file", "--input", "--path"),
+    "DIRECTORY": ("--dir", "--directory", "--path"),
+}
 
 # Words for the same action in different tools.
 _SAME_WORDS: Final = (
@@ -161,6 +173,12 @@ def probably_meant(flag: str, known: Collection[str]) -> str:
         word = nearest(flag.lstrip("-"), [name.lstrip("-") for name in known])
         meant = word and f"--{word}"
     return f"; did you mean {meant}?" if meant else ""
+
+
+def is_place(flag: str, metavar: str) -> bool:
+    """Returns whether a flag that a tool does not have names a place that the tool takes as a word
+    alone, which its help calls `metavar`."""
+    return "--" + flag.lstrip("-").replace("_", "-") in _PLACES.get(metavar, ())
 
 
 def explained(flag: str, known: Collection[str]) -> str | None:

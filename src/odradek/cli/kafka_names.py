@@ -145,10 +145,10 @@ VERBS: Final = {
 # Tools that a later version will have, and what to use until then ("" if there is nothing).
 NOT_YET: Final = {
     "connect-mirror-maker": _MIRROR,
-    "console-share-consumer": "",
-    "features": "",
+    "console-share-consumer": f"{_READ} --group NAME, in a consumer group",
+    "features": "odradek broker-api-versions, which shows what brokers speak",
     "mirror-maker": _MIRROR,
-    "share-groups": "",
+    "share-groups": "odradek consumer-groups, for groups in which a partition has one consumer",
     "streams-application-reset": "odradek consumer-groups --reset-offsets --group APPLICATION_ID"
     " --topic INPUT_TOPIC --to-earliest --execute, and odradek topics --delete for the topics that"
     " the application made",

@@ -159,17 +159,60 @@ class FlagParser(argparse.ArgumentParser):
                 return f"{flag} {key}={value}"
         return None
 
+    def _with_quotes(self, word: str, words: Sequence[str]) -> str | None:
+        """Returns the flag before a word with all that follows it as one value, if the flag takes
+        text: `--topic my topic`. Returns None for a property after another one."""
+        import shlex
+
+        position = list(words).index(word)
+        if position < 2 or "=" in word:
+            return None
+        action = self._option_string_actions.get(words[position - 2])
+        if action is None or action.nargs is not None or action.type is not None:
+            return None
+        if action.choices is not None or "--bootstrap-server" in action.option_strings:
+            return None
+        value = [words[position - 1]]
+        for part in words[position:]:
+            if part.startswith("-"):
+                break
+            value.append(part)
+        return f"{words[position - 2]} {shlex.quote(' '.join(value))}"
+
+    def _place_alone(self, flag: str, words: Sequence[str]) -> str | None:
+        """Returns the command line without a flag for a place that the tool takes as a word."""
+        import shlex
+
+        from odradek.cli.flag_habits import is_place
+
+        for action in self._actions:
+            metavar = action.metavar if isinstance(action.metavar, str) else action.dest
+            if not action.option_strings and is_place(flag, metavar):
+                following = list(words)[list(words).index(flag) + 1 :] if flag in words else []
+                named = following and not following[0].startswith("-")
+                return f"{self.prog} {shlex.quote(following[0]) if named else metavar}"
+        return None
+
+    def _unexpected(self, word: str, words: Sequence[str]) -> str:
+        """Returns what to say about a word that stands without a flag."""
+        from odradek.cli.flag_habits import flag_before
+
+        if pair := self._pair_with_space(word, words):
+            return f"unexpected {word!r}; write {pair}"
+        flags = [self._two_dashes(one) or "" for one in words]
+        given = {flag.partition("=")[0] for flag in flags}
+        near = flag_before(word, visible_flags(self), given)
+        quotes = self._with_quotes(word, words)
+        if quotes and near.endswith("?"):
+            return f"unexpected {word!r}{near} A value with spaces needs quotes: {quotes}"
+        if quotes and not near:
+            return f"unexpected {word!r}; a value with spaces needs quotes: {quotes}"
+        return f"unexpected {word!r}{near or f'; {self.prog} --help shows the flags'}"
+
     def _unknown(self, word: str, words: Sequence[str]) -> str:
         """Returns what to say about one of the words of a command line that is not understood."""
         if not word.startswith("-"):
-            from odradek.cli.flag_habits import flag_before
-
-            if pair := self._pair_with_space(word, words):
-                return f"unexpected {word!r}; write {pair}"
-            flags = [self._two_dashes(one) or "" for one in words]
-            given = {flag.partition("=")[0] for flag in flags}
-            near = flag_before(word, visible_flags(self), given)
-            return f"unexpected {word!r}{near or f'; {self.prog} --help shows the flags'}"
+            return self._unexpected(word, words)
         from odradek.cli.flag_habits import probably_meant
 
         flag = word.partition("=")[0]
@@ -179,6 +222,8 @@ class FlagParser(argparse.ArgumentParser):
                 return f"unknown flag {flag}; did you mean {self.prog} {flag.lstrip('-')}?"
         if todo := self._explained("--" + flag.lstrip("-")):
             return f"there is no {flag}: {todo}"
+        if place := self._place_alone(flag, words):
+            return f"there is no {flag}; write {place}"
         near = probably_meant(flag, visible_flags(self))
         longer = [known for known in visible_flags(self) if known.startswith(flag)]
         if longer and not near:

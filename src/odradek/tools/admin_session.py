@@ -23,7 +23,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
-from odradek.tools.topic_names import no_such_topic
+from odradek.tools.topic_names import no_such_topic, no_topic_name
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerCalls
@@ -95,7 +95,7 @@ async def topics_named(admin: "TopicCalls", names: Iterable[str]) -> dict[str, T
     for name, answer in answers.items():
         if isinstance(answer, KafkaError):
             if answer.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-                raise CommandFailed(f"{name!r} cannot be the name of a topic")
+                raise no_topic_name(name)
             if answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise CommandFailed(answer.message)
             raise no_such_topic(name, list(await admin.list_topics(include_internal=True)))
@@ -185,7 +185,7 @@ async def require_producible(admin: "TopicCalls", name: str) -> None:
             raise no_such_topic(name, known, may_create=True)
         cannot, near = "does not exist and cannot be created", did_you_mean(name, known)
     if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        raise CommandFailed(f"{name!r} cannot be the name of a topic")
+        raise no_topic_name(name)
     if topic.error_code not in {ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE}:
         reason = error_for(topic.error_code).message.rstrip(".")
         raise CommandFailed(f"topic {name!r} {cannot}: {reason}{near}")

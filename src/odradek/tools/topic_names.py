@@ -55,6 +55,16 @@ def no_match(text: str, known: list[str]) -> CommandFailed:
     return no_such_topic(text, known)
 
 
+def no_topic_name(name: str) -> CommandFailed:
+    """Returns the error for a name that no topic can have, with one that it can."""
+    allowed = re.sub(r"[^A-Za-z0-9._-]+", "-", name.strip()).strip("-")
+    near = "" if allowed in {"", ".", "..", name} else f"; did you mean {allowed}?"
+    return CommandFailed(
+        f"{name!r} cannot be the name of a topic: it has letters, digits, '.', '_' and '-', at most"
+        f" 249{near}"
+    )
+
+
 def no_such_topic(topic: str, known: list[str], *, may_create: bool = False) -> CommandFailed:
     """Returns the error for an unknown topic, with the nearest name, or for those who want to write
     to it (`may_create`) the command that creates it."""

@@ -26,6 +26,23 @@ def closed_port() -> int:
     ("line", "answer"),
     [
         # A word without its flag.
+        # A place with a flag where the tool has none, and other names of the same flag.
+        ("server-stop --data /x", "there is no --data; write odradek server-stop /x"),
+        ("server-stop -data /x", "there is no -data; write odradek server-stop /x"),
+        ("logs --dir /x", "there is no --dir; write odradek logs /x"),
+        ("broker --config a.properties", "write odradek broker a.properties"),
+        ("schema list --url http://a:1", "unknown flag --url; did you mean --registry?"),
+        ("connect list --url http://a:1", "unknown flag --url; did you mean --worker?"),
+        ("sql --url http://a:1", "unknown flag --url; did you mean --server?"),
+        ("jmx --url http://a:1", "unknown flag --url; did you mean --jmx-url?"),
+        ("share-groups --list", "until then: odradek consumer-groups"),
+        # A value with spaces.
+        ("console-producer --topic my topic", "needs quotes: --topic 'my topic'"),
+        ("consumer-groups --describe --group my own group", "quotes: --group 'my own group'"),
+        (
+            "configs --alter --topic a --add-config retention.ms=1 000",
+            "A value with spaces needs quotes: --add-config 'retention.ms=1 000'",
+        ),
         ("topics create --topic a", "unexpected 'create'; did you mean --create?"),
         ("topics --describe orders", "unexpected 'orders'; did you mean --topic orders?"),
         ("console-producer orders", "unexpected 'orders'; did you mean --topic orders?"),
@@ -359,3 +376,9 @@ def test_on_a_broker(odradek_cluster: Cluster, capsys: pytest.CaptureFixture[str
     main(["configs", "--alter", "--broker-defaults", "--delete-config", "num.io.threads", *at])
     assert main(["configs", "--describe", "--topic", ".*", *at]) == 1
     assert "'.*' cannot be the name of a topic" in capsys.readouterr().err
+    assert main(["configs", "--describe", "--topic", "my topic!", *at]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        "odradek configs: 'my topic!' cannot be the name of a topic: it has letters, digits, '.',"
+        " '_' and '-', at most 249; did you mean my-topic?\n"
+    )
