@@ -24,6 +24,9 @@ from odradek.config.values import InvalidValue
 _SETTING = "setting"
 # What `ProgramSettings._declared` found: every client that is made asks several times.
 _declared_by_class: dict[type[Any], Mapping[str, Field[Any]]] = {}
+# The fields whose default passed its check and stayed as it is. Most settings of most clients have
+# their defaults, which need not be checked again.
+_kept_defaults: set[Field[Any]] = set()
 
 
 def option(setting: Setting[Any]) -> Any:
@@ -49,13 +52,17 @@ class ProgramSettings:
 
     def __post_init__(self) -> None:
         for item in self._declared().values():
-            setting: Setting[object] = item.metadata[_SETTING]
             given = getattr(self, item.name)
+            if given is item.default and item in _kept_defaults:
+                continue
+            setting: Setting[object] = item.metadata[_SETTING]
             try:
                 value = setting.check(given)
             except InvalidValue as error:
                 self._refuse(setting, given, error)
             object.__setattr__(self, item.name, value)
+            if given is item.default is value and not setting.is_sensitive:
+                _kept_defaults.add(item)
         self._check_together()
 
     def _check_together(self) -> None:

@@ -102,6 +102,7 @@ AnyApi = Api[Request, Response]
 
 _declared: Final[dict[int, AnyApi]] = {}
 _has_declared_all = False
+_steps_to_declare = 0
 # Modules that are imported in the step of their neighbour. Few brokers offer these APIs, and a step
 # more at the start of every broker would change all seeds of the simulation.
 _WITHOUT_STEP: Final = frozenset({"get_telemetry_subscriptions", "push_telemetry"})
@@ -139,11 +140,17 @@ def declare_all() -> Iterator[None]:
     A broker takes these steps after its port is open, so that its first client waits as little as
     possible and no connection waits for all of them.
     """
+    global _has_declared_all, _steps_to_declare
+    if _has_declared_all:  # Another broker of this process, as in the simulation, did so.
+        for _ in range(_steps_to_declare):
+            yield
+        return
     from pkgutil import iter_modules  # noqa: PLC0415 - the start of a broker does without it
 
-    global _has_declared_all  # noqa: PLW0603
+    steps = 0
     for module in iter_modules(messages.__path__):
         import_module(f"{messages.__name__}.{module.name}")
         if module.name not in _WITHOUT_STEP:
+            steps += 1
             yield
-    _has_declared_all = True
+    _has_declared_all, _steps_to_declare = True, steps
