@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from random import Random
 
 import pytest
 
@@ -35,6 +36,24 @@ def test_bytes_are_delivered_in_pieces() -> None:
         assert server.events.count("data") not in (1, 20)
 
     run(main, 3)
+
+
+def test_bytes_are_cut_where_the_random_module_would_cut_them() -> None:
+    """The network draws by itself, which is faster. Seeds must not change by it."""
+
+    async def main(simulation: Simulation) -> None:
+        network, reference = simulation.network, Random()
+        network.split_probability = 0.7
+        for size in [*range(1, 300), 4096, 65_536, 100_001]:
+            reference.setstate(network.random.getstate())
+            expected = size
+            if size > 1 and reference.random() < network.split_probability:
+                longest = reference.choice((3, 100, size))
+                expected = reference.randint(1, min(size, longest))
+            assert network.cut_size(size) == expected
+            assert network.random.getstate() == reference.getstate()
+
+    run(main, seed=1)
 
 
 def test_names_and_addresses() -> None:
