@@ -16,6 +16,7 @@ from odradek.connect.records import SourceRecord
 from tests.database_servers import Database
 
 PATIENCE_S = 60.0
+ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, what text NOT NULL DEFAULT 'x', price int)"
 
 
 class Capture:
@@ -168,3 +169,16 @@ def capturing(database: Database, *setup: str, **properties: str) -> Iterator[Ca
         yield capture
     finally:
         capture.close()
+
+
+def configured(**properties: str) -> PostgresSettings:
+    return PostgresSettings.read(
+        {
+            "topic.prefix": "shop",
+            "database.hostname": "h",
+            "database.user": "u",
+            "database.dbname": "d",
+            "snapshot.mode": "configuration_based",
+            **properties,
+        }
+    )
