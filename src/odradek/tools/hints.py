@@ -1,6 +1,12 @@
 """Hints for the user on standard error, each printed once."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+# When a person who waits for an answer is told that there is none.
+SILENCE_S: Final = 3.0
 
 
 def hint(text: str) -> None:
@@ -8,6 +14,22 @@ def hint(text: str) -> None:
     if text not in _hinted:
         _hinted.add(text)
         print(f"hint: {text}", file=sys.stderr)
+
+
+@contextmanager
+def hint_if_silent(url: str, what: str) -> Iterator[None]:
+    """Says meanwhile that a service has not answered, if the body takes long. `what` it should
+    be."""
+    import threading
+
+    text = f"{url} has not answered for {SILENCE_S:g} seconds; waiting. Is it {what}, and well?"
+    timer = threading.Timer(SILENCE_S, hint, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 _hinted: set[str] = set()

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 DEFAULT_REGISTRY: Final = "http://127.0.0.1:8081"
 VARIABLE: Final = "ODRADEK_SCHEMA_REGISTRY"
+# A person is waiting.
+_PATIENCE: Final = {
+    "schema.registry.max.retries": "1",
+    "schema.registry.request.timeout.ms": "10000",
+}
 _URL: Final = "schema.registry.url"
 # Registries have codes of five digits. Where the code is the status, perhaps none has answered.
 _LEAST_CODE: Final = 999
@@ -69,7 +74,7 @@ def client_of(properties: dict[str, str]) -> "RegistryClient":
     from odradek.schemas.registry_client import RegistryClient
 
     try:
-        return RegistryClient({"schema.registry.max.retries": "1", **properties})
+        return RegistryClient(_PATIENCE | properties)
     except BadSetting as error:
         raise UsageError(str(error)) from None
 

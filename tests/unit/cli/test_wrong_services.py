@@ -2,6 +2,7 @@
 the words of the right one."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cli.connect import worker_client
 from odradek.cli.main import main
+from odradek.tools import hints
 
 
 class _Other(BaseHTTPRequestHandler):
@@ -107,3 +110,24 @@ def test_the_words_of_a_worker_are_followed_by_what_to_do(
     file.write_text('{"name": "in", "config": {"connector.class": "X"}}')
     assert main(["connect", *words.format(file=file).split(), "--worker", other]) == 1
     assert advice in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", [(404, "<!DOCTYPE HTML><html>no</html>")], indirect=True)
+def test_a_page_is_not_quoted(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connect", "list", "--worker", other]) == 1
+    said = capsys.readouterr().err
+    assert "answered 404: a page of HTML; is it a worker of Connect?" in said
+    assert "<" not in said
+
+
+def test_silence_is_said_while_a_tool_waits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hints, "SILENCE_S", 0.05)
+    monkeypatch.setattr(worker_client, "_TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert main(["connect", "list", "--worker", url]) == 1
+    hinted, failed = capsys.readouterr().err.splitlines()
+    assert hinted.startswith(f"hint: {url} has not answered for 0.05 seconds; waiting. Is it a")
+    assert "no worker answers" in failed

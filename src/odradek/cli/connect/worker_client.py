@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from odradek.cli.connect.connect import DEFAULT_WORKER, VARIABLE
 from odradek.cli.http_address import HttpAddress, basic_log_in
 from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.hints import hint_if_silent
 
 _TIMEOUT_S: Final = 100.0
 _BUSY_S: Final = 30.0
@@ -58,7 +59,8 @@ class WorkerClient:
     def _exchange(self, method: str, path: str, body: object) -> tuple[int, str]:
         connection = self._address.connection(_TIMEOUT_S)
         try:
-            response = self._send(connection, method, path, body, {})
+            with hint_if_silent(self.url, "a worker of Connect"):
+                response = self._send(connection, method, path, body, {})
             return response.status, response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
@@ -101,7 +103,7 @@ class WorkerClient:
         try:
             said = str(json.loads(text)["message"])
         except (ValueError, KeyError, TypeError):
-            said = text[:200] or "nothing"
+            said = "a page of HTML" if text.lstrip().startswith("<") else text[:200] or "nothing"
         else:
             if not (status == 404 and said.startswith("there is no /")):
                 return said

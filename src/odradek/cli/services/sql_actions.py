@@ -21,6 +21,7 @@ from odradek.cli.services.sql_terminal import (
 )
 from odradek.tools.failures import CommandFailed
 from odradek.tools.files import read_text
+from odradek.tools.hints import hint_if_silent
 from odradek.tools.terminal import table
 from odradek.world.installing import install_line
 
@@ -150,8 +151,9 @@ class Shell:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": _KSQL, "Accept": _KSQL, **self._log_in}
         try:
-            connection.request(method, path, data, headers)
-            answer = connection.getresponse()
+            with hint_if_silent(self._server, "a SQL server"):
+                connection.request(method, path, data, headers)
+                answer = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise CommandFailed(
                 f"the SQL server at {self._server} does not answer ({_words(error)}): start it with"
