@@ -21,7 +21,7 @@ ALLOWED = {
     "cli/doctor/machine.py",
     "groups/consumer/group.py",
     "groups/consumer/topic_patterns.py",
-    "cluster/topics.py",
+    "cluster/new_replicas.py",
     "storage/key_index/run.py",
 }
 
