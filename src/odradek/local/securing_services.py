@@ -42,60 +42,39 @@ CONNECT: Final = "connect"
 SQL: Final = "sql-server"
 _LOOK_AGAIN_S: Final = 0.05
 _Permissions = Mapping[ResourcePattern, tuple[Operation, ...]]
+# What a service may do with topics, groups and transactional ids.
+_MAKES_AND_USES: Final = (
+    Operation.CREATE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.READ,
+    Operation.WRITE,
+)
+_OWNS_GROUP: Final = (Operation.DELETE, Operation.DESCRIBE, Operation.READ)
+_USES_TRANSACTIONS: Final = (Operation.DESCRIBE, Operation.WRITE)
 _OF_REGISTRY: Final[_Permissions] = {
-    ResourcePattern(ResourceType.TOPIC, "_schemas"): (
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.READ,
-        Operation.WRITE,
-    ),
+    ResourcePattern(ResourceType.TOPIC, "_schemas"): _MAKES_AND_USES,
     ResourcePattern(ResourceType.GROUP, REGISTRY): (Operation.DESCRIBE, Operation.READ),
-    ResourcePattern(ResourceType.TRANSACTIONAL_ID, f"{REGISTRY}-_schemas"): (
-        Operation.DESCRIBE,
-        Operation.WRITE,
-    ),
+    ResourcePattern(ResourceType.TRANSACTIONAL_ID, f"{REGISTRY}-_schemas"): _USES_TRANSACTIONS,
 }
 # Connectors read and write whatever topics they are configured for, and sinks have groups.
 _OF_CONNECT: Final[_Permissions] = {
-    ResourcePattern(ResourceType.TOPIC, "*"): (
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.READ,
-        Operation.WRITE,
-    ),
-    ResourcePattern(ResourceType.GROUP, "connect-", PatternType.PREFIXED): (
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.READ,
-    ),
-    ResourcePattern(ResourceType.TRANSACTIONAL_ID, "connect-", PatternType.PREFIXED): (
-        Operation.DESCRIBE,
-        Operation.WRITE,
-    ),
+    ResourcePattern(ResourceType.TOPIC, "*"): _MAKES_AND_USES,
+    ResourcePattern(ResourceType.GROUP, "connect-", PatternType.PREFIXED): _OWNS_GROUP,
+    ResourcePattern(
+        ResourceType.TRANSACTIONAL_ID, "connect-", PatternType.PREFIXED
+    ): _USES_TRANSACTIONS,
 }
 
 # Queries read and write whatever topics their statements name. What is theirs alone has a prefix.
 _SQL_PREFIX: Final = "_odradek_sql_"
 _OF_SQL: Final[_Permissions] = {
-    ResourcePattern(ResourceType.TOPIC, "*"): (
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.READ,
-        Operation.WRITE,
-    ),
+    ResourcePattern(ResourceType.TOPIC, "*"): _MAKES_AND_USES,
     ResourcePattern(ResourceType.TOPIC, _SQL_PREFIX, PatternType.PREFIXED): (Operation.DELETE,),
-    ResourcePattern(ResourceType.GROUP, _SQL_PREFIX, PatternType.PREFIXED): (
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.READ,
-    ),
-    ResourcePattern(ResourceType.TRANSACTIONAL_ID, _SQL_PREFIX, PatternType.PREFIXED): (
-        Operation.DESCRIBE,
-        Operation.WRITE,
-    ),
+    ResourcePattern(ResourceType.GROUP, _SQL_PREFIX, PatternType.PREFIXED): _OWNS_GROUP,
+    ResourcePattern(
+        ResourceType.TRANSACTIONAL_ID, _SQL_PREFIX, PatternType.PREFIXED
+    ): _USES_TRANSACTIONS,
 }
 
 

@@ -4,7 +4,7 @@ It reads the grammar, not the meaning: `proto_file` checks names and numbers. Ed
 docs/decisions/0059-protobuf-schemas.md says why this is not protoc.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from odradek.schemas.proto_model import (
@@ -144,13 +144,7 @@ class _Parser:
         fields: list[Field] = []
         groups: list[Group] = []
         options: list[Option] = []
-        tokens.expect("{")
-        while not tokens.accept("}"):
-            if tokens.accept(";"):
-                continue
-            if tokens.accept("option"):
-                options.append(self._option_statement())
-                continue
+        for _ in self._declarations(options):
             position = tokens.peek().position
             member = self._field_or_group()
             if member.label:
@@ -160,6 +154,19 @@ class _Parser:
             else:
                 fields.append(member)
         return OneOf(name, tuple(fields), tuple(groups), tuple(options))
+
+    def _declarations(self, options: list[Option]) -> Iterator[None]:
+        """Goes through a block in braces: yields before each declaration, which the caller reads,
+        and reads the options itself."""
+        tokens = self._tokens
+        tokens.expect("{")
+        while not tokens.accept("}"):
+            if tokens.accept(";"):
+                continue
+            if tokens.accept("option"):
+                options.append(self._option_statement())
+            else:
+                yield
 
     def _field_or_group(self) -> Field | Group:
         tokens = self._tokens
@@ -296,15 +303,9 @@ class _Parser:
         name = tokens.name("the name of a service")
         rpcs: list[Rpc] = []
         options: list[Option] = []
-        tokens.expect("{")
-        while not tokens.accept("}"):
-            if tokens.accept(";"):
-                continue
-            if tokens.accept("option"):
-                options.append(self._option_statement())
-            else:
-                tokens.expect("rpc")
-                rpcs.append(self._rpc())
+        for _ in self._declarations(options):
+            tokens.expect("rpc")
+            rpcs.append(self._rpc())
         return Service(name, tuple(rpcs), tuple(options))
 
     def _rpc(self) -> Rpc:

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from odradek.connect.errors import DataError
+
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
 
@@ -16,6 +18,12 @@ SourceOffset = Mapping[str, Any]
 def name_of(partition: SourcePartition) -> str:
     """Returns the same text for partitions that are equal, whatever the order of their fields."""
     return json.dumps(partition, sort_keys=True, separators=(",", ":"))
+
+
+def check_partition(partition: SourcePartition, wanted: SourcePartition) -> None:
+    """Raises `DataError` unless a user has named the only partition that a connector has."""
+    if dict(partition) != wanted:
+        raise DataError(f"the partition of this connector must be {wanted}")
 
 
 class Positions:

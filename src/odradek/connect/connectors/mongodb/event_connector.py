@@ -4,7 +4,6 @@ Other than the connector with Debezium's records it writes the events of change 
 documents in them, as they are.
 """
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from odradek.connect.connectors.connector import SourceConnector
@@ -15,14 +14,20 @@ from odradek.connect.connectors.mongodb.event_positions import (
 )
 from odradek.connect.connectors.mongodb.event_settings import MongoEventSettings
 from odradek.connect.connectors.mongodb.event_task import MongoEventTask
-from odradek.connect.connectors.positions import SourceOffset, SourcePartition
-from odradek.connect.errors import ConnectError, DataError
+from odradek.connect.connectors.positions import (
+    SourceOffset,
+    SourcePartition,
+    check_partition,
+)
+from odradek.connect.errors import ConnectError
 
 # Imported after those that say how to install PyMongo if it is missing.
 from odradek.connect.connectors.mongodb.event_source import MongoEventSource  # isort: skip
 
 
 class MongoEventConnector(SourceConnector):
+    """There is one task, whatever `tasks.max` says: a change stream is one sequence."""
+
     settings_class: ClassVar = MongoEventSettings
 
     def __init__(self, settings: MongoEventSettings) -> None:
@@ -30,12 +35,6 @@ class MongoEventConnector(SourceConnector):
 
     def task(self) -> MongoEventTask:
         return MongoEventTask(self._settings)
-
-    def task_properties(
-        self, properties: Mapping[str, str], max_tasks: int
-    ) -> list[dict[str, str]]:
-        """There is one task, whatever `tasks.max` says: a change stream is one sequence."""
-        return [dict(properties)]
 
     def wrong_outside(self) -> dict[str, list[str]]:
         source = MongoEventSource(self._settings)
@@ -48,9 +47,7 @@ class MongoEventConnector(SourceConnector):
         return {}
 
     def check_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
-        wanted = event_partition(self._settings.offset_name)
-        if dict(partition) != wanted:
-            raise DataError(f"the partition of this connector must be {wanted}")
+        check_partition(partition, event_partition(self._settings.offset_name))
         if offset is not None:
             event_position(offset)
             copying_progress(offset)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from odradek.connect.connectors.object_sink.formats import Item, ObjectFormat, struct_of
+from odradek.connect.converters.avro_schemas import PRIMITIVES
 from odradek.connect.data import schemas, values
 from odradek.connect.data.schemas import Schema, Type
 from odradek.connect.errors import DataError, InvalidConfig
@@ -16,17 +17,6 @@ try:
 except ImportError as error:
     raise InvalidConfig(f"Avro is not installed: {install_line('schemas')}") from error
 
-_TYPES: Final[dict[Type, str]] = {
-    Type.INT8: "int",
-    Type.INT16: "int",
-    Type.INT32: "int",
-    Type.INT64: "long",
-    Type.FLOAT32: "float",
-    Type.FLOAT64: "double",
-    Type.BOOLEAN: "boolean",
-    Type.STRING: "string",
-    Type.BYTES: "bytes",
-}
 _LOGICAL: Final[dict[str, dict[str, Any]]] = {
     schemas.DATE: {"type": "int", "logicalType": "date"},
     schemas.TIME: {"type": "int", "logicalType": "time-millis"},
@@ -60,7 +50,7 @@ def _without_null(schema: Schema, name: str) -> Any:
             return {"type": "array", "items": avro_schema(schema.elements, f"{name}_item")}
         case Type.MAP:
             return {"type": "map", "values": avro_schema(schema.elements, f"{name}_item")}
-    return _TYPES[schema.type]
+    return PRIMITIVES[schema.type]
 
 
 class Avro(ObjectFormat):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from odradek.connect.connectors.cdc.connector import CdcConnector
 from odradek.connect.connectors.cdc.settings import context_headers
-from odradek.connect.connectors.connector import SourceConnector
 from odradek.connect.connectors.positions import SourceOffset, SourcePartition
 from odradek.connect.connectors.postgres import slots
 from odradek.connect.connectors.postgres.database import Database
@@ -16,19 +16,8 @@ from odradek.connect.errors import ConnectError, DataError
 from odradek.connect.settings import invalid
 
 
-class PostgresConnector(SourceConnector):
-    """There is one task: the log of a slot is one sequence."""
-
+class PostgresConnector(CdcConnector[PostgresSettings]):
     settings_class: ClassVar = PostgresSettings
-
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
-
-    def task_properties(
-        self, properties: Mapping[str, str], max_tasks: int
-    ) -> list[dict[str, str]]:
-        PostgresSettings.announce(properties.get("name", self._settings.topic_prefix), properties)
-        return [dict(properties)]
 
     def task(self) -> PostgresTask:
         return PostgresTask(self._settings, context_headers(self._settings, "postgresql"))
