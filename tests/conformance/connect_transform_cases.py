@@ -13,6 +13,9 @@ PREDICATES: Final = plugins.PREDICATES_PACKAGE
 Config = Mapping[str, str]
 
 
+_Headers = tuple[tuple[str, str], ...]
+
+
 class Given(NamedTuple):
     """A record, as JSON texts. Without an offset it is the record of a source."""
 
@@ -24,7 +27,7 @@ class Given(NamedTuple):
     partition: int | None = 3
     timestamp: int | None = 1_709_208_000_123
     offset: int | None = 42
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: _Headers = ()
 
 
 # Records
@@ -90,7 +93,11 @@ def records() -> list[Given]:
         ("b", _envelope({"type": "int32", "optional": True}, 5)),
         ("a", _envelope(None, None)),
     )
-    found = [
+    return [*_with_schemas(key, headers), *_primitives(), *_without_schemas(headers)]
+
+
+def _with_schemas(key: str, headers: _Headers) -> list[Given]:
+    return [
         Given("full", _envelope(_ORDER, _FULL), key, headers=headers),
         Given(
             "empty", _envelope(_ORDER, _EMPTY), _envelope({"type": "int32", "optional": True}, 3)
@@ -130,7 +137,10 @@ def records() -> list[Given]:
         Given("time", _envelope(_primitive_of(_ORDER, "at"), 1)),
         Given("null text", _envelope({"type": "string", "optional": True, "default": "d"}, None)),
     ]
-    found += [
+
+
+def _primitives() -> list[Given]:
+    texts = [
         Given(
             f"text {text!r}",
             _envelope({"type": "string", "optional": False}, text),
@@ -138,7 +148,7 @@ def records() -> list[Given]:
         )
         for text in _TEXTS
     ]
-    found += [
+    numbers = [
         Given(
             f"{kind} {number}",
             _envelope({"type": kind, "optional": False}, number),
@@ -146,13 +156,17 @@ def records() -> list[Given]:
         )
         for kind, number in _NUMBERS
     ]
+    return [*texts, *numbers]
+
+
+def _without_schemas(headers: _Headers) -> list[Given]:
     plain: list[Any] = [
         {"id": 5, "small": None, "big": 1709208000123, "f64": 1.5, "ok": False, "text": "12",
          "home": {"city": "Brno", "deep": {"zip": 1}}, "tags": [1, "a"], "moment": 1709208000123},
         {}, "text", 5, 2.5, True, [1, {"a": 2}], {"a": {"b": {"c": None}}, "f": "2024-02-29"},
         {"id": "x", "moment": "2024-02-29 12:00:00", "text": 7},
     ]  # fmt: skip
-    found += [
+    found = [
         Given(
             f"plain {number}",
             json.dumps(value),

@@ -321,69 +321,73 @@ async def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was(cluster
     assert await fetch(cluster, broker, group) == (0, 50)
 
 
+class OldProducer:
+    """A transactional producer of early versions, which asks the broker by any connection."""
+
+    def __init__(self, broker: int) -> None:
+        self._broker = broker
+        self._identity = -1, -1
+
+    async def init(self, client: Cluster) -> int:
+        request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+        connection = await client.connection(self._broker)
+        answer = await connection.request(request, InitProducerIdResponse)
+        self._identity = answer.producer_id, answer.producer_epoch
+        return answer.error_code
+
+    async def add(self, client: Cluster) -> int:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="tx",
+            v3_and_below_producer_id=ProducerId(self._identity[0]),
+            v3_and_below_producer_epoch=ProducerEpoch(self._identity[1]),
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        connection = await client.connection(self._broker)
+        answer = await connection.request(request, AddPartitionsToTxnResponse, max_version=0)
+        topic = answer.results_by_topic_v3_and_below[0]
+        return topic.results_by_partition[0].partition_error_code
+
+    async def end(self, client: Cluster, *, committed: bool) -> int:
+        request = EndTxnRequest(
+            transactional_id="tx",
+            producer_id=ProducerId(self._identity[0]),
+            producer_epoch=ProducerEpoch(self._identity[1]),
+            committed=committed,
+        )
+        connection = await client.connection(self._broker)
+        answer = await connection.request(request, EndTxnResponse, max_version=1)
+        return answer.error_code
+
+
 def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_of() -> None:
     """An EndTxn of version 1 comes late, by a connection that was cut off before the coordinator
     heard of it: the next transaction has begun, and the replicas do not have its beginning yet. The
     producer waits for the answer to its AddPartitionsToTxn, so the end cannot be of that one, and
     its epoch is right all the same. Over a connection that the broker knows it is refused."""
-    end_version, add_version = 1, 0
 
     async def test(cluster: Cluster) -> None:
         await create_spread(cluster)
         broker = await coordinator_of(cluster, "tx", 1)
         old, new, cut_off, last = (cluster.another_client() for _ in range(4))
-        identity = -1, -1
-
-        async def init() -> int:
-            nonlocal identity
-            request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
-            answer = await (await old.connection(broker)).request(request, InitProducerIdResponse)
-            identity = answer.producer_id, answer.producer_epoch
-            return answer.error_code
-
-        async def add(client: Cluster) -> int:
-            request = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id="tx",
-                v3_and_below_producer_id=ProducerId(identity[0]),
-                v3_and_below_producer_epoch=ProducerEpoch(identity[1]),
-                v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
-            )
-            answer = await (await client.connection(broker)).request(
-                request, AddPartitionsToTxnResponse, max_version=add_version
-            )
-            topic = answer.results_by_topic_v3_and_below[0]
-            return topic.results_by_partition[0].partition_error_code
-
-        async def end(client: Cluster, *, committed: bool) -> int:
-            request = EndTxnRequest(
-                transactional_id="tx",
-                producer_id=ProducerId(identity[0]),
-                producer_epoch=ProducerEpoch(identity[1]),
-                committed=committed,
-            )
-            answer = await (await client.connection(broker)).request(
-                request, EndTxnResponse, max_version=end_version
-            )
-            return answer.error_code
-
-        assert await insist(init) == ErrorCode.NONE
-        assert await insist(lambda: add(old)) == ErrorCode.NONE
+        producer = OldProducer(broker)
+        assert await insist(lambda: producer.init(old)) == ErrorCode.NONE
+        assert await insist(lambda: producer.add(old)) == ErrorCode.NONE
         # Until it is complete, and no longer "come again".
-        assert await insist(lambda: end(old, committed=True)) == ErrorCode.NONE
-        assert await insist(lambda: end(old, committed=True)) == ErrorCode.NONE
+        assert await insist(lambda: producer.end(old, committed=True)) == ErrorCode.NONE
+        assert await insist(lambda: producer.end(old, committed=True)) == ErrorCode.NONE
         for other in {1, 2, 3} - {broker}:
             cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
-        began = asyncio.ensure_future(add(new))
+        began = asyncio.ensure_future(producer.add(new))
         await asyncio.sleep(0.1)
-        late = asyncio.ensure_future(end(cut_off, committed=True))
+        late = asyncio.ensure_future(producer.end(cut_off, committed=True))
         await asyncio.sleep(0.1)
         assert not began.done()
         cluster.simulation.network.heal_all()
         assert await began == ErrorCode.NONE
         assert await late == ErrorCode.CONCURRENT_TRANSACTIONS
         with pytest.raises(ConnectionClosed):
-            await end(old, committed=True)
-        assert await insist(lambda: end(last, committed=False)) == ErrorCode.NONE
+            await producer.end(old, committed=True)
+        assert await insist(lambda: producer.end(last, committed=False)) == ErrorCode.NONE
 
     with_cluster(
         test,

@@ -180,36 +180,25 @@ def _truth(value: Any) -> bool | None:
     raise DataError(f"a condition is needed, and this is {type(value).__name__}")
 
 
-def _and(left: Get, right: Get) -> Get:
-    def both(scope: Any) -> Any:
+def _joined_by(decisive: bool, left: Get, right: Get) -> Get:
+    """Returns AND, which one false decides, or OR, which one true decides."""
+
+    def joined(scope: Any) -> Any:
         one = _truth(left(scope))
-        if one is False:
-            return False
+        if one is decisive:
+            return decisive
         other = _truth(right(scope))
-        if other is False:
-            return False
-        return None if one is None or other is None else True
+        if other is decisive:
+            return decisive
+        return None if one is None or other is None else not decisive
 
-    return both
-
-
-def _or(left: Get, right: Get) -> Get:
-    def either(scope: Any) -> Any:
-        one = _truth(left(scope))
-        if one is True:
-            return True
-        other = _truth(right(scope))
-        if other is True:
-            return True
-        return None if one is None or other is None else False
-
-    return either
+    return joined
 
 
 def _binary(operator: str, left: Compiled, right: Compiled) -> Compiled:
     if operator in {"AND", "OR"}:
-        join = _and if operator == "AND" else _or
-        return Compiled(join(left.get, right.get), schemas.BOOLEAN.optional())
+        joined = _joined_by(operator == "OR", left.get, right.get)
+        return Compiled(joined, schemas.BOOLEAN.optional())
     compute: Callable[[Any, Any], Any]
     schema: Schema | None
     if operator in _COMPARISONS:
