@@ -40,8 +40,8 @@ def _check_offset_reset(value: object) -> str:
             if _is_past(value.removeprefix(BY_DURATION)):
                 return value
         else:
-            meant = _OTHER_ENDS.get(value.lower()) or nearest(value, _ENDS_OF_LOG)
-            hint = f"; did you mean {meant}?" if meant else ""
+            near = nearest(value, (*_ENDS_OF_LOG, *_OTHER_ENDS))
+            hint = f"; did you mean {_OTHER_ENDS.get(near, near)}?" if near else ""
     raise SettingsError(f"must be earliest, latest, none or by_duration:PnDTnHnMnS{hint}")
 
 
