@@ -35,6 +35,8 @@ from tests.scenarios.alert_client_conditions import (
 )
 from tests.scenarios.alert_cluster import AlertCluster
 
+_SESSION_TIMEOUT: Final = "odradek.metadata.session.timeout.ms"
+"""Brokers of `odradek up` without ZooKeeper have sessions with its own metadata service."""
 Causing = Callable[[AlertCluster], AbstractAsyncContextManager[None]]
 
 
@@ -57,19 +59,19 @@ CAUSES: Final = (
     ),
     Cause(("OdradekBrokerNotReady",), a_broker_that_copies),
     Cause(("OdradekBrokerRestarts",), restarts),
-    Cause(("OdradekNoController",), controller_paused, {"zookeeper.session.timeout.ms": "20000"}),
+    Cause(("OdradekNoController",), controller_paused, {_SESSION_TIMEOUT: "60000"}),
     Cause(("OdradekTwoControllers",), two_clusters_in_one_job),
     Cause(
         ("OdradekSessionExpired",),
         broker_paused_until_its_session_ends,
-        {"zookeeper.session.timeout.ms": "3000"},
+        {_SESSION_TIMEOUT: "3000"},
     ),
     Cause(("OdradekUnderMinIsr",), two_brokers_killed),
     Cause(("OdradekUncleanLeaderElection",), unclean_election),
     Cause(
         ("OdradekIsrFlapping",),
         a_follower_that_comes_and_goes,
-        {"replica.lag.time.max.ms": "1000", "zookeeper.session.timeout.ms": "30000"},
+        {"replica.lag.time.max.ms": "1000", _SESSION_TIMEOUT: "30000"},
     ),
     Cause(
         ("OdradekLeadersNotPreferred",),

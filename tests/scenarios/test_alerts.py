@@ -19,6 +19,12 @@ def test_each_alert_is_caused_or_it_is_said_why_not() -> None:
     assert sorted([*caused, *NOT_CAUSED]) == sorted(alerts())
 
 
+def test_no_cause_has_settings_that_its_brokers_do_not_read() -> None:
+    given = [name for cause in CAUSES for name in cause.settings]
+    assert given
+    assert [name for name in given if name.startswith("zookeeper.")] == []
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "cause", [cause for cause in CAUSES if cause.alerts[0] in _SHORT], ids=lambda one: one.alerts[0]
