@@ -6,7 +6,7 @@ are collected and printed on standard error at the end.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,27 +81,26 @@ class Faults:
         )
 
     def lines(self) -> Iterator[str]:
-        for path, pairs in self.index_offsets.items():
-            yield f"Mismatches in :{path}"
-            # Kafka prints these, and only these, in reverse order.
-            for indexed, logged in reversed(pairs):
-                yield f"  Index offset: {indexed}, log offset: {logged}"
-        for path, pairs in self.timestamps.items():
-            yield f"Found timestamp mismatch in :{path}"
-            for indexed, logged in pairs:
-                yield f"  Index timestamp: {indexed}, log timestamp: {logged}"
-        for path, pairs in self.time_order.items():
-            yield f"Found out of order timestamp in :{path}"
-            for indexed, previous in pairs:
-                yield f"  Index timestamp: {indexed}, Previously indexed timestamp: {previous}"
-        for path, pairs in self.missing_offsets.items():
-            yield f"The following indexed offsets are not found in :{path}"
-            for indexed, logged in pairs:
-                yield f"Indexed offset: {indexed}, found log offset: {logged}"
-        for path, pairs in self.gaps.items():
-            yield f"Non-consecutive offsets in {path}"
-            for first, second in pairs:
-                yield f"  {first} is followed by {second}"
+        # Kafka prints these, and only these, in reverse order.
+        offsets = {path: pairs[::-1] for path, pairs in self.index_offsets.items()}
+        pair = "  Index offset: {}, log offset: {}"
+        yield from _listed("Mismatches in :", offsets, pair)
+        pair = "  Index timestamp: {}, log timestamp: {}"
+        yield from _listed("Found timestamp mismatch in :", self.timestamps, pair)
+        pair = "  Index timestamp: {}, Previously indexed timestamp: {}"
+        yield from _listed("Found out of order timestamp in :", self.time_order, pair)
+        pair = "Indexed offset: {}, found log offset: {}"
+        heading = "The following indexed offsets are not found in :"
+        yield from _listed(heading, self.missing_offsets, pair)
+        pair = "  {} is followed by {}"
+        yield from _listed("Non-consecutive offsets in ", self.gaps, pair)
+
+
+def _listed(heading: str, found: Mapping[str, list[tuple[int, int]]], pair: str) -> Iterator[str]:
+    for path, pairs in found.items():
+        yield heading + path
+        for one, other in pairs:
+            yield pair.format(one, other)
 
 
 class SegmentDump:
