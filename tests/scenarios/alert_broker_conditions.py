@@ -8,6 +8,9 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from kazoo.client import KazooClient
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.config_types import ConfigType
 from tests.scenarios.alert_cluster import AlertCluster, until
@@ -73,6 +76,17 @@ async def controller_paused(cluster: AlertCluster) -> AsyncIterator[None]:
         yield
     finally:
         cluster.signal(number, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def zookeeper_killed(cluster: AlertCluster) -> AsyncIterator[None]:
+    """Brokers are sure of their sessions for as long as these last without ZooKeeper."""
+    assert cluster.zookeeper is not None
+    (server,) = cluster.zookeeper.servers
+    server.kill()
+    yield
+    server.start()
+    await asyncio.to_thread(server.wait_until_serving)
 
 
 @asynccontextmanager
@@ -163,6 +177,28 @@ async def a_follower_that_comes_and_goes(cluster: AlertCluster) -> AsyncIterator
 
 
 @asynccontextmanager
+async def isr_that_nobody_may_write(cluster: AlertCluster) -> AsyncIterator[None]:
+    """An ACL in ZooKeeper lets brokers read the state of a partition and not write it. Its
+    follower dies, so the leader tries again and again."""
+    assert cluster.zookeeper is not None
+    await cluster.create("orders", [1, 3], min_insync_replicas="1")
+    state = "/brokers/topics/orders/partitions/0/state"
+    operator = KazooClient(cluster.zookeeper.address)
+    await asyncio.to_thread(operator.start)
+    try:
+        await asyncio.to_thread(
+            operator.set_acls, state, [make_acl("world", "anyone", read=True, admin=True)]
+        )
+        await cluster.kill(3)
+        yield
+        await asyncio.to_thread(operator.set_acls, state, OPEN_ACL_UNSAFE)
+        await cluster.start(3)
+    finally:
+        operator.stop()
+        operator.close()
+
+
+@asynccontextmanager
 async def leaders_elsewhere(cluster: AlertCluster) -> AsyncIterator[None]:
     for number in range(6):
         await cluster.create(f"orders-{number}", [2, 1, 3])
@@ -177,12 +213,32 @@ async def leaders_elsewhere(cluster: AlertCluster) -> AsyncIterator[None]:
     assert await elected.wait() == 0
 
 
-# Storage: broker 1 has a small disk
+# Storage
+
+
+@asynccontextmanager
+async def log_directory_gone(cluster: AlertCluster) -> AsyncIterator[None]:
+    """Broker 2 has a second log directory, of which a file takes the place."""
+    second, aside = cluster.directory / "second", cluster.directory / "aside"
+    file = cluster.data(2) / "server.properties"
+    file.write_text(f"{file.read_text()}\nlog.dirs={cluster.data(2)},{second}\n")
+    await cluster.kill(2)
+    await cluster.start(2)
+    second.rename(aside)
+    second.touch()
+    # A new partition goes to the directory that has fewest.
+    for topic in ("orders", "payments"):
+        await cluster.create(topic, [2])
+    yield
+    await cluster.kill(2)
+    second.unlink()
+    aside.rename(second)
+    await cluster.start(2)
 
 
 @asynccontextmanager
 async def disk_filled(cluster: AlertCluster) -> AsyncIterator[None]:
-    """Fills the disk of broker 1 bit by bit, until nothing can be written."""
+    """Fills the small disk of broker 1 bit by bit, until nothing can be written."""
     await cluster.create("orders", [1], min_insync_replicas="1")
     ballast = cluster.data(1) / "ballast"
     size = os.statvfs(cluster.data(1)).f_frsize * os.statvfs(cluster.data(1)).f_blocks

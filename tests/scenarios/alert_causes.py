@@ -13,12 +13,15 @@ from tests.scenarios.alert_broker_conditions import (
     controller_paused,
     damaged_compacted_log,
     disk_filled,
+    isr_that_nobody_may_write,
     leaders_elsewhere,
+    log_directory_gone,
     nothing_scraped,
     restarts,
     two_brokers_killed,
     two_clusters_in_one_job,
     unclean_election,
+    zookeeper_killed,
 )
 from tests.scenarios.alert_client_conditions import (
     a_group_left_by_all,
@@ -47,6 +50,7 @@ class Cause:
     alerts: tuple[str, ...]
     causing: Causing
     settings: dict[str, str] = field(default_factory=dict)
+    has_zookeeper: bool = False
     disk_mb: int = 0
     """The size of the disk on which broker 1 has its data, if it is a small one."""
 
@@ -61,6 +65,7 @@ CAUSES: Final = (
     Cause(("OdradekBrokerRestarts",), restarts),
     Cause(("OdradekNoController",), controller_paused, {_SESSION_TIMEOUT: "60000"}),
     Cause(("OdradekTwoControllers",), two_clusters_in_one_job),
+    Cause(("OdradekMetadataStoreDisconnected",), zookeeper_killed, has_zookeeper=True),
     Cause(
         ("OdradekSessionExpired",),
         broker_paused_until_its_session_ends,
@@ -73,11 +78,13 @@ CAUSES: Final = (
         a_follower_that_comes_and_goes,
         {"replica.lag.time.max.ms": "1000", _SESSION_TIMEOUT: "30000"},
     ),
+    Cause(("OdradekIsrUpdatesFail",), isr_that_nobody_may_write, has_zookeeper=True),
     Cause(
         ("OdradekLeadersNotPreferred",),
         leaders_elsewhere,
         {"auto.leader.rebalance.enable": "false"},
     ),
+    Cause(("OdradekLogDirectoryOffline",), log_directory_gone),
     Cause(
         ("OdradekDiskFull", "OdradekDiskAlmostFull", "OdradekDiskFullSoon"),
         disk_filled,
@@ -104,12 +111,6 @@ CAUSES: Final = (
 )
 
 NOT_CAUSED: Final = {
-    "OdradekMetadataStoreDisconnected": "while the store of `odradek up` is away nobody can end"
-    " the sessions of its brokers, so they go on; it takes ZooKeeper",
-    "OdradekIsrUpdatesFail": "the store of one machine either answers or does not: it refuses a"
-    " change of in-sync replicas only in a race of two controllers",
-    "OdradekLogDirectoryOffline": "a broker of `odradek up` has one log directory, and ends if it"
-    " fails",
     "OdradekPipelineStuck": "it needs Spark",
     "OdradekPipelineRestarts": "it needs Spark",
 }

@@ -27,6 +27,7 @@ from odradek.config.operation import ConfigOperation
 from tests.deploy.files import DEPLOY
 from tests.deploy.prometheus import Prometheus, running_prometheus, scrape_job
 from tests.scenarios.up_process import COMMAND, three_free_ports
+from tests.unit.metadata.zookeeper_servers import Ensemble
 
 FACTOR: Final = 60
 """All durations of the rules are so many times shorter: an hour is a minute."""
@@ -71,6 +72,7 @@ class AlertCluster:
     directory: Path
     port: int
     prometheus: Prometheus
+    zookeeper: Ensemble | None = None
     by_hand: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
 
     @property
@@ -157,13 +159,15 @@ async def _is_closed(host: str, port: int) -> bool:
 
 @asynccontextmanager
 async def alert_cluster(
-    directory: Path, overrides: Mapping[str, str]
+    directory: Path, overrides: Mapping[str, str], zookeeper: Ensemble | None = None
 ) -> AsyncIterator[AlertCluster]:
     """Runs the cluster and Prometheus until the end of the block."""
     port = three_free_ports()
     words = ["up", "--brokers", "3", "--port", str(port), "--data", str(directory / "data")]
     for name, value in overrides.items():
         words += ["--override", f"{name}={value}"]
+    if zookeeper is not None:
+        words += ["--zookeeper", zookeeper.address]
     rules = directory / "rules.yml"
     rules.write_text(yaml.safe_dump(shortened_rules()))
     (directory / "prometheus").mkdir()
@@ -185,7 +189,7 @@ async def alert_cluster(
             # How long a series counts that is not scraped any more; 5 minutes otherwise.
             flags=[f"--query.lookback-delta={_shorter('5m')}"],
         ) as prometheus:
-            cluster = AlertCluster(directory, port, prometheus)
+            cluster = AlertCluster(directory, port, prometheus, zookeeper)
             yield cluster
     finally:
         for process in () if cluster is None else cluster.by_hand.values():

@@ -25,6 +25,7 @@ from tests.deploy.prometheus import prometheus_program
 from tests.scenarios.alert_causes import CAUSES, NOT_CAUSED, Cause
 from tests.scenarios.alert_cluster import FACTOR, AlertCluster, alert_cluster, until
 from tests.scenarios.disk_full import small_disk
+from tests.unit.metadata.zookeeper_servers import Ensemble, zookeeper_jars
 
 
 @dataclass
@@ -49,7 +50,10 @@ async def cause_and_watch(cause: Cause, directory: Path) -> list[Seen]:
     with ExitStack() as stack:
         if cause.disk_mb:
             stack.enter_context(small_disk(directory / "data" / "broker-1", cause.disk_mb))
-        async with alert_cluster(directory, cause.settings) as cluster:
+        zookeeper = None
+        if cause.has_zookeeper:
+            zookeeper = stack.enter_context(Ensemble(zookeeper_jars(), directory / "ensemble"))
+        async with alert_cluster(directory, cause.settings, zookeeper) as cluster:
             await _are_quiet(cluster, seen)
             began_s = time.monotonic()
             try:
