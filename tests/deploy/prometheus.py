@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import http.server
 import json
+import threading
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +38,30 @@ def scrape_job(
     """Returns an entry of `scrape_configs`. `labels` are added to all series of the targets."""
     static = {"targets": list(targets), "labels": dict(labels or {})}
     return {"job_name": name, "static_configs": [static], **(settings or {})}
+
+
+@contextmanager
+def textfile_collector(read: Callable[[], str]) -> Iterator[str]:
+    """Serves the file of a pipeline's figures, as node_exporter does; yields where."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(read().encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class Prometheus:

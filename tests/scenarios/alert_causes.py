@@ -1,4 +1,4 @@
-"""What causes each alert in a live cluster, and which alerts nothing here can cause."""
+"""What causes each alert in a live cluster."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -37,6 +37,7 @@ from tests.scenarios.alert_client_conditions import (
     too_many_connections,
 )
 from tests.scenarios.alert_cluster import AlertCluster
+from tests.scenarios.alert_pipeline_conditions import a_pipeline_that_fails_and_hangs
 
 _SESSION_TIMEOUT: Final = "odradek.metadata.session.timeout.ms"
 """Brokers of `odradek up` without ZooKeeper have sessions with its own metadata service."""
@@ -108,10 +109,5 @@ CAUSES: Final = (
     Cause(("OdradekLagGrowing",), a_group_that_falls_behind),
     Cause(("OdradekLagSecondsHigh",), an_old_record_unread),
     Cause(("OdradekGroupWithoutMembers",), a_group_left_by_all),
+    Cause(("OdradekPipelineRestarts", "OdradekPipelineStuck"), a_pipeline_that_fails_and_hangs),
 )
-
-NOT_CAUSED: Final = {
-    "OdradekPipelineStuck": "it needs Spark",
-    "OdradekPipelineRestarts": "it needs Spark",
-}
-"""Alerts that `tests/deploy/test_alerts.py` fires from recorded series alone, and why."""

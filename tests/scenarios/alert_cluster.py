@@ -43,7 +43,9 @@ def _shorter(text: str) -> str:
     text = _DURATION.sub(
         lambda found: f"{int(found[1]) * _MILLISECONDS[found[2]] // FACTOR}ms", text
     )
-    return text.replace("24 * 3600", f"24 * 3600 / {FACTOR}")
+    for seconds in ("24 * 3600", "> 900"):
+        text = text.replace(seconds, f"{seconds} / {FACTOR}")
+    return text
 
 
 def shortened_rules() -> dict[str, Any]:
