@@ -16,6 +16,7 @@ import argparse
 import ast
 import hashlib
 import json
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,10 @@ from simulation.__main__ import SCENARIOS, play
 
 # Long enough that the ledger stays small, short enough that an interrupted sweep loses little.
 SLICE_SEEDS: Final = 25
+# A seed leaves memory behind: tasks that never end refer to what its processes had when the power
+# failed. A new process for every few slices bounds that.
+_SLICES_A_PROCESS: Final = 13
+_NEW_PROCESSES: Final = multiprocessing.get_context("spawn")
 _PACKAGES: Final = ("odradek", "simulation")
 _LEDGER: Final = Path(__file__).with_name("sweeps.jsonl")
 
@@ -163,7 +168,7 @@ def sweep(ledger: Ledger, until: int, first: int, jobs: int) -> None:
     digest = code_digest()
     slices = by_turns(ledger, digest, until, first)
     running: set[Future[tuple[Slice, list[str]]]] = set()
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, _NEW_PROCESSES, max_tasks_per_child=_SLICES_A_PROCESS) as pool:
         for wanted in chain(slices, [None] * jobs):
             if wanted is not None:
                 running.add(pool.submit(play_slice, digest, *wanted))
