@@ -286,7 +286,9 @@ def test_a_restore_says_what_it_cannot_do(
     narrow = brokers.create_topic(partitions=1)
     with pytest.raises(RestoreFailed, match="has 1 partition, but the archive has 2"):
         restore(archive, Restoring(topic, _source(brokers, topic), narrow))
-    with pytest.raises(RestoreFailed, match=f"no topic other is archived there, but {topic}"):
+    with pytest.raises(
+        RestoreFailed, match=f"topic other is not archived there; there are {topic}"
+    ):
         restore(archive, Restoring("other", _source(brokers, topic)))
     part = Restoring(
         topic,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from odradek import spark as odradek_spark
 from odradek.spark.pipelines.building import build
-from odradek.spark.pipelines.spec import read_spec
+from odradek.spark.pipelines.spec import BadPipeline, read_spec
 from tests.spark.topics import fill, records_in
 from tests.unit.spark.pipelines import test_column_types, test_durations
 
@@ -251,6 +251,24 @@ def test_schemas_and_durations_are_checked_as_spark_does(spark: "SparkSession") 
     for call in (trigger, watermark):
         assert [text for text in test_durations.GOOD if refused(call, text)] == []
         assert [text for text, _ in test_durations.BAD if not refused(call, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select * from sorce", r"the SQL of twice: there is no view sorce; did you mean source\?"),
+        ("select * from x.y", "the SQL of twice: "),
+        ("selct 1", "the SQL of twice: Syntax error at or near 'selct'"),
+        ("select nope from source", "the SQL of twice: A column, .* `nope` cannot be resolved"),
+    ],
+)
+def test_sql_that_spark_refuses_is_told_with_its_step(
+    spark: "SparkSession", sql: str, said: str
+) -> None:
+    text = '[source]\nformat = "rate"\n[sink]\nformat = "console"\n'
+    step = f'[[transform]]\nname = "twice"\nsql = "{sql}"\n'
+    with pytest.raises(BadPipeline, match=said):
+        build(spark, read_spec(f"{text}{step}", "file"), "")
 
 
 def test_fields_that_are_named_like_columns_of_records_are_kept(

@@ -124,12 +124,16 @@ class SourceOptions:
             push_filters=_flag(values, "pushFilters", default=False),
         )
 
-    def consumer_settings(self) -> ConsumerSettings:
-        """Settings with large fetches, because a task reads one partition from start to end."""
+    def consumer_settings(self, *, warns_of_producers: bool = False) -> ConsumerSettings:
+        """Settings with large fetches, because a task reads one partition from start to end.
+
+        Queries that read and write often share their options, so settings of producers may be among
+        them. `load()` warns of them; each of Spark's processes need not."""
+        of_producers = set() if warns_of_producers else _names_of_producers_only()
         properties = {
             "max.partition.fetch.bytes": str(8 << 20),
             "fetch.min.bytes": "1",
-            **dict(self.client),
+            **{name: to for name, to in self.client if name not in of_producers},
         }
         return ConsumerSettings.from_properties(properties, group_id=None)
 
@@ -187,7 +191,12 @@ def check_options(options: Mapping[str, str]) -> None:
     check_names(options, is_reading=True)
     only_batches = {name.lower() for name in _ONLY_BATCHES}
     common = {name: value for name, value in options.items() if name.lower() not in only_batches}
-    SourceOptions.read(common, is_streaming=True).consumer_settings()
+    SourceOptions.read(common, is_streaming=True).consumer_settings(warns_of_producers=True)
+
+
+def _names_of_producers_only() -> set[str]:
+    of_consumers = {name for name, _, _ in ConsumerSettings.describe()}
+    return {name for name, _, _ in ProducerSettings.describe()} - of_consumers
 
 
 def _admin_settings(client: tuple[tuple[str, str], ...]) -> AdminSettings:

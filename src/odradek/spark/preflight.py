@@ -8,12 +8,13 @@ later, where Spark calls the data source; this only finds them sooner.
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from odradek.client.sync import Admin
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -120,6 +121,39 @@ def check_archive(flag: str, path: str) -> None:
         raise BadPath(
             f"{flag} {path} holds no archive; `odradek archive --topic NAME --to {path}` makes one"
         )
+
+
+def check_archived_topic(flag: str, path: str, topic: str) -> None:
+    """Checks that an archive on this machine names a topic. What else is wrong with the archive is
+    left to the archive itself."""
+    from odradek.spark.archive.entries import (  # noqa: PLC0415 - only archives need it
+        LOG,
+        DamagedArchive,
+        topics_in,
+    )
+
+    local = local_path(path)
+    if local is None:
+        return
+    log = os.path.join(local, LOG)
+    texts = {}
+    try:
+        for name in os.listdir(log):
+            with open(os.path.join(log, name), "rb") as file:
+                texts[name] = file.read()
+        topics = topics_in(texts)
+    except (OSError, DamagedArchive):
+        return
+    if topic not in topics:
+        raise BadPath(f"{flag} {path}: {not_archived(topic, topics)}")
+
+
+def not_archived(topic: str, topics: Collection[str]) -> str:
+    """Returns why a topic cannot be restored: the archive has only others."""
+    if not topics:
+        return f"nothing is archived there yet; odradek archive --topic {shlex.quote(topic)} does"
+    near = did_you_mean(topic, topics) or f"; there are {', '.join(sorted(topics))}"
+    return f"topic {topic} is not archived there{near}"
 
 
 def check_output_file(flag: str, path: str) -> None:

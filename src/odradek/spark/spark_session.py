@@ -20,7 +20,7 @@ from odradek.spark.java_process import output, start_java
 from odradek.spark.option_names import BadOption
 from odradek.spark.prerequisites import find_java
 from odradek.spark.source import OdradekDataSource
-from odradek.spark.spark_settings import check_master, check_prefix, check_spelling
+from odradek.spark.spark_settings import check_common_spelling, check_master, check_spelling
 from odradek.spark.uncaught import explain_uncaught, interrupt_plainly
 from odradek.spark.worker_daemon import ANNOUNCES
 
@@ -73,7 +73,7 @@ def session(
     `config` overrides the settings made here; a misspelt one is refused. `SPARK_HOME`,
     `spark-submit` and a `spark.master` of the environment are respected.
     """
-    check_prefix(config or {})
+    check_common_spelling(config or {})
     java, version = find_java()
     _log.info("Spark runs on Java %s (%s)", version, java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -179,3 +179,15 @@ def test_wrong_options_of_a_source_are_refused_where_it_is_loaded(
     check_options({**source, "endingOffsets": "latest"})
     with pytest.raises(ValueError, match=said):
         check_options({**source, **options})
+
+
+def test_a_setting_of_producers_is_warned_of_by_load_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A query that reads and writes may share its options; six processes said so, each of them."""
+    options = {**_BASE, "kafka.linger.ms": "5", "kafka.fetch.min.bytes": "7"}
+    check_options(options)
+    assert caplog.text.count("linger.ms") == 1
+    settings = SourceOptions.read(options, is_streaming=False).consumer_settings()
+    assert settings.fetch_min_bytes == 7
+    assert caplog.text.count("linger.ms") == 1

@@ -14,13 +14,14 @@ from odradek.client.errors import NoBrokerAvailable
 from odradek.spark.options import SinkOptions
 from odradek.spark.preflight import (
     check_archive,
+    check_archived_topic,
     check_directory,
     check_source,
     closing_clients,
 )
 from odradek.spark.prerequisites import require_spark
 from odradek.spark.reachability import in_words_of_commands, require_reachable
-from odradek.spark.spark_settings import check_master
+from odradek.spark.spark_settings import check_common_spelling, check_master
 from odradek.tools.failures import CommandFailed
 from odradek.tools.hints import hint
 from odradek.tools.terminal import Progress, print_json, table
@@ -107,6 +108,7 @@ def work_on_archive(arguments: argparse.Namespace) -> int:
     is_reading_only = arguments.list or arguments.check
     require_spark()
     check_master(arguments.master)
+    check_common_spelling(dict(arguments.spark_property))
     with closing_clients(), _advice_of_commands():
         must_exist = is_reading_only or arguments.merge
         check_directory("--to", arguments.to, must_exist=must_exist)
@@ -240,9 +242,11 @@ def _cell(value: object) -> str:
 def restore_topic(arguments: argparse.Namespace) -> int:
     require_spark()
     check_master(arguments.master)
+    check_common_spelling(dict(arguments.spark_property))
     with closing_clients(), _advice_of_commands():
         check_directory("--from", arguments.directory, must_exist=True)
         check_archive("--from", arguments.directory)
+        check_archived_topic("--from", arguments.directory, arguments.topic)
         require_reachable(
             SinkOptions.read(sink_options(arguments), is_streaming=False).admin_settings()
         )

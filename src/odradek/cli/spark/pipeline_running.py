@@ -22,7 +22,7 @@ from odradek.spark.pipelines.state import (
 )
 from odradek.spark.preflight import check_directory
 from odradek.spark.prerequisites import require_spark
-from odradek.spark.spark_settings import check_master
+from odradek.spark.spark_settings import check_common_spelling, check_master
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 from odradek.world import SystemClock
@@ -42,6 +42,7 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     clock = SystemClock()
     check_directory("--data", arguments.data, must_exist=False)
     check_master(arguments.master)
+    check_common_spelling(dict(arguments.spark_property))
     try:
         pipeline = load(arguments.subject, arguments.name)
         directory = PipelineDirectory(OsDisk(), arguments.data, pipeline.name)

@@ -210,6 +210,16 @@ class State:
         )
 
 
+def topics_in(texts: Mapping[str, bytes]) -> set[str]:
+    """Returns the topics that are named in the files of a log, by the names of these files."""
+    states, entries = numbers_in(texts, ".state"), numbers_in(texts, ".json")
+    topics: set[str] = set()
+    for path in [*map(state_path, states), *map(entry_path, entries)]:
+        name = path.removeprefix(f"{LOG}/")
+        topics |= set(_read_json(texts[name], name).get("offsets", {}))
+    return topics
+
+
 def entry_path(number: int) -> str:
     return f"{LOG}/{number:020d}.json"
 

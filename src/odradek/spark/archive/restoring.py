@@ -37,6 +37,7 @@ from odradek.spark.archive.sending import (
     work_options,
 )
 from odradek.spark.options import SinkOptions
+from odradek.spark.preflight import not_archived
 from odradek.wording import counted
 from odradek.world.clock import SystemClock
 
@@ -105,8 +106,7 @@ class _Restore:
         self._options = wanted.options()
         self._state: State = archive.state()
         if wanted.topic not in self._state.topics:
-            topics = ", ".join(self._state.topics) or "nothing"
-            raise RestoreFailed(f"no topic {wanted.topic} is archived there, but {topics}")
+            raise RestoreFailed(not_archived(wanted.topic, self._state.topics))
         self._partitions = self._state.partitions_of(wanted.topic)
         self.group = wanted.group(self._state.archive_id)
         self._source = wanted.described(self._state.archive_id)

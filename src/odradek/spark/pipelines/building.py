@@ -1,6 +1,7 @@
 """Builds the query of a declared pipeline from SQL views, Python functions and a writer."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType
 
 from odradek.config.spelling import did_you_mean
+from odradek.spark.failures import cause
 from odradek.spark.pipelines.spec import (
     AVAILABLE_NOW,
     BadPipeline,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
+_NO_VIEW = re.compile(r"^\[TABLE_OR_VIEW_NOT_FOUND\] [^`]*`([^`]+)` cannot be found")
 # The columns of a record that are kept beside the fields of its decoded value, and their names.
 _RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 
@@ -43,9 +46,11 @@ def build(session: "SparkSession", spec: PipelineSpec, directory: str) -> "DataS
         frame = _read(session, source)
         frame.createOrReplaceTempView(source.name)
     assert frame is not None
+    views = [source.name for source in spec.sources]
     for step in spec.transforms:
-        frame = _transformed(session, frame, step, directory)
+        frame = _transformed(session, frame, step, directory, views)
         frame.createOrReplaceTempView(step.name)
+        views.append(step.name)
     return _writer(frame, spec.sink)
 
 
@@ -77,10 +82,17 @@ def _decoded(frame: "DataFrame", source: SourceSpec) -> "DataFrame":
 
 
 def _transformed(
-    session: "SparkSession", frame: "DataFrame", step: TransformSpec, directory: str
+    session: "SparkSession",
+    frame: "DataFrame",
+    step: TransformSpec,
+    directory: str,
+    views: list[str],
 ) -> "DataFrame":
     if step.sql is not None:
-        return session.sql(step.sql)
+        try:
+            return session.sql(step.sql)
+        except PySparkException as error:
+            raise BadPipeline(_sql_refused(step, error, views)) from error
     assert step.python is not None
     function = function_of(step.python, directory)
     with user_errors(os.path.join(directory, step.python.partition(":")[0])):
@@ -88,6 +100,18 @@ def _transformed(
     if not hasattr(result, "writeStream"):
         raise BadPipeline(f"{step.python} returned {type(result).__name__}, and not a DataFrame")
     return result
+
+
+def _sql_refused(step: TransformSpec, error: PySparkException, views: list[str]) -> str:
+    """Returns which step's SQL Spark refuses, why, and which views there are."""
+    reason = f"the SQL of {step.name}: {cause(error).rstrip('.')}"
+    missing = _NO_VIEW.search(str(error))
+    if missing is None:
+        return reason
+    near = did_you_mean(missing[1], views)
+    return f"the SQL of {step.name}: there is no view {missing[1]}" + (
+        near or f"; there are {', '.join(views)}"
+    )
 
 
 def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFrame]":

@@ -20,6 +20,7 @@ from odradek.spark.preflight import (
     check_source,
     closing_clients,
 )
+from odradek.spark.spark_settings import check_common_spelling
 
 _OWN_FORMAT: Final = "odradek"
 _SERVERS: Final = "kafka.bootstrap.servers"
@@ -118,6 +119,10 @@ def _check_loop(spec: PipelineSpec) -> None:
 
 def check_topics(spec: PipelineSpec, *, has_checkpoint: bool) -> None:
     """Checks the options of sources and sink, that brokers can be reached, and their topics."""
+    try:
+        check_common_spelling(spec.spark)
+    except BadOption as error:
+        raise BadPipeline(f"[spark]: {error}") from None
     _check_loop(spec)
     with closing_clients():
         for source in spec.sources:

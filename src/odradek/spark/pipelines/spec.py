@@ -37,6 +37,9 @@ _MODES: Final = ("append", "update", "complete")
 AVAILABLE_NOW: Final = "available-now"
 _MEANT_AVAILABLE_NOW: Final = ("availablenow", "available", "now", "once")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+# Formats of Spark that are files in a directory, which an option names.
+_FILES: Final = ("csv", "json", "orc", "parquet", "text")
+_OFFSET_WORDS: Final = ("earliest", "latest")
 
 
 class BadPipeline(ValueError):
@@ -144,8 +147,16 @@ class _Table:
         self._entries = dict(entries)
         for key in entries:
             if key not in known:
-                hint = did_you_mean(key, known) or f"; it knows {', '.join(sorted(known))}"
-                raise BadPipeline(f"{where} knows no {key}{hint}")
+                raise BadPipeline(f"{where} knows no {key}{self._hint(key, known)}")
+
+    def _hint(self, key: str, known: tuple[str, ...]) -> str:
+        near = did_you_mean(key, known)
+        if near:
+            return near
+        names = f"; it knows {', '.join(sorted(known))}"
+        if "options" not in known:
+            return names
+        return f'{names}; options of the format are written as options = {{ {key} = "..." }}'
 
     def take(self, key: str) -> object:
         return self._entries.get(key)
@@ -245,6 +256,11 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
     servers = table.text("bootstrap", bootstrap) or bootstrap
     if kind == "kafka":
         raise BadPipeline(f'{table.where}: leave format = "kafka" out: topics are read without it')
+    if starting and starting.isalpha() and starting not in _OFFSET_WORDS:
+        raise BadPipeline(
+            f'starting in {table.where} must be earliest, latest or {{"topic": {{"0": 23}}}}'
+            f"{did_you_mean(starting, _OFFSET_WORDS)}"
+        )
     if topic and pattern:
         raise BadPipeline(f"{table.where}: topic and pattern exclude each other: leave one out")
     if kind == "odradek":
@@ -258,6 +274,8 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
         raise BadPipeline(
             f"{table.where}: topic, pattern and starting are for topics, not for {kind}"
         )
+    else:
+        _require_path(table.where, kind, options)
     value = table.choice("value", _VALUE_KINDS, "binary") or "binary"
     schema = table.schema("schema")
     if (value == "json") != (schema is not None) and kind == "odradek":
@@ -271,6 +289,13 @@ def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
         table.check_duration("watermark.delay", watermark["delay"])
     late = (watermark["column"], watermark["delay"]) if watermark else None
     return SourceSpec(name, kind, options, value, schema, late)
+
+
+def _require_path(where: str, kind: str, options: Mapping[str, str]) -> None:
+    if kind.lower() in _FILES and "path" not in {name.lower() for name in options}:
+        raise BadPipeline(
+            f'{where}: format = "{kind}" needs a directory: options = {{ path = "..." }}'
+        )
 
 
 def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
@@ -310,6 +335,8 @@ def _sink(top: _Table, bootstrap: str) -> SinkSpec:
         options = {"kafka.bootstrap.servers": servers, **named, **options}
     elif topic:
         raise BadPipeline(f"[sink]: topic is for topics, not for {kind}")
+    else:
+        _require_path(table.where, kind, options)
     return SinkSpec(
         format=kind,
         options=options,

@@ -139,3 +139,27 @@ def test_a_mistake_is_named_in_one_line(text: str, said: str) -> None:
     with pytest.raises(BadPipeline, match=said) as caught:
         read_spec(text, "file")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            'starting = "earlest"',
+            r"starting in \[source\] must be earliest, latest or .*; did you mean earliest\?",
+        ),
+        ('path = "x"', r'written as options = \{ path = "..." \}'),
+    ],
+)
+def test_a_mistake_in_a_source_is_told_in_the_words_of_the_file(line: str, said: str) -> None:
+    with pytest.raises(BadPipeline, match=said):
+        read_spec(f'[source]\ntopic = "a"\n{line}\n[sink]\ntopic = "b"\n', "file")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_sink_of_files_needs_a_directory(kind: str) -> None:
+    """Java said so after twenty seconds, and the pipeline began again and again."""
+    text = f'[source]\ntopic = "a"\n[sink]\nformat = "{kind}"\n'
+    with pytest.raises(BadPipeline, match=r"\[sink\]: format = .* needs a directory: options = "):
+        read_spec(text, "file")
+    assert read_spec(f'{text}options = {{ path = "out" }}\n', "file").sink.format == kind
