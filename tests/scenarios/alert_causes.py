@@ -93,7 +93,7 @@ CAUSES: Final = (
     ),
     Cause(("OdradekUncleanableLogs",), damaged_compacted_log, {"log.cleaner.backoff.ms": "200"}),
     Cause(("OdradekRequestLatencyHigh",), slow_follower),
-    # A broker must get a processor of its own: it does not on a machine that others use up.
+    # On a machine that others use up, only root can give the broker a processor of its own.
     Cause(("OdradekBrokerBusy",), flood),
     Cause(("OdradekRequestQueueLong",), flood),
     Cause(("OdradekEventLoopStalls",), stalls),

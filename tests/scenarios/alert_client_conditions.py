@@ -52,6 +52,12 @@ async def flood(cluster: AlertCluster) -> AsyncIterator[None]:
     # Key 18, version 0, a correlation id, no client id.
     frames = struct.pack(">ihhih", 10, 18, 0, 1, -1) * 2000
 
+    # A busy broker has used up a processor: where others want it too, it must come first, which
+    # root can arrange. `nice` is not enough: Linux divides time between terminals before processes.
+    with contextlib.suppress(PermissionError):
+        policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(cluster.pid(2), policy, os.sched_param(1))
+
     async def send() -> None:
         reader, writer = await asyncio.open_connection(*cluster.address(2))
 
