@@ -39,6 +39,7 @@ logger = logging.getLogger("odradek.state_change")
 
 _MAX_CHANGES_PER_MULTI: Final = 100
 _RETRY_S: Final = 0.05
+_MAX_RETRY_S: Final = 2.0
 
 
 class _Proposal(NamedTuple):
@@ -148,14 +149,26 @@ class IsrChanges:
         if not proposals:
             return
         if not await self._write(proposals):
-            for proposal in proposals:
-                while not await self._write([proposal]):
-                    if proposal.is_obsolete:
-                        break
+            await self._write_each(proposals)
         for proposal in proposals:
             proposal.partition.settle(proposal.leadership)
             if proposal.is_obsolete and proposal.leadership.in_sync != proposal.in_sync:
                 self.check_soon(proposal.partition)
+
+    async def _write_each(self, proposals: Sequence[_Proposal]) -> None:
+        """Writes the proposals by themselves, so that one that the store does not take leaves the
+        others alone. Pauses between tries: a store may refuse for long."""
+        pause_s = _RETRY_S
+        while True:
+            proposals = [
+                proposal
+                for proposal in proposals
+                if not (await self._write([proposal]) or proposal.is_obsolete)
+            ]
+            if not proposals:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _MAX_RETRY_S)
 
     def _propose(self, partitions: Sequence[Partition]) -> list[_Proposal]:
         proposals = [

@@ -1,5 +1,6 @@
-"""A change of the ISR that is stored counts, also if the store goes away just then."""
+"""Changes of the ISR while the store goes away or refuses them."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -79,3 +80,31 @@ async def test_an_isr_that_is_stored_and_not_read_again_holds_back_the_high_wate
     outage.away.clear()
     cluster.simulation.network.heal_all()
     await cluster.until_read(1, [b"before", b"alone"])
+
+
+@on_cluster(brokers=2, min_insync_replicas="1")
+async def test_a_change_that_the_store_refuses_is_tried_again_with_pauses(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ZooKeeper does, for example, if an ACL forbids the node. Without pauses the broker would ask
+    it, and write a line into its log, some hundred times a second."""
+    await cluster.create_topic([1, 2])
+    tries = 0
+    write = MetadataCache.write
+
+    async def refuse(self: MetadataCache, *operations: Operation) -> list[int]:
+        nonlocal tries
+        if any(
+            isinstance(one, Set) and one.path == partition_state_path(TOPIC, 0)
+            for one in operations
+        ):
+            tries += 1
+            raise StoreUnavailable("the node may not be written")
+        return await write(self, *operations)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(MetadataCache, "write", refuse)
+        cluster.brokers[2].kill()
+        await asyncio.sleep(60)
+        assert 10 < tries < 60
+    await cluster.until(lambda state: state.isr == (1,))
