@@ -156,6 +156,15 @@ class TestSilence:
         assert f"no new records for group g-{odradek_topic}; " in said
         assert said.endswith("--to-earliest --execute\n")
 
+    def test_who_waits_on_an_empty_topic_is_told(self, odradek: Shell, odradek_topic: str) -> None:
+        words = ("console-consumer", "--topic", odradek_topic, "--from-beginning")
+        with odradek.started(*words) as reading:
+            assert reading.stderr is not None
+            said = reading.stderr.readline()
+        assert said == (
+            f"hint: {odradek_topic} has no records yet; waiting for the first (Ctrl-C ends it)\n"
+        )
+
     def test_an_empty_topic_has_nothing_to_say(self, odradek: Shell, odradek_topic: str) -> None:
         read = odradek("console-consumer", "--topic", odradek_topic, "--timeout-ms", "200")
         assert read.stderr == "Processed a total of 0 messages\n"

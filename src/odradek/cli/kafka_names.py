@@ -125,6 +125,9 @@ _STOP: Final = "Ctrl-C where `odradek up` runs, odradek local stop, or odradek s
 _SEND: Final = "odradek console-producer --topic NAME"
 _READ: Final = "odradek console-consumer --topic NAME --from-beginning"
 _LIST: Final = "odradek topics --list, or odradek consumer-groups --list"
+_CREATE: Final = "odradek topics --create --topic NAME"
+_DELETE: Final = "odradek topics --delete --topic NAME"
+_CONSOLE: Final = "odradek console, which serves pages for a browser"
 # What people want to do, said as a command, and what to type.
 VERBS: Final = {
     **dict.fromkeys(("start", "run", "serve", "server"), _UP),
@@ -134,9 +137,12 @@ VERBS: Final = {
     **dict.fromkeys(("produce", "producer", "send", "publish", "write"), _SEND),
     **dict.fromkeys(("consume", "consumer", "read", "tail", "subscribe"), _READ),
     **dict.fromkeys(("list", "ls", "show"), _LIST),
-    "create": "odradek topics --create --topic NAME",
-    "delete": "odradek topics --delete --topic NAME",
-    "describe": "odradek topics --describe --topic NAME",
+    **dict.fromkeys(("create", "create-topic", "new-topic"), _CREATE),
+    **dict.fromkeys(("delete", "delete-topic", "remove-topic"), _DELETE),
+    **dict.fromkeys(("describe", "describe-topic"), "odradek topics --describe --topic NAME"),
+    **dict.fromkeys(("list-topics", "list-topic"), "odradek topics --list"),
+    **dict.fromkeys(("ui", "control-center", "control-center-start"), _CONSOLE),
+    "consumer-offset-checker": "odradek consumer-groups --describe --group ID",
     "lag": "odradek consumer-groups --describe --all-groups",
     "offsets": "odradek get-offsets --topic NAME",
     "config": "odradek configs --describe --topic NAME",

@@ -26,12 +26,14 @@ from odradek.local.securing import SecuredDirectory
 from odradek.tools.client_properties import read_properties
 from odradek.tools.failures import CommandFailed
 from odradek.tools.files import cannot_create, not_permitted
+from odradek.tools.hints import hint
 from odradek.tools.terminal import print_json, table
 from odradek.world.disk import OsDisk
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 120.0
 _NOT_RUNNING = 3
+_DEFAULT_PLACES = ("odradek-local", "odradek-data")
 _READY = re.compile(r"^odradek is ready at (\S+) ", re.MULTILINE)
 
 
@@ -195,6 +197,20 @@ def _data_flag(arguments: argparse.Namespace) -> str:
     return "" if arguments.data == "./odradek-local" else f" --data {shlex.quote(arguments.data)}"
 
 
+def _elsewhere(cluster: BackgroundCluster) -> str:
+    """Returns where else in the working directory brokers run, if the user has named no place or
+    another one."""
+    for place in _DEFAULT_PLACES:
+        here = os.path.abspath(place)
+        if here == cluster.data:
+            continue
+        if BackgroundCluster(here).running() is not None:
+            return f"; a cluster runs in {place}: add --data {place}"
+        if running_broker(cluster.disk, here) is not None:
+            return f"; a broker runs in {place}: odradek server-stop {place} stops it"
+    return ""
+
+
 def stop(arguments: argparse.Namespace) -> int:
     cluster = BackgroundCluster(arguments.data)
     pid = cluster.running()
@@ -202,7 +218,9 @@ def stop(arguments: argparse.Namespace) -> int:
         lone = running_broker(cluster.disk, cluster.data)
         how = f"odradek server-stop {shlex.quote(cluster.data)}, or Ctrl-C where it was started"
         other = f"; a single broker runs there, which you stop with: {how}" if lone else ""
-        raise CommandFailed(f"no cluster is running in {cluster.data}{other}")
+        raise CommandFailed(
+            f"no cluster is running in {cluster.data}{other or _elsewhere(cluster)}"
+        )
     os.kill(pid, signal.SIGTERM)
     if not wait_until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
         raise CommandFailed(
@@ -246,6 +264,8 @@ def status(arguments: argparse.Namespace) -> int:
         return code
     if not brokers:
         print(f"There is no cluster in {cluster.data}.")
+        place = shlex.quote(os.path.relpath(cluster.data))
+        hint(f"odradek local start --data {place} starts one{_elsewhere(cluster)}")
         return code
     rows = [
         [

@@ -6,8 +6,11 @@ librdkafka is optional: only the perf tools use it, and only if it is installed.
 import argparse
 import logging
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 
 from odradek.config.spelling import did_you_mean
@@ -95,6 +98,7 @@ class _Failures:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._fatal: str | None = None
+        self.is_interrupted = False
 
     def note(self, error: "confluent_kafka.KafkaError", fatal: bool = False) -> None:
         # Both mean that no broker can be reached. librdkafka recovers from all other errors by
@@ -103,6 +107,8 @@ class _Failures:
             self._fatal = str(error.str())
 
     def check(self) -> None:
+        if self.is_interrupted:
+            raise KeyboardInterrupt
         if self._fatal is not None:
             raise Unreachable(f"cannot reach a broker at {self.bootstrap}: {self._fatal}")
 
@@ -131,7 +137,8 @@ def produce_load(
         producer = Producer(settings, logger=_silent())
     _require_topic(producer, arguments.topic, failures)
     load.all = ProducerStatistics(arguments.num_records, clock.monotonic_s())
-    _send_all(producer, load, arguments, payloads, failures)
+    with _interrupted_between_polls(failures):
+        _send_all(producer, load, arguments, payloads, failures)
     return report_production(arguments, load, clock.monotonic_s())
 
 
@@ -156,6 +163,7 @@ def _send_all(
                 break
             except BufferError:
                 producer.poll(0.01)
+                failures.check()
         if number % look_every == 0:
             producer.poll(0)
             failures.check()
@@ -163,9 +171,29 @@ def _send_all(
             progress.update(number, now_s)
             while (pause_s := throttle.wait_s(number, clock.monotonic_s())) > 0:
                 producer.poll(min(pause_s, 0.1))
+                failures.check()
     while producer.flush(0.5):
         failures.check()
     progress.clear()
+
+
+@contextmanager
+def _interrupted_between_polls(failures: _Failures) -> Iterator[None]:
+    """Surrounds sending; Ctrl-C ends it at the next check of `failures`. Python would raise
+    `KeyboardInterrupt` in a callback, where librdkafka's binding loses it: `poll` then fails with a
+    SystemError."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        failures.is_interrupted = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[int]:

@@ -68,6 +68,11 @@ def no_topic_name(name: str) -> CommandFailed:
 def no_such_topic(topic: str, known: list[str], *, may_create: bool = False) -> CommandFailed:
     """Returns the error for an unknown topic, with the nearest name, or for those who want to write
     to it (`may_create`) the command that creates it."""
+    if not may_create and re.search(r"[][*+?(){}|^$\\]", topic):
+        return CommandFailed(
+            f"no topic matches {topic!r}, which is a regular expression for the whole name;"
+            " `odradek topics --list` shows all"
+        )
     near = did_you_mean(topic, known)
     advice = (
         f"; create it with: odradek topics --create --topic {shlex.quote(topic)}"

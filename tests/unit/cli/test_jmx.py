@@ -177,3 +177,20 @@ def test_a_port_that_is_silent_is_said_to_be(monkeypatch: pytest.MonkeyPatch) ->
         where = ("127.0.0.1", server.getsockname()[1])
         with pytest.raises(CommandFailed, match=r"something listens at .* has not answered"):
             jmx_actions.read_port(where, "/jolokia/read/*:*")
+
+
+async def test_a_misspelt_name_or_attribute_names_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(CommandFailed, match=f"no MBean matches .*; did you mean {UNDER}"):
+        await told(capsys, "--object-name", UNDER.removesuffix("s"), "--one-time")
+    with pytest.raises(CommandFailed, match=f"{UNDER} has no attribute Vlue; did you mean Value"):
+        await told(capsys, "--object-name", UNDER, "--attributes", "Vlue", "--one-time")
+
+
+def test_the_port_is_that_of_the_broker_that_other_tools_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP", "10.0.0.5:9093,10.0.0.6:9093")
+    assert jmx.address(None) == ("10.0.0.5", 9193)
+    assert jmx.address("http://127.0.0.1:9192") == ("127.0.0.1", 9192)

@@ -105,6 +105,8 @@ def test_an_unknown_topic_names_the_nearest_or_how_to_create_it() -> None:
     writing = no_such_topic("x", ["orders"], may_create=True)
     assert str(writing).endswith("odradek topics --create --topic x")
     assert str(no_such_topic("x", ["orders"])).endswith("; `odradek topics --list` shows which do")
+    pattern = no_such_topic("zz.*", ["orders"])
+    assert str(pattern).startswith("no topic matches 'zz.*', which is a regular expression")
 
 
 def test_versions_as_kafka_prints_them() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.main import main
+from odradek.cli.running import up
+from odradek.local import background
 from odradek.local.busy_ports import port_in_use
 from odradek.testing import Cluster
 from odradek.tools import hints
@@ -61,6 +63,10 @@ def closed_port() -> int:
         ("stop", "no command 'stop'; type Ctrl-C where `odradek up` runs, odradek local stop, or"),
         ("start", "no command 'start'; type odradek up"),
         ("consume", "type odradek console-consumer --topic NAME --from-beginning"),
+        ("create-topic orders", "type odradek topics --create --topic NAME"),
+        ("control-center-start x", "type odradek console, which serves pages for a browser"),
+        ("kafka-consumer-offset-checker", "type odradek consumer-groups --describe --group ID"),
+        ("jmx --bootstrap-server a:1", "not a broker; name it with --jmx-url http://host:port"),
         ("kafka-metadata-shell.sh -s x", "`odradek zookeeper-shell DIR ls /` shows it"),
         (
             "kafka-streams-application-reset.sh --application-id x",
@@ -381,4 +387,46 @@ def test_on_a_broker(odradek_cluster: Cluster, capsys: pytest.CaptureFixture[str
     assert said == (
         "odradek configs: 'my topic!' cannot be the name of a topic: it has letters, digits, '.',"
         " '_' and '-', at most 249; did you mean my-topic?\n"
+    )
+
+
+def test_flags_that_have_no_effect_beside_others_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_hinted", set())
+    monkeypatch.setattr(up, "_run_brokers", lambda _: 0)
+    assert main(["up"]) == 0
+    assert not capsys.readouterr().err
+    assert main(["up", "--memory", "--data", "x", "--registry-port", "9000"]) == 0
+    assert capsys.readouterr().err == (
+        "hint: --memory keeps nothing on disk: --data x is not used\n"
+        "hint: --registry-port has no effect without --platform\n"
+    )
+
+
+def test_a_place_without_a_cluster_says_how_to_start_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_hinted", set())
+    monkeypatch.chdir(tmp_path)
+    assert main(["local", "status"]) == 3
+    said = capsys.readouterr()
+    assert said.out == f"There is no cluster in {tmp_path}/odradek-local.\n"
+    assert said.err == "hint: odradek local start --data odradek-local starts one\n"
+    monkeypatch.setattr(
+        background, "running_broker", lambda _, place: 1 if place.endswith("-data") else None
+    )
+    assert main(["local", "stop"]) == 1
+    assert "a broker runs in odradek-data: odradek server-stop odradek-data stops it" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_file_that_is_not_named_as_a_segment_says_how_to_name_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "copy.log").write_bytes(b"")
+    assert main(["dump-log", "--files", f"{tmp_path}/copy.log"]) == 1
+    assert "name it as in a log directory, such as 00000000000000000000.log" in (
+        capsys.readouterr().err
     )

@@ -43,3 +43,17 @@ def test_brokers_that_wait_for_zookeeper_say_so(
     assert capsys.readouterr().err == (
         f"hint: no ZooKeeper server answers at {address}/here yet (connection refused); waiting\n"
     )
+
+
+def test_a_port_that_is_taken_is_told_before_java_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file = tmp_path / "zookeeper.properties"
+        file.write_text(f"dataDir={tmp_path}\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
+        flags = ("--port", str(port), "--data", str(tmp_path / "data"))
+        for words in (flags, (str(file),)):
+            assert main(["zookeeper", *words]) == 1
+            said = capsys.readouterr().err
+            assert f"cannot listen at 127.0.0.1:{port}: address already in use; if a" in said

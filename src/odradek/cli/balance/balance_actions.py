@@ -17,6 +17,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.files import read_text
+from odradek.tools.hints import hint
 from odradek.tools.interruption import until_interrupted
 from odradek.tools.terminal import print_json
 from odradek.world.clock import SystemClock
@@ -46,6 +47,8 @@ async def perform(arguments: argparse.Namespace) -> int:
                 return await _status(balancer, arguments)
             if arguments.action == "cancel":
                 return await _cancel(balancer, arguments)
+            if measuring.seconds and measuring.rates is None and sys.stderr.isatty():
+                hint(f"measuring for {measuring.seconds:g} s what is written (--measure)")
             if arguments.action == "plan" or arguments.dry_run:
                 return await _show_plan(balancer, arguments, request, measuring)
             return await _run(balancer, arguments, request, measuring)

@@ -1,14 +1,18 @@
 """`odradek jmx`: the figures of a broker by the names of Kafka's MBeans, as kafka-jmx does."""
 
 import argparse
+import os
 import re
 
 from odradek.cli.connection_options import add_json_argument
 from odradek.tools.failures import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:9192"
+# How far above the port of a broker `odradek up` puts its management port.
+_ABOVE = 100
 _EXAMPLES = f"""\
-reads the management port of a broker (management.listener), by default {DEFAULT_URL}
+reads the management port of a broker (management.listener), by default {DEFAULT_URL},
+or a hundred above the port of the broker in $ODRADEK_BOOTSTRAP, where `odradek up` has it
 
 examples:
   odradek jmx --names                                   # every MBean, one name a line
@@ -33,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the management port, as http://host:port, or as the address of JMX that scripts for"
         f" Kafka have (default: {DEFAULT_URL})",
     )
+    parser.add_argument("--bootstrap-server", help=argparse.SUPPRESS)
     parser.add_argument(
         "--object-name",
         metavar="NAME",
@@ -82,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def address(url: str | None) -> tuple[str, int]:
     """Returns host and port of a management port, which may be written as an address of JMX."""
-    text = (url or DEFAULT_URL).strip()
+    text = (url or _default_url()).strip()
     service = _SERVICE.fullmatch(text)
     plain = re.fullmatch(r"(?:http://)?(\[[^\]]+\]|[^/:]*):(\d+)/?", text)
     found = service or plain
@@ -91,9 +96,23 @@ def address(url: str | None) -> tuple[str, int]:
     return found[1].strip("[]") or "127.0.0.1", int(found[2])
 
 
+def _default_url() -> str:
+    """Returns where `odradek up` puts the management port of the broker in $ODRADEK_BOOTSTRAP."""
+    first = os.environ.get("ODRADEK_BOOTSTRAP", "").partition(",")[0].strip()
+    host, _, port = first.rpartition(":")
+    if not host or not port.isdecimal() or int(port) + _ABOVE > 65535:
+        return DEFAULT_URL
+    return f"http://{host}:{int(port) + _ABOVE}"
+
+
 def run(arguments: argparse.Namespace) -> int:
     from odradek.cli.cluster.jmx_actions import check, print_names, report
 
+    if arguments.bootstrap_server is not None:
+        raise UsageError(
+            "--bootstrap-server: a management port is asked, not a broker; name it with --jmx-url"
+            f" http://host:port (of `odradek up` it is {_ABOVE} above the port of the broker)"
+        )
     where = address(arguments.jmx_url)
     if arguments.warn is not None or arguments.crit is not None:
         return check(arguments, where)

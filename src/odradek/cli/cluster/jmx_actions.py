@@ -10,6 +10,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import NamedTuple
 from urllib.parse import quote
 
+from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.terminal import print_json
 
@@ -41,8 +42,9 @@ def read_port(where: Address, path: str) -> object:
             f" {_WHERE_IT_IS}"
         ) from None
     except (OSError, HTTPException) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CommandFailed(
-            f"no management port answers at {host}:{port} ({error}); {_WHERE_IT_IS}"
+            f"no management port answers at {host}:{port}: {reason}; {_WHERE_IT_IS}"
         ) from None
     finally:
         connection.close()
@@ -75,7 +77,17 @@ def read_values(arguments: argparse.Namespace, where: Address) -> Values:
             for attribute in wanted or attributes:
                 if attribute in attributes:
                     values[f"{name}:{attribute}"] = attributes[attribute]
+        _refuse_unknown(wanted, exact)
     return values
+
+
+def _refuse_unknown(wanted: list[str], beans: dict[str, dict[str, float]]) -> None:
+    """Raises for an attribute that none of the MBeans has."""
+    known = {attribute for attributes in beans.values() for attribute in attributes}
+    for attribute in wanted if beans else []:
+        if attribute not in known:
+            near = did_you_mean(attribute, known) or f"; there are {', '.join(sorted(known))}"
+            raise CommandFailed(f"{next(iter(beans))} has no attribute {attribute}{near}")
 
 
 def _as_pattern(name: str) -> str:
@@ -116,7 +128,7 @@ def report(
         values = read_values(arguments, where)
         if not values and not arguments.wait:
             named = ", ".join(arguments.object_name) or "there"
-            raise CommandFailed(f"no MBean matches {named}; odradek jmx --names shows all")
+            raise CommandFailed(f"no MBean matches {named}{_nearest(arguments, where)}")
         if values:
             if arguments.json:
                 print_json(values)
@@ -128,6 +140,13 @@ def report(
             if is_once:
                 return 0
         sleep(arguments.reporting_interval / 1000 if values else _WAIT_S)
+
+
+def _nearest(arguments: argparse.Namespace, where: Address) -> str:
+    names = read_port(where, f"/jolokia/search/{_EVERYTHING}")
+    assert isinstance(names, list)  # The port answers a search so.
+    meant = arguments.object_name[-1] if arguments.object_name else ""
+    return did_you_mean(meant, names) or "; odradek jmx --names shows all"
 
 
 def _print_row(values: Values, heading: list[str] | None) -> list[str]:

@@ -78,7 +78,10 @@ class ProducerEntry(NamedTuple):
 def base_offset_of(path: str) -> int:
     stem = path.rpartition("/")[2].partition(".")[0]
     if not stem.isdecimal():
-        raise CommandFailed(f"{path}: the name of a segment's file begins with its first offset")
+        raise CommandFailed(
+            f"{path}: the name of a segment's file begins with its first offset; name it as in a"
+            " log directory, such as 00000000000000000000.log"
+        )
     return int(stem)
 
 

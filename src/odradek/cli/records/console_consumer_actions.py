@@ -168,12 +168,16 @@ class _Silence:
         try:
             async with asyncio.timeout(_MAX_QUESTION_S):
                 first = await self._consumer.beginning_offsets(assigned)
+                end = await self._consumer.end_offsets(assigned)
                 position = {one: await self._consumer.position(one) for one in assigned}
         except (ClientError, KafkaError, TimeoutError):
             return  # The consumer says itself that brokers cannot be reached.
         older = sum(max(0, position[one] - first[one]) for one in assigned)
         if older:
             hint(self._about_older(older, assigned[0].topic))
+        elif all(end[one] <= position[one] for one in assigned) and not is_over:
+            what = self._arguments.topic or "what is read"
+            hint(f"{what} has no records yet; waiting for the first (Ctrl-C ends it)")
 
     def _about_older(self, older: int, topic: str) -> str:
         what = self._arguments.topic or "what is read"

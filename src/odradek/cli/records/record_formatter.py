@@ -5,6 +5,7 @@ Columns come in Kafka's order: timestamp, partition, offset, epoch, headers, key
 
 from typing import Protocol
 
+from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import UsageError
 from odradek.tools.known_names import is_true, require_known
 
@@ -189,8 +190,11 @@ class Deserializer:
     def __init__(self, class_name: str | None) -> None:
         short = (class_name or "StringDeserializer").rpartition(".")[2]
         if short not in _DESERIALIZERS:
-            known = ", ".join(_DESERIALIZERS)
-            raise UsageError(f"no deserializer {class_name}; there are {known}")
+            # `long`, as the settings of our own client have it.
+            short = short if short.lower().endswith("er") else f"{short}Deserializer"
+            near = did_you_mean(short, _DESERIALIZERS)
+            known = near or f"; there are {', '.join(_DESERIALIZERS)}"
+            raise UsageError(f"no deserializer {class_name}{known}")
         self._name = short
         self._shape = _DESERIALIZERS[short]
 

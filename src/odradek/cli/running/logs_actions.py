@@ -29,6 +29,8 @@ def show_logs(arguments: argparse.Namespace) -> int:
     places = arguments.places or [_default_place(disk)]
     sources = [source for place in places for source in sources_of(disk, place)]
     sources = _chosen(sources, arguments.broker)
+    if not arguments.follow:
+        _require_files(disk, sources)
     wanted = _wanted(arguments)
     show = _Printer(sources, as_json=arguments.json).show
     # Opened before the older lines are read, so that no line is missed in between.
@@ -78,6 +80,17 @@ def _chosen(sources: list[Source], names: list[str]) -> list[Source]:
     if missing:
         raise UsageError(f"there is no {missing.pop()}; there are {', '.join(known)}")
     return [source for source in sources if source.name in wanted]
+
+
+def _require_files(disk: OsDisk, sources: list[Source]) -> None:
+    """Raises if no broker has written a log at any of the places that settings name."""
+    if any(disk.exists(path) for source in sources for _, path in source.paths()):
+        return
+    places = ", ".join(source.directory for source in sources)
+    raise CommandFailed(
+        f"there are no logs in {places} yet: no broker has run with these settings, or it wrote"
+        " its logs elsewhere (odradek.logs.directory, --log-directory); -f waits for some"
+    )
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted:

@@ -3,6 +3,7 @@ help does not import the broker."""
 
 import argparse
 import shlex
+from typing import Final
 
 from odradek.tools.failures import UsageError
 
@@ -24,6 +25,16 @@ def add_secure_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+# The services of `--platform`, and the ports where each listens if no flag says otherwise.
+PLATFORM_PORTS: Final = (
+    ("registry", 8081),
+    ("rest", 8082),
+    ("connect", 8083),
+    ("sql", 8088),
+    ("console", 8080),
+)
+
+
 def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platform",
@@ -31,13 +42,7 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
         help="with the schema registry, the REST proxy, Connect, SQL and the console, on this"
         " machine only",
     )
-    for service, port in (
-        ("registry", 8081),
-        ("rest", 8082),
-        ("connect", 8083),
-        ("sql", 8088),
-        ("console", 8080),
-    ):
+    for service, port in PLATFORM_PORTS:
         parser.add_argument(
             f"--{service}-port",
             metavar="PORT",

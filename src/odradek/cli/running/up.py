@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from odradek.cli.parser import directory_name, positive_number, whole_number
 from odradek.cli.running.options import (
+    PLATFORM_PORTS,
     add_input_argument,
     add_platform_arguments,
     add_secure_argument,
@@ -14,6 +15,7 @@ from odradek.cli.running.options import (
 from odradek.tools.failures import CommandFailed, UsageError
 
 DEFAULT_PORT = 9092
+DEFAULT_DATA = "./odradek-data"
 
 if TYPE_CHECKING:
     from odradek.config import BrokerSettings
@@ -70,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         type=directory_name,
-        default="./odradek-data",
+        default=DEFAULT_DATA,
         help="where records and metadata are kept; created if missing (default: ./odradek-data)",
     )
     parser.add_argument("--memory", action="store_true", help="keep nothing on disk")
@@ -116,9 +118,22 @@ def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _hint_at_unused(arguments)
     if arguments.platform:
         return _run_platform(arguments)
     return _run_brokers(arguments)
+
+
+def _hint_at_unused(arguments: argparse.Namespace) -> None:
+    """Says which flags have no effect beside the others."""
+    from odradek.tools.hints import hint
+
+    if arguments.memory and arguments.data != DEFAULT_DATA:
+        hint(f"--memory keeps nothing on disk: --data {arguments.data} is not used")
+    if not arguments.platform:
+        for service, port in PLATFORM_PORTS:
+            if getattr(arguments, f"{service}_port") != port:
+                hint(f"--{service}-port has no effect without --platform")
 
 
 def _run_platform(arguments: argparse.Namespace) -> int:

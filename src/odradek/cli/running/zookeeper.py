@@ -39,7 +39,13 @@ $JVMFLAGS, $KAFKA_LOG4J_OPTS and $KAFKA_OPTS.
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # Settings for development: little memory, a quick start, and short session timeouts allowed.
-_JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Without the last one log4j prints a line of its own at each start.
+_JVM_FLAGS = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dzookeeper.jmx.log4j.disable=true",
+)
 _JVM_VARIABLES = ("SERVER_JVMFLAGS", "JVMFLAGS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS")
 _TICK_MS = 500
 _DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "port": 2181, "data": "zookeeper-data"}
@@ -70,12 +76,36 @@ def run(arguments: argparse.Namespace) -> int:
         if flags:
             raise UsageError(f"{', '.join(flags)}: {arguments.config} says this; leave it out")
         command = server_command(_checked_config(arguments.config))
+        properties = read_properties(arguments.config)
+        _require_free(properties.get("clientPortAddress", ""), properties.get("clientPort", ""))
         print(f"ZooKeeper: configured by {arguments.config}, Ctrl-C stops it", flush=True)
     else:
         host, port, data = (values[name] or default for name, default in _DEFAULTS.items())
+        _require_free(host, str(port))
         command = server_command(write_config(data, port, host=host))
         print(f"ZooKeeper: {host}:{port}, data in {data}, Ctrl-C stops it", flush=True)
     os.execv(command[0], command)  # noqa: S606 - the server takes this process over
+
+
+def _require_free(host: str, port: str) -> None:
+    """Raises if the server cannot listen there; its own error would be a stack trace of Java."""
+    import socket
+
+    if not port.isdecimal():
+        return
+    if not 0 <= int(port) <= 65535:
+        raise UsageError(f"--port: {port} is not a port; ports go from 0 to 65535")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, int(port)))
+        except OSError as error:
+            where = f"{host or '*'}:{port}"
+            raise CommandFailed(
+                f"cannot listen at {where}: {(error.strerror or str(error)).lower()}; if a"
+                " ZooKeeper server runs there already, use it, else choose another port"
+            ) from None
 
 
 def _checked_config(path: str) -> str:

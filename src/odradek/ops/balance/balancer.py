@@ -16,7 +16,7 @@ from odradek.ops.balance.execution import (
 from odradek.ops.balance.journal import AlreadyRunning, Entry, Journal, State, default_path
 from odradek.ops.balance.model import ClusterModel
 from odradek.ops.balance.plan import Plan
-from odradek.ops.balance.planner import PlanImpossible, Request, make_plan
+from odradek.ops.balance.planner import PlanImpossible, Request, make_plan, refuse_unknown
 from odradek.ops.balance.reading import BalanceAdmin, read_model
 from odradek.protocol.types import TopicPartition
 from odradek.world.clock import Clock
@@ -59,6 +59,10 @@ class Balancer:
 
     async def plan(self, request: Request, measuring: Measuring) -> Plan:
         """Returns a plan of the cluster as it is now. Raises `PlanImpossible`."""
+        if request.brokers:
+            # Before seconds of measurement.
+            cluster = await self._admin.describe_cluster()
+            refuse_unknown(request, [broker.id for broker in cluster.brokers])
         model = await self.model(measuring)
         # Seconds of computation for thousands of partitions. In a thread the event loop gets its
         # turns meanwhile, so a service that plans answers other requests.

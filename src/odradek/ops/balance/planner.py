@@ -66,17 +66,22 @@ class Request:
 StepTaken = Callable[[Goal, Step], None]
 
 
+def refuse_unknown(request: Request, brokers: Iterable[int]) -> None:
+    """Raises if a request names brokers that the cluster does not have."""
+    known = list(brokers)
+    if unknown := sorted(request.brokers - set(known)):
+        raise PlanImpossible(
+            f"there is no broker {', '.join(map(str, unknown))};"
+            f" the cluster has {', '.join(map(str, known))}"
+        )
+
+
 def make_plan(
     model: ClusterModel, request: Request | None = None, on_step: StepTaken | None = None
 ) -> Plan:
     """Returns the plan. `on_step` is told of each step before it is taken; tests use it."""
     request = request or Request()
-    unknown = sorted(request.brokers - set(model.brokers))
-    if unknown:
-        raise PlanImpossible(
-            f"there is no broker {', '.join(map(str, unknown))};"
-            f" the cluster has {', '.join(map(str, model.brokers))}"
-        )
+    refuse_unknown(request, model.brokers)
     placement = Placement(model)
     planning = _Planning(placement, request)
     goals = planning.goals

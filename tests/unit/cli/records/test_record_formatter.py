@@ -82,6 +82,12 @@ def test_an_unknown_deserializer_is_refused() -> None:
         RecordFormatter({"key.deserializer": "com.example.Mine"})
 
 
+@pytest.mark.parametrize("name", ["long", "org.apache.kafka.common.serialization.LongDeserialiser"])
+def test_a_misspelt_deserializer_names_the_nearest(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"no deserializer {name}; did you mean LongDeserializer"):
+        RecordFormatter({"value.deserializer": name})
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [

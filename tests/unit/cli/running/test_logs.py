@@ -103,3 +103,15 @@ def test_two_places_or_none(
     monkeypatch.chdir(cluster / "odradek-local")
     assert main(["logs"]) != 0
     assert "there is neither odradek-data nor odradek-local here" in capsys.readouterr().err
+
+
+def test_settings_with_which_no_broker_has_run_have_no_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was said at all."""
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path}/nowhere\n")
+    assert main(["logs", str(file)]) == 1
+    assert f"there are no logs in {tmp_path}/nowhere yet: no broker has run" in (
+        capsys.readouterr().err
+    )

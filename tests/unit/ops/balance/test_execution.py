@@ -1,5 +1,6 @@
 """How a plan is carried out: in order, with throttles that are put back, and what may go wrong."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from odradek.ops.balance import execution
 from odradek.ops.balance.balancer import Balancer, Measuring
 from odradek.ops.balance.execution import Execution, Options, RunFailed, entry_of
 from odradek.ops.balance.journal import AlreadyRunning, Entry, Journal, State
-from odradek.ops.balance.planner import Kind, Request
+from odradek.ops.balance.planner import Kind, PlanImpossible, Request
 from odradek.ops.balance.throttles import list_replicas, read_throttles, set_rates
 from odradek.world.clock import SystemClock
 from odradek.world.disk import OsDisk
@@ -188,3 +189,13 @@ async def test_moves_of_others_are_not_disturbed(tmp_path: Path) -> None:
         await cluster.run()
     assert cluster.brokers.targets == {at(0): (2,)}
     assert cluster.journal.read() is None
+
+
+async def test_a_broker_that_is_not_there_is_told_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    cluster = Cluster(tmp_path, (1, 2), (2, 3))
+    request = Request(kind=Kind.REMOVE, brokers=frozenset({9}))
+    async with asyncio.timeout(5):
+        with pytest.raises(PlanImpossible, match=r"there is no broker 9; the cluster has 1, 2, 3"):
+            await cluster.balancer.plan(request, Measuring(seconds=60))
