@@ -1,5 +1,8 @@
 """One browser, one cluster and one console for all tests of this folder.
 
+With `ODRADEK_BROWSER_TESTS_ON=apache-kafka` the cluster is Apache Kafka
+(`tests/browser/apache_kafka_cluster.py`).
+
 Playwright keeps an event loop running in its thread, so tests here use no asyncio of their own, and
 the browser ends with the folder.
 """
@@ -11,6 +14,7 @@ from playwright.sync_api import Browser
 
 from odradek.testing.cluster import Cluster
 from odradek.testing.registry import Registry
+from tests.browser.apache_kafka_cluster import LEFT_OUT, ON_APACHE_KAFKA, cluster_for_tests
 from tests.browser.chromium import Visitor, browser_started, chromium
 from tests.browser.console_process import Console, console_started
 from tests.browser.data import fill
@@ -22,8 +26,12 @@ WITHOUT_DATA = "tests/browser/test_console.py::test_every_page_without_data"
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the order in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Look at the pages without data before any other test fills the cluster, in whichever file
-    that is."""
+    that is. On Apache Kafka, leave out what is not there."""
     items.sort(key=lambda item: not item.nodeid.endswith(WITHOUT_DATA))
+    for item in items:
+        name = item.nodeid.rpartition("/")[2]
+        if ON_APACHE_KAFKA and "tests/browser/" in item.nodeid and name in LEFT_OUT:
+            item.add_marker(pytest.mark.skip(LEFT_OUT[name]))
 
 
 @pytest.fixture(scope="package")
@@ -39,7 +47,7 @@ def cluster() -> Iterator[Cluster]:
         "offsets.topic.num.partitions": "2",
         "transaction.partition.verification.enable": "false",
     }
-    with Cluster(brokers=2, settings=settings) as started:
+    with cluster_for_tests(brokers=2, settings=settings) as started:
         yield started
 
 

@@ -3,11 +3,13 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.broker_process import wait_until_ready
 from odradek.client.sync import Admin
 from odradek.protocol.acls import (
     AccessEntry,
@@ -17,6 +19,8 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
+from tests.browser.apache_kafka_cluster import ON_APACHE_KAFKA, start_apache_kafka
+from tests.needs import need
 
 _BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -56,6 +60,42 @@ def _process(log: Path, *arguments: str) -> Iterator[str]:
 
 
 @contextmanager
+def _apache_kafka(directory: Path, settings: Mapping[str, str]) -> Iterator[None]:
+    """Runs Apache Kafka with these settings, and with those that it needs beside them."""
+    own = dict(settings)
+    listener, protocols = "listener.name.sasl_plaintext.oauthbearer", "PLAINTEXT:PLAINTEXT"
+    own[f"{listener}.sasl.server.callback.handler.class"] = (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    )
+    (controller_port,) = _free_ports(1)
+    own |= {
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{settings['listeners']},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": settings["listeners"],
+        "listener.security.protocol.map": (
+            f"{protocols},CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+        ),
+        "offsets.topic.replication.factor": "1",
+    }
+    kafka = need(ApacheKafka.install)
+    file = directory / "apache-kafka.properties"
+    file.write_text("".join(f"{name}={text}\n" for name, text in own.items()))
+    kafka.format_storage(file)
+    # Apache Kafka asks only the addresses that this property lists.
+    url = settings["sasl.oauthbearer.jwks.endpoint.url"]
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"
+    open_port = int(settings["listeners"].partition(",")[0].rpartition(":")[2])
+    broker = start_apache_kafka(kafka, file, open_port, "broker", [allowed])
+    try:
+        wait_until_ready(broker)
+        yield
+    finally:
+        broker.stop()
+
+
+@contextmanager
 def openid_cluster(
     directory: Path, *, lifetime_s: int, has_tokens: bool
 ) -> Iterator[OpenIdCluster]:
@@ -85,7 +125,9 @@ def openid_cluster(
     arguments = ("tests.openid_provider", str(provider_port), "--lifetime", str(lifetime_s))
     with (
         _process(log, *arguments) as line,
-        _process(directory / "broker.log", "odradek.cli", "broker", str(file)),
+        _apache_kafka(directory, settings)
+        if ON_APACHE_KAFKA
+        else _process(directory / "broker.log", "odradek.cli", "broker", str(file)),
     ):
         with Admin(bootstrap_servers=f"127.0.0.1:{open_port}") as admin:
             for topic in ("ledger", "payroll"):

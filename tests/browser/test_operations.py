@@ -14,6 +14,7 @@ from odradek.client.errors import ProducerFenced
 from odradek.client.sync import Admin, NewTopic, Producer
 from odradek.protocol.types import TopicPartition
 from odradek.testing.cluster import Cluster
+from tests.browser.apache_kafka_cluster import ON_APACHE_KAFKA
 from tests.browser.chromium import Visitor
 from tests.browser.console_process import console_started
 from tests.browser.data import HOSTILE
@@ -194,14 +195,15 @@ def test_a_setting_of_all_brokers_and_of_one(visitor: Visitor, admin: Admin) -> 
 
 
 def test_the_level_of_a_logger(visitor: Visitor, admin: Admin) -> None:
-    page = visitor.go("/brokers/1/loggers?q=odradek.request")
+    name = "org.apache.kafka.common.metrics.Metrics" if ON_APACHE_KAFKA else "odradek.request"
+    page = visitor.go(f"/brokers/1/loggers?q={name}")
     assert visitor.axe() == []
-    level = page.get_by_label("Level of odradek.request", exact=True)
+    level = page.get_by_label(f"Level of {name}", exact=True)
     before = level.input_value()
     level.select_option("DEBUG")
-    page.get_by_role("button", name="Set odradek.request", exact=True).click()
+    page.get_by_role("button", name=f"Set {name}", exact=True).click()
     expect(page.locator(".message.good")).to_contain_text("writes from DEBUG on now")
     expect(level).to_have_value("DEBUG")
-    page.get_by_role("button", name="Reset odradek.request", exact=True).click()
+    page.get_by_role("button", name=f"Reset {name}", exact=True).click()
     expect(level).to_have_value(before)
     visitor.go("/brokers/77/loggers", 404)

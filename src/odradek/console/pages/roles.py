@@ -95,7 +95,7 @@ class RolePages(Pages):
         except BadForm as error:
             return await self._list(asked, str(error))
         except UnsupportedVersion:
-            return await self._list(asked)
+            return await self._list(asked, "Nothing was changed: these brokers have no roles.")
         except (KafkaError, ClientError) as error:
             return await self._list(asked, f"The brokers refused it: {error}")
         if answer is not None:
