@@ -2,6 +2,9 @@
 wrong; keys; what is hostile; what the pages are like for those who cannot see them."""
 
 import re
+import shlex
+import subprocess
+import sys
 from typing import Literal
 from urllib.parse import quote
 
@@ -10,9 +13,11 @@ from playwright.sync_api import Browser, expect
 
 from odradek.client.sync import Consumer
 from odradek.testing.cluster import Cluster
+from tests.browser.apache_kafka_cluster import ON_APACHE_KAFKA
 from tests.browser.chromium import Visitor
 from tests.browser.console_process import Console
 from tests.browser.data import HOSTILE
+from tests.browser.new_user import NewUser
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -26,7 +31,7 @@ EMPTY = {
     "/brokers/1/loggers?q=request": "Kafka's name of",
     "/topics": "There are no topics yet",
     "/new-topic": "Partitions",
-    "/groups": "There are no consumer groups yet",
+    "/groups": "has a command that reads it as a group",
     "/transactions": "No transaction is open",
     "/transactions?all=1": "There are no transactional ids yet",
     "/hanging-transactions": "Looking for one asks every leader",
@@ -44,6 +49,10 @@ EMPTY = {
     "/access/users": "The brokers know no users",
     "/access/roles": "There are no roles",
     "/quotas": "There are no quotas",
+}
+EMPTY_ON_APACHE_KAFKA = {
+    "/brokers/1/loggers?q=request": "Level",
+    "/audit": "There is no audit log that you may see",
 }
 FULL = {
     "": "Busiest topics",
@@ -92,7 +101,7 @@ def findings(visitor: Visitor) -> list[str]:
 def test_every_page_without_data(browser: Browser, console: Console) -> None:
     visitor = Visitor(browser, f"{console.url}/c/kafka")
     found = {}
-    for path, words in EMPTY.items():
+    for path, words in {**EMPTY, **(EMPTY_ON_APACHE_KAFKA if ON_APACHE_KAFKA else {})}.items():
         visitor.go(path)
         expect(visitor.page.locator("main")).to_contain_text(words)
         if serious := findings(visitor):
@@ -142,31 +151,82 @@ def test_fits_every_screen(visitor: Visitor) -> None:
             assert wide <= width, (path, width, wide)
 
 
+def test_a_telephone_shows_which_records_there_are(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 360, "height": 740})
+    page = visitor.go("/topics/orders/messages")
+    for part in ("place", "key"):
+        box = page.locator(f"tbody td.{part}").first.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 360, (part, box)
+    # The value begins beside them.
+    value = page.locator("tbody td:has(.tag)").first.bounding_box()
+    assert value is not None
+    assert value["x"] < 300, value
+
+
 # A new user, by labels alone
 
 
-def test_from_a_new_topic_to_the_lag_of_a_group(visitor: Visitor, cluster: Cluster) -> None:
-    page = visitor.go("")
-    page.get_by_role("link", name="Topics", exact=True).click()
-    page.get_by_role("link", name="New topic").click()
-    page.get_by_label("Name").fill("parcels")
+def test_from_a_new_topic_to_the_lag_of_a_group(visitor: Visitor, whole_console: Console) -> None:
+    page = visitor.page
+    page.goto(whole_console.url)
+    user = NewUser(page)
+    user.follow("Topics")
+    user.follow("New topic")
+    user.fill("Name", "parcels")
+    user.press("Create")
+    expect(page.locator(".message.good")).to_contain_text("Topic parcels was made")
+    user.follow("Write a record")
+    user.fill("Key", "p-1")
+    user.fill("Value", '{"weight": 3}')
+    user.press("Send")
+    expect(page.locator(".message.good")).to_contain_text("Written to partition")
+    user.follow("Messages")
+    user.choose("Show", "Newest record of a key")
+    user.fill("Key", "p-1")
+    user.press("Show")
+    if ON_APACHE_KAFKA:
+        user.follow("Search for the key, the newest record first")
+    expect(page.get_by_role("table")).to_contain_text('"weight": 3')
+    user.follow("Groups")
+    user.follow("billing")
+    lag = page.locator("dl.tiles > div").filter(has_text="Lag in records").locator("dd")
+    expect(lag).to_have_text(re.compile(r"^[\d,]+$"))
+    assert len(user.actions) <= 15, user.actions
+
+
+def test_the_placement_of_a_new_topic_is_previewed(visitor: Visitor) -> None:
+    page = visitor.go("/new-topic")
+    page.get_by_label("Name").fill("placed")
     page.get_by_role("button", name="Preview the placement").click()
     expect(page.get_by_role("heading", name="Where the replicas go")).to_be_visible()
     page.get_by_role("button", name="Create", exact=True).click()
-    expect(page.locator(".message.good")).to_contain_text("Topic parcels was made")
-    page.get_by_role("link", name="Write a record").click()
-    page.get_by_label("Key", exact=True).fill("p-1")
-    page.get_by_label("Value", exact=True).fill('{"weight": 3}')
-    page.get_by_role("button", name="Send").click()
-    expect(page.locator(".message.good")).to_contain_text("Written to partition")
-    page.get_by_role("link", name="Messages").click()
-    page.get_by_label("Show", exact=True).select_option(label="Newest record of a key")
-    page.get_by_label("Key", exact=True).fill("p-1")
-    page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.get_by_role("table")).to_contain_text('"weight": 3')
-    page.get_by_role("link", name="Groups", exact=True).click()
-    page.get_by_role("link", name="billing").click()
-    expect(page.locator("main")).to_contain_text("Lag in records")
+    expect(page.locator(".message.good")).to_contain_text("Topic placed was made")
+
+
+def test_a_command_of_the_page_makes_a_group(visitor: Visitor) -> None:
+    """Where no program reads yet, a new user finds out how to get a group and its lag."""
+    page = visitor.page
+    visitor.go("/new-topic")
+    page.get_by_label("Name").fill("unread")
+    page.get_by_role("button", name="Create", exact=True).click()
+    user = NewUser(page)
+    for value in ("one", "two"):
+        user.follow("Write a record")
+        user.fill("Value", value)
+        user.press("Send")
+        expect(page.locator(".message.good")).to_contain_text("Written to partition")
+    user.follow("Consumers")
+    expect(page.locator("main")).to_contain_text("No group has read this topic")
+    # Somebody would press Ctrl-C after the first record.
+    words = shlex.split(page.get_by_label("odradek", exact=True).inner_text())
+    command = [sys.executable, "-m", "odradek.cli", *words[1:], "--max-messages", "1"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (said.returncode, said.stdout) == (0, "one\n"), said.stderr
+    visitor.go("/topics/unread/consumers")
+    user.follow("my-group")
+    lag = page.locator("dl.tiles > div").filter(has_text="Lag in records").locator("dd")
+    expect(lag).to_have_text("1")
 
 
 # Topics

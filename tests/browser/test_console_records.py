@@ -4,13 +4,26 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from odradek.testing.cluster import Cluster
+from tests.browser.apache_kafka_cluster import ON_APACHE_KAFKA
 from tests.browser.chromium import Visitor
 from tests.browser.data import ORDERS
 
 pytestmark = pytest.mark.xdist_group("browser")
+
+
+def look_up(visitor: Visitor, topic: str, key: str) -> Page:
+    """Asks for the newest record of a key. Brokers without an index of keys are searched, by the
+    link that the page shows."""
+    path = f"/topics/{topic}/messages?start=key&key={key}"
+    if not ON_APACHE_KAFKA:
+        return visitor.go(path)
+    page = visitor.go(path, 400)
+    expect(page.get_by_role("alert")).to_contain_text("only Odradek's brokers have an index")
+    page.get_by_role("link", name="Search for the key").click()
+    return page
 
 
 def test_records_are_found_by_text_filter_offset_and_key(visitor: Visitor) -> None:
@@ -24,7 +37,7 @@ def test_records_are_found_by_text_filter_offset_and_key(visitor: Visitor) -> No
     assert visitor.page.locator("td.place a").all_inner_texts() == [
         "1 : 5", "1 : 6", "1 : 7",
     ]  # fmt: skip
-    visitor.go("/topics/orders/messages?start=key&key=order-42")
+    look_up(visitor, "orders", "order-42")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("order-42")
     visitor.go("/topics/orders/messages?start=time&time=2000-01-01&limit=5")
@@ -54,7 +67,7 @@ def test_pages_of_records_leave_none_out(visitor: Visitor) -> None:
 
 
 def test_a_record_is_shown_in_its_row(visitor: Visitor) -> None:
-    page = visitor.go("/topics/orders/messages?start=key&key=order-1")
+    page = look_up(visitor, "orders", "order-1")
     page.get_by_role("button", name=re.compile("Show the record")).click()
     expect(page.locator("tr.detail")).to_contain_text('"country": "DE"')
     expect(page.locator("tr.detail")).to_contain_text("trace")
@@ -119,7 +132,7 @@ def test_dead_letters_go_back_to_where_they_are_from(visitor: Visitor) -> None:
 
 
 def test_a_record_is_edited_and_sent_again_downloaded_and_imported(visitor: Visitor) -> None:
-    page = visitor.go("/topics/orders/messages?start=key&key=order-3")
+    page = look_up(visitor, "orders", "order-3")
     page.locator("td.place a").click()
     page.get_by_role("link", name="Edit and send again").click()
     expect(page.get_by_label("Key", exact=True)).to_have_value("order-3")

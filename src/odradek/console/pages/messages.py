@@ -40,6 +40,10 @@ _STARTS: Final = {
 }
 
 
+class _NoKeyIndex(BadForm):
+    """The brokers cannot look a key up."""
+
+
 class MessagePages(Pages):
     def endpoints(self) -> list[Endpoint]:
         topic = "/topics/{topic}"
@@ -66,7 +70,7 @@ class MessagePages(Pages):
             "parquet_url": asked.url(
                 "topics", topic.name, "download", **{**dict(query.fields), "as": "parquet"}
             ),
-            "is_masked": bool(asked.cluster.masks(topic.name)),
+            "search_url": "", "is_masked": bool(asked.cluster.masks(topic.name)),
         }  # fmt: skip
         try:
             if start == "key":
@@ -80,6 +84,8 @@ class MessagePages(Pages):
                     context["next_url"] = asked.url("topics", topic.name, "messages", **fields)
             elif text := query.text("filter"):
                 Filter(text)
+        except _NoKeyIndex as error:
+            context["problem"], context["search_url"] = str(error), _search_url(asked, topic)
         except (BadForm, BadExpression) as error:
             context["problem"] = str(error)
         return asked.page("messages.html", "topics", 400 if context["problem"] else 200, **context)
@@ -100,9 +106,9 @@ class MessagePages(Pages):
                 # Any partition may have the key, because its producer may use any partitioner.
                 record = await reader.get(topic.name, text.encode(), all_partitions=True)
             except UnsupportedVersion:
-                raise BadForm(
-                    "only Odradek's brokers have an index of keys; on these brokers, search for the"
-                    " key as text, beginning with the newest record"
+                raise _NoKeyIndex(
+                    "only Odradek's brokers have an index of keys; these brokers can be searched"
+                    " for it, record by record"
                 ) from None
         if record is None:
             return Found([], 0, {})
@@ -154,6 +160,19 @@ class MessagePages(Pages):
             "cache-control": "no-store",
         }
         return Response(content, 200, headers, media_type)
+
+
+def _search_url(asked: PageRequest, topic: Topic) -> str:
+    """Returns the page that reads the topic backward until it finds the key. The key is compared as
+    text, as it was typed: a key of digits would be a number otherwise."""
+    fields = {
+        "start": "newest",
+        "limit": "1",
+        "key_as": "text",
+        "value_as": asked.query.text("value_as"),
+        "filter": f"key == {asked.query.raw('key')!r}",
+    }
+    return asked.url("topics", topic.name, "messages", **fields)
 
 
 def wanted_of(query: Form, topic: Topic) -> Wanted:

@@ -1,6 +1,7 @@
 """One topic: partitions, settings, consumers, producers, and what can be done with it."""
 
 import asyncio
+import shlex
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -147,6 +148,8 @@ class TopicPages(Pages):
         return asked.page(
             "topic.html", "topics", topic=topic, tab="consumers", rows=rows,
             cut=len(names) > _MAX_GROUPS, max_groups=_MAX_GROUPS,
+            odradek=_odradek(asked.cluster.servers, topic.name),
+            kcat=_kcat(asked.cluster.servers, topic.name),
         )  # fmt: skip
 
     # Producers
@@ -367,6 +370,21 @@ async def change_setting(asked: PageRequest, resource: ConfigResource) -> str:
     if answer is not None:
         raise BadForm(answer.message)
     return words
+
+
+def _odradek(servers: str, topic: str) -> str:
+    """Returns a command that reads a topic as a group, from the beginning."""
+    return (
+        f"odradek console-consumer --bootstrap-server {shlex.quote(servers)}"
+        f" --topic {shlex.quote(topic)} --group my-group --from-beginning"
+    )
+
+
+def _kcat(servers: str, topic: str) -> str:
+    return (
+        f"kcat -b {shlex.quote(servers)} -G my-group -X auto.offset.reset=earliest"
+        f" {shlex.quote(topic)}"
+    )
 
 
 def _not_confirmed(asked: PageRequest, name: str) -> str:

@@ -65,7 +65,8 @@ class TopicListPages(Pages):
             "topics.html", "topics", rows=shown[(page - 1) * PER_PAGE : page * PER_PAGE],
             count=count, all=len(rows), page=page, last=last, sort=sort, is_down=is_down,
             text=asked.query.text("q"), marks=marks, with_internal=with_internal,
-            with_hidden=with_hidden, problem=asked.watcher.problem,
+            with_hidden=with_hidden, internal=sum(is_internal(row.name) for row in rows),
+            problem=asked.watcher.problem,
         )  # fmt: skip
 
     async def _mark(self, asked: PageRequest) -> Response:
