@@ -152,6 +152,12 @@ def test_a_new_topic_with_nearly_the_name_of_another_is_hinted_at(odradek: Shell
     assert odradek("console-producer", "--topic", "paymnts", stdin="a\n").stderr == ""
 
 
+@pytest.mark.parametrize("names", [("series-1", "series-2"), ("y", "z")])
+def test_a_new_topic_of_a_series_is_no_mistake(odradek: Shell, names: tuple[str, str]) -> None:
+    for name in names:
+        assert odradek("console-producer", "--topic", name, stdin="a\n").stderr == ""
+
+
 def test_a_wrong_flag_is_one_clear_line(odradek: Shell) -> None:
     complaint = odradek.refused("topics", "--create", "--topix", "x", code=2)
     assert complaint == "odradek topics: unknown flag --topix; did you mean --topic?\n"

@@ -122,6 +122,9 @@ class Cluster:
             stdout=subprocess.PIPE,
             stderr=self._said,
             text=True,
+            # Ctrl-C is for the program. Without its brokers a consumer would wait for half a minute
+            # to commit when it is closed.
+            process_group=0,
         )
 
     def kill(self, broker_id: int) -> None:

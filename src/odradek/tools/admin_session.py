@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.client.admin.channel import AdminChannel
 from odradek.client.cluster_view import Topic
 from odradek.client.settings.shared import AdminSettings
-from odradek.config.spelling import did_you_mean
+from odradek.config.spelling import did_you_mean, nearest
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -173,11 +173,18 @@ def without_leader(leaderless: Sequence[int]) -> str:
     return f"{which} no leader now"
 
 
+def _is_another(name: str, known: list[str]) -> bool:
+    """Returns whether a new name only looks like the nearest one: names of a letter or two, and
+    those of a series, such as `orders-2` beside `orders-1`."""
+    near = nearest(name, known) or ""
+    return len(name) < 3 or near.rstrip("0123456789") == name.rstrip("0123456789")
+
+
 async def require_producible(admin: "TopicCalls", name: str) -> None:
     """Checks that a topic exists, or that the brokers create it (auto.create.topics.enable);
     otherwise raises at once. A name that is nearly that of another topic is hinted at."""
     topic = (await admin.describe_metadata([name])).topics[0]
-    cannot, near = "cannot be written", ""
+    cannot, near, known = "cannot be written", "", list[str]()
     if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         known = list(await admin.list_topics(include_internal=True))
         topic = await _create_by_asking(admin, name)
@@ -189,7 +196,7 @@ async def require_producible(admin: "TopicCalls", name: str) -> None:
     if topic.error_code not in {ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE}:
         reason = error_for(topic.error_code).message.rstrip(".")
         raise CommandFailed(f"topic {name!r} {cannot}: {reason}{near}")
-    if near:
+    if near and not _is_another(name, known):
         hint(f"topic {name} is new{near} `odradek topics --delete --topic {name}` takes it back")
     leaderless = sorted(
         partition.partition_index for partition in topic.partitions if partition.leader_id < 0

@@ -78,6 +78,7 @@ CREATE TABLE t (id INT PRIMARY KEY, v STRING) WITH (kafka_topic='t', value_forma
         ("CREATE STREAM o (rowtime INT) WITH (value_format='JSON');", "reserved column name"),
         ("CREATE STREAM s (x INT) WITH (value_format='JSON');", "S exists already"),
         ("INSERT INTO s (id, x) VALUES (1);", "2 columns and 1 values"),
+        ("INSERT INTO s VALUES (1, 2, 'a', 3);", "4 values. If the first is meant for ROWTIME,"),
         ("INSERT INTO s (id, x) VALUES ('a', 'b');", "for ID: 'a' is no INTEGER"),
         ("CREATE STREAM o AS SELECT * FROM ss;", "SS does not exist. Did you mean S?"),
         ("CREATE STREAM o AS SELECT * FROM nowhere;", "NOWHERE does not exist. SHOW STREAMS; and"),

@@ -1,6 +1,8 @@
 """A broker for tests: starts soon, leaves no trace, and does not get in anyone's way."""
 
 import asyncio
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -84,3 +86,34 @@ def test_the_plugin_costs_other_peoples_tests_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert eval(done.stdout) == ["odradek", "odradek.testing", "odradek.testing.pytest_plugin"]
+
+
+def test_ctrl_c_is_for_the_program_and_not_for_its_broker() -> None:
+    """A terminal sends Ctrl-C to all processes of a command. Without its broker a consumer waited
+    for half a minute, when it was closed, to commit."""
+    program = (
+        "from odradek.testing import Cluster\n"
+        "from odradek.client.sync import Consumer\n"
+        "with Cluster() as cluster:\n"
+        "    topic = cluster.create_topic()\n"
+        "    with Consumer(topic, bootstrap_servers=cluster.bootstrap, group_id='g') as consumer:\n"
+        "        while not consumer.assignment():\n"
+        "            consumer.poll(timeout_ms=100)\n"
+        "        print('reading', flush=True)\n"
+        "        consumer.poll(timeout_ms=60_000)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "reading\n"
+        os.killpg(running.pid, signal.SIGINT)
+        try:
+            running.communicate(timeout=15)
+        finally:
+            running.kill()
+    assert running.returncode in {130, -signal.SIGINT}

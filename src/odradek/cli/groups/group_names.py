@@ -1,5 +1,6 @@
 """Parses the states and types of groups that flags give."""
 
+from odradek.config.spelling import did_you_mean
 from odradek.tools.failures import UsageError
 
 GROUP_STATES = (
@@ -31,7 +32,8 @@ def _parse_names(noun: str, text: str | None, known: tuple[str, ...]) -> list[st
         if not word and not text:
             continue
         if word.lower() not in spellings:
-            raise UsageError(f"{word!r} is not a {noun} of groups; there are {', '.join(known)}")
+            near = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"{word!r} is not a {noun} of groups{near}")
         names.append(spellings[word.lower()])
     return names
 

@@ -43,7 +43,11 @@ def record_of(
     names = statement.columns or tuple(column.name for column in columns)
     if len(names) != len(statement.values):
         if not statement.columns and len(statement.values) == len(columns) + 1:
-            raise Invalid("a value for ROWTIME needs the names of the columns", place)
+            raise Invalid(
+                f"Failed to prepare statement: Expected one value per column name. Got {len(names)}"
+                f" columns and {len(statement.values)} values. If the first is meant for ROWTIME,"
+                " write the names of the columns.", place,
+            )  # fmt: skip
         raise Invalid(
             "Failed to prepare statement: Expected one value per column name. Got"
             f" {len(names)} columns and {len(statement.values)} values.", place,

@@ -49,6 +49,8 @@ class TestConsumerGroups:
             (("--list", "--group", "g"), "lists all groups"),
             (("--list", "--state", "awake"), "'awake' is not a state of groups; there are Prep"),
             (("--list", "--type", "share"), "'share' is not a type of groups; there are Classic,"),
+            (("--list", "--state", "stabel"), "a state of groups; did you mean Stable?"),
+            (("--list", "--type", "clasic"), "a type of groups; did you mean Classic?"),
             (("--describe",), "needs --group ID or --all-groups"),
             (("--describe", "--group", "g", "--all-groups"), "cannot go together"),
             (("--describe", "--group", "g", "--members", "--state"), "one of --members"),
