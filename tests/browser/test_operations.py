@@ -76,7 +76,8 @@ def test_a_plan_is_shown_and_carried_out(visitor: Visitor, admin: Admin) -> None
 def test_a_move_is_watched_and_stopped(visitor: Visitor, admin: Admin, cluster: Cluster) -> None:
     admin.create_topics([NewTopic("heavy", assignments={0: [1]})]).raise_for_errors()
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-        for _ in range(40):
+        # A follower of Apache Kafka reads up to 1 MB before it looks at its throttle.
+        for _ in range(400):
             producer.send("heavy", b"x" * 10_000)
         producer.flush()
     throttled = {
