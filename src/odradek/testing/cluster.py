@@ -138,7 +138,9 @@ class Cluster:
     def _pid(self, broker_id: int) -> int:
         pid = self._pids.get(broker_id)
         if pid is None:
-            running = ", ".join(map(str, sorted(self._pids))) or "none: use Cluster(brokers=3)"
+            if self._brokers == 1:
+                raise ClusterFailed("a single broker is not killed: use Cluster(brokers=3)")
+            running = ", ".join(map(str, sorted(self._pids))) or "none"
             raise ClusterFailed(f"no broker {broker_id} to kill; running are {running}")
         return pid
 

@@ -1,7 +1,7 @@
 """Hints for the user on standard error, each printed once."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,6 +14,13 @@ def hint(text: str) -> None:
     if text not in _hinted:
         _hinted.add(text)
         print(f"hint: {text}", file=sys.stderr)
+
+
+def hint_if_none(found: Sized, text: str) -> None:
+    """Prints a hint if a list is empty and a person looks at it; scripts take no output for the
+    answer, as from Kafka's tools."""
+    if not found and sys.stderr.isatty():
+        hint(text)
 
 
 @contextmanager

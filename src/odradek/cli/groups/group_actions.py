@@ -33,6 +33,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import named_partitions, open_admin
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint_if_none
 from odradek.tools.terminal import print_json
 
 _DEFAULT_TIMEOUT_MS = 30_000
@@ -78,6 +79,8 @@ async def _list(admin: GroupAdmin, arguments: argparse.Namespace) -> int:
     else:
         types, states = arguments.type is not None, arguments.state is not None
         print(listing_table(listings, types=types, states=states))
+    if not arguments.json:
+        hint_if_none(listings, "there is no such group; a consumer with a group.id makes one")
     return 0
 
 

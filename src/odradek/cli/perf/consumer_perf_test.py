@@ -86,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise MissingFlag("--num-records is needed")
     if arguments.group is not None:
         hint("--group changes nothing: all partitions are read, and no position is kept")
+    if arguments.threads is not None or arguments.num_fetch_threads is not None:
+        hint("--threads and --num-fetch-threads change nothing: one consumer reads all partitions")
     if arguments.print_metrics:
         hint("--print-metrics prints nothing in this version")
     properties = client_properties(arguments, client_id="perf-consumer-client")

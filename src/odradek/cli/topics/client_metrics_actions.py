@@ -15,6 +15,7 @@ from odradek.config.operation import ConfigOperation
 from odradek.protocol.errors import KafkaError
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
+from odradek.tools.hints import hint_if_none
 from odradek.tools.terminal import print_json
 
 
@@ -82,6 +83,8 @@ async def list_names(arguments: argparse.Namespace) -> int:
         print_json(names)
     elif names:
         print("\n".join(names))
+    else:
+        hint_if_none(names, "there are no subscriptions; odradek client-metrics --alter makes one")
     return 0
 
 

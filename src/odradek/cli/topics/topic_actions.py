@@ -16,7 +16,7 @@ from odradek.client.errors import UnsupportedVersion
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tools.admin_session import checked, open_admin
 from odradek.tools.failures import CommandFailed, UsageError
-from odradek.tools.hints import hint
+from odradek.tools.hints import hint, hint_if_none
 from odradek.tools.terminal import print_json
 from odradek.tools.topic_names import is_internal, names_without_topic, no_match, select_topics
 from odradek.wording import counted
@@ -73,6 +73,9 @@ async def _list(admin: _TopicAdmin, arguments: argparse.Namespace) -> None:
         print_json(names)
     else:
         print("\n".join(names))
+        none = "there are no topics yet; odradek topics --create --topic NAME makes one"
+        selected = f"no topic matches {arguments.topic}; without --topic all are listed"
+        hint_if_none(names, none if arguments.topic is None else selected)
 
 
 async def _matching(admin: _TopicAdmin, arguments: argparse.Namespace) -> list[str]:

@@ -1,10 +1,31 @@
 """Tools that start Spark say at once on a terminal that they have begun."""
 
+import logging
+from collections.abc import Callable
+
 import pytest
 
 from odradek.cli.main import main
 
 LINE = "checking, then starting Spark ...\n"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_recipe_without_spark_has_one_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """Its brokers may take seconds to start."""
+
+    async def run(print_line: Callable[[str], None]) -> None:
+        print_line("it runs")
+
+    monkeypatch.setattr("odradek.recipes.audit.run", run)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    try:
+        assert main(["recipe", "audit"]) == 0
+    finally:
+        logging.getLogger("odradek.client").setLevel(logging.NOTSET)
+    assert capsys.readouterr().err == ("starting brokers ...\n" if is_terminal else "")
 
 
 @pytest.mark.parametrize(
