@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.main import main
+from odradek.protocol.types import TopicPartition
+from odradek.spark.archive.entries import Entry
 from odradek.spark.pipelines.state import FINISHED, PipelineDirectory, PipelineState
 from odradek.testing import Cluster
 from odradek.world.disk import OsDisk
@@ -98,6 +100,11 @@ def write_pipeline(tmp_path: Path, servers: str, **parts: str) -> str:
     ("parts", "line"),
     [
         ({"clicks": "click"}, "[source]: topic click does not exist; did you mean clicks?"),
+        (
+            {"sink": "[spark]\nspark.sql.shufle.partitions = 4"},
+            "[spark]: there is no setting spark.sql.shufle.partitions of Spark; did you mean"
+            " spark.sql.shuffle.partitions?",
+        ),
         (
             {"clicks": "purchases"},
             f"[source]: topic purchases does not exist; {_CREATE} purchases",
@@ -235,7 +242,14 @@ def test_a_restore(
     assert f"--from {tmp_path} holds no archive" in told(
         [*words, servers, "--from", str(tmp_path)], capsys
     )
-    (tmp_path / "_odradek" / "log").mkdir(parents=True)
+    log = tmp_path / "_odradek" / "log"
+    log.mkdir(parents=True)
+    empty = told([*words, nobody, "--from", str(tmp_path)], capsys)
+    assert "nothing is archived there yet; odradek archive --topic clicks does" in empty
+    entry = Entry(0, "run", "append", 1, offsets=((TopicPartition("clicks", 0), 1),))
+    (log / f"{0:020d}.json").write_bytes(entry.to_json())
+    other = ["restore", "--topic", "cliks", "--from", str(tmp_path)]
+    assert "topic cliks is not archived there; did you mean clicks?" in told(other, capsys)
     refused = told([*words, nobody, "--from", str(tmp_path)], capsys)
     assert f"cannot connect to {nobody}: connection refused; start" in refused
 
