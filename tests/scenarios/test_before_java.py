@@ -101,9 +101,8 @@ def write_pipeline(tmp_path: Path, servers: str, **parts: str) -> str:
     [
         ({"clicks": "click"}, "[source]: topic click does not exist; did you mean clicks?"),
         (
-            {"sink": "[spark]\nspark.sql.shufle.partitions = 4"},
-            "[spark]: there is no setting spark.sql.shufle.partitions of Spark; did you mean"
-            " spark.sql.shuffle.partitions?",
+            {"sink": "[spark]\nspark.task.cpu = 1"},
+            "[spark]: there is no setting spark.task.cpu of Spark; did you mean spark.task.cpus?",
         ),
         (
             {"clicks": "purchases"},
