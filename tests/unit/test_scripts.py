@@ -1,5 +1,6 @@
 """The parts of scripts/ that can be tried without installing anything."""
 
+import json
 import os
 import subprocess
 from importlib.util import module_from_spec, spec_from_file_location
@@ -74,6 +75,16 @@ def test_the_demo_installs_nothing_if_it_is_asked_something(word: str, code: int
     )
     assert done.returncode == code
     assert done.stderr.startswith("usage: scripts/demo (it takes no arguments")
+
+
+def test_failed_tests_are_named_without_their_groups() -> None:
+    failed = {
+        "tests/a.py::test_a@postgres": True,
+        "tests/a.py::test_b[x@y]": True,
+        "tests/a.py::test_b[x@y]@two-groups": True,
+    }
+    found = _script("failed_tests").failed_tests(json.dumps(failed))
+    assert found == ["tests/a.py::test_a", "tests/a.py::test_b[x@y]", "tests/a.py::test_b[x@y]"]
 
 
 def test_the_demo_measures_the_pause_and_not_the_answers_that_were_on_their_way() -> None:
