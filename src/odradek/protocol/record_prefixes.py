@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final, Literal, NamedTuple, cast
 
 from odradek.protocol.record_walkers import Offsets, Walk
+from odradek.protocol.uniform_records import offset_columns
 
 PREFIX_BYTES: Final = 5
 
@@ -133,7 +134,7 @@ def _run(layout: _Layout, data: bytes, count: int, first: int, position: int) ->
         other = column.find(1 if is_last else 0)
         count = count if other < 0 else min(count, other)
     for place, at in enumerate(range(layout.offset_at, layout.key_at)):
-        expected = _offset_columns(layout.key_at - layout.offset_at)[place]
+        expected = offset_columns()[place]
         if data[position + at : stop : size] != expected[first : first + (stop - position) // size]:
             return None
     head = data[position : position + layout.end]
@@ -224,7 +225,7 @@ def _varint(number: int) -> bytes | None:
 @cache
 def _offsets(width: int) -> tuple[bytes, ...]:
     """Returns the offset deltas 0, 1, 2 and so on as varints of this width."""
-    return tuple(bytes(pair) for pair in zip(*_offset_columns(width), strict=True))
+    return tuple(bytes(pair) for pair in zip(*offset_columns()[:width], strict=True))
 
 
 def _layout(side: Side, data: bytes, position: int) -> _Layout | None:
@@ -274,13 +275,3 @@ def _small(data: bytes, position: int) -> tuple[int, int]:
     if high > 127:
         raise _OtherForm
     return low & 127 | high << 7, position + 2
-
-
-@cache
-def _offset_columns(width: int) -> tuple[bytes, ...]:
-    """Returns the bytes of the offset deltas 0, 1, 2 and so on as varints of this width: first the
-    first byte of each, then the second."""
-    if width == 1:
-        return (bytes(range(0, 128, 2)),)
-    encoded = range(0, 2 * _MAX_OFFSETS, 2)
-    return bytes(bits & 127 | 128 for bits in encoded), bytes(bits >> 7 for bits in encoded)

@@ -61,6 +61,7 @@ def read_uniform(data: bytes, count: int, base_timestamp_ms: int) -> Columns:
             break
         layout.read_run(data, count, base_timestamp_ms, columns)
         index = len(columns.values)
+        assert len(columns.keys) == len(columns.timestamps_ms) == index
     return columns
 
 
@@ -154,7 +155,7 @@ class _Layout(dict[int, tuple[int, int]]):
                 return
         if any(data[first + record_bytes - 1 : end : record_bytes]):
             return
-        for byte, expected in enumerate(_offset_columns()[: self._offset_width]):
+        for byte, expected in enumerate(offset_columns()[: self._offset_width]):
             found = data[first + self._offset_at + byte : end : record_bytes]
             if found != expected[index : index + rows]:
                 return
@@ -252,7 +253,7 @@ def _decode(raw: int, width: int) -> int:
 
 
 @cache
-def _offset_columns() -> tuple[bytes, bytes]:
+def offset_columns() -> tuple[bytes, bytes]:
     """The first bytes of the varints of offset deltas, and their second bytes.
 
     The first 64 take one byte. From there on 64 neighbours have the same second byte.
@@ -266,5 +267,5 @@ def _offset_columns() -> tuple[bytes, bytes]:
 def _raw_offsets() -> tuple[int, ...]:
     """The varints of the first offset deltas, as numbers that `Struct` reads."""
     both = bytearray(2 * _MAX_RECORDS)
-    both[::2], both[1::2] = _offset_columns()
+    both[::2], both[1::2] = offset_columns()
     return struct.unpack(f"<{_MAX_RECORDS}H", both)

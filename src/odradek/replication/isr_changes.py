@@ -148,27 +148,34 @@ class IsrChanges:
         proposals = self._propose(partitions)
         if not proposals:
             return
-        if not await self._write(proposals):
+        if await self._write(proposals):
+            for proposal in proposals:
+                self._settle(proposal)
+        else:
             await self._write_each(proposals)
-        for proposal in proposals:
-            proposal.partition.settle(proposal.leadership)
-            if proposal.is_obsolete and proposal.leadership.in_sync != proposal.in_sync:
-                self.check_soon(proposal.partition)
 
     async def _write_each(self, proposals: Sequence[_Proposal]) -> None:
-        """Writes the proposals by themselves, so that one that the store does not take leaves the
-        others alone. Pauses between tries: a store may refuse for long."""
+        """Writes the proposals by themselves, and settles each as soon as its outcome is known.
+        Pauses between tries: the store may refuse one for long. No other ISR is changed
+        meanwhile."""
         pause_s = _RETRY_S
         while True:
-            proposals = [
-                proposal
-                for proposal in proposals
-                if not (await self._write([proposal]) or proposal.is_obsolete)
-            ]
-            if not proposals:
+            unknown = []
+            for proposal in proposals:
+                if await self._write([proposal]) or proposal.is_obsolete:
+                    self._settle(proposal)
+                else:
+                    unknown.append(proposal)
+            if not unknown:
                 return
+            proposals = unknown
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _MAX_RETRY_S)
+
+    def _settle(self, proposal: _Proposal) -> None:
+        proposal.partition.settle(proposal.leadership)
+        if proposal.is_obsolete and proposal.leadership.in_sync != proposal.in_sync:
+            self.check_soon(proposal.partition)
 
     def _propose(self, partitions: Sequence[Partition]) -> list[_Proposal]:
         proposals = [
